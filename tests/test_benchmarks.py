@@ -452,6 +452,28 @@ def test_host_costs_times_the_same_calls() -> None:
     assert host_costs.CALLS["a + b"][0](peer.library, arguments).shape == (64, 64)
 
 
+@pytest.mark.parametrize(("theirs", "turns"), [(1.05, [9, 45]), (0.95, [9, 45]), (1.2, [9]), (0.8, [9])])
+def test_host_costs_times_calls_that_are_close_again_and_longer(monkeypatch, theirs, turns) -> None:
+    from benchmarks import host_costs
+
+    peers = timer.peers("cpu")[0][:1]
+    other = timer.Cudamath("cpu")
+    other.name = "torch"
+    asked = []
+
+    def interleave(calls: dict, *, rounds: int, **settings: object) -> dict:
+        asked.append(rounds)
+        return {name: Spread(seconds, seconds, seconds, rounds)
+                for name, seconds in zip(calls, (1.0 if rounds == 9 else 2.0, theirs), strict=True)}
+
+    monkeypatch.setattr(host_costs, "interleave", interleave)
+    monkeypatch.setattr(host_costs, "Arguments", lambda peer: None)
+    monkeypatch.setattr(timer, "peers", lambda device: ([*peers, other], {}))
+    monkeypatch.setattr(host_costs, "CALLS", {"a + b": host_costs.CALLS["a + b"]})
+    found, = host_costs.measure("cpu")
+    assert asked == turns and found["cudamath"] == len(turns) and found["torch"] == theirs
+
+
 def test_sweep_ends_where_memory_does() -> None:
     from benchmarks import sweep
 

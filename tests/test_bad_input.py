@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -90,6 +91,29 @@ def test_what_vjp_keeps_must_not_change(device, name):
     _, pull = cm.vjp(lambda x: (x * 3).sum(), x)  # nothing of x is needed
     CHANGES[name](x)
     assert pull(cm.asarray(1.0))[0].tolist() == [3, 3, 3, 3]
+
+
+REFUSED: dict[str, Any] = {
+    "number": lambda x: x.__setitem__(..., 300), "of a view": lambda x: x.__setitem__(slice(2), 300),
+    "fill": lambda x: x.fill(300), "mask": lambda x: x.__setitem__(x > 1, 300), "places": lambda x: x.__setitem__([0, 1], 300),
+    "a tuple": lambda x: x.__setitem__((cm.asarray([1]),), [300]), "shape": lambda x: x.__setitem__(slice(2), [1, 2, 3]),
+    "+=": lambda x: x.__iadd__(cm.ones(3, "int8")), "out=": lambda x: cm.add(x, 1.5, out=x),
+    "put": lambda x: cm.put(x, [0], []), "copyto": lambda x: cm.copyto(x, [1, 2, 3]),
+    "add_at": lambda x: cm.add_at(x, [0, 1], [1, 2, 3]),
+    "along": lambda x: cm.put_along_axis(x, cm.asarray([0, 1]), [1, 2, 3], 0),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_was_refused_has_changed_nothing(device, name):
+    """Neither the numbers nor what may still be differentiated."""
+    x = cm.arange(4, dtype="int8")
+    for _ in range(2):  # also by what is remembered of such calls
+        _, pull = cm.vjp(lambda v: (v * x).sum(), cm.ones(4))
+        with pytest.raises((ValueError, TypeError, OverflowError)):
+            REFUSED[name](x)
+        assert pull(cm.asarray(1.0))[0].tolist() == x.tolist() == [0, 1, 2, 3]
+        x[...] = x + 0
 
 
 def test_gradients_lie_apart(device):
@@ -187,6 +211,53 @@ def test_rules_that_are_none_and_rules_for_copies(device):
         cm.add(1, 2, casting="maybe")
     with pytest.raises(ValueError, match="^copyto: casting is .*'maybe'"):
         cm.copyto(cm.zeros(2), 1, casting="maybe")
+    for name in ("concat", "concatenate", "stack", "vstack", "hstack"):
+        for more in ({}, {"dtype": "f4"}, {} if name in ("vstack", "hstack") else {"out": cm.zeros((2, 2))}):
+            for _ in range(2):
+                with pytest.raises(ValueError, match=f"^{name}: casting is .*'maybe'"):
+                    getattr(cm, name)([cm.zeros(2), cm.zeros(2)], casting="maybe", **more)
+                getattr(cm, name)([cm.zeros(2), cm.zeros(2)])
+
+
+@pytest.mark.parametrize("name", ["concatenate", "stack", "vstack", "hstack"])
+def test_casting_rules_of_joins(device, name):
+    """As NumPy judges: of each array and the result's dtype, whether that is given, or is what `out` has, or is neither."""
+    answers = []
+    for kinds in itertools.product(("i4", "i8", "f4", "f8", "?"), repeat=2):
+        for casting in _RULES:
+            options = [{}, {"dtype": "f4"}, {"dtype": "i8"}]
+            options += [{"out": "f4"}, {"out": "i4"}, {"out": "f8"}] * (name in ("concatenate", "stack"))
+            for more in options:
+                found: list[Any] = []
+                for xp in (np, cm):
+                    given = dict(more)
+                    if "out" in given:
+                        given["out"] = xp.zeros(4 if name == "concatenate" else (2, 2), dtype=given["out"])
+                    arrays = [xp.asarray(np.array(values, kind)) for values, kind in zip(([1, 0], [2, 1]), kinds, strict=True)]
+                    try:
+                        found.append(getattr(xp, name)(arrays, casting=casting, **given))
+                    except TypeError as error:
+                        assert xp is np or str(error).startswith(f"{name}: "), error
+                        found.append(None)
+                if found[0] is None or found[1] is None:
+                    assert found[0] is found[1], (kinds, casting, more, found)
+                else:
+                    agree(found[1], found[0])
+                answers.append(found[0] is None)
+    assert any(answers) and not all(answers)
+
+
+@pytest.mark.parametrize("value", [[1, 2], [1], (1,), [], np.array([1.0]), np.array([[1]]), range(2), "array"], ids=str)
+def test_fill_takes_one_number(device, value):
+    """As NumPy's: neither sequences nor arrays with axes, even if they would broadcast."""
+    x = cm.zeros((2, 2))
+    value = cm.ones(2) if isinstance(value, str) else value
+    with pytest.raises(ValueError, match=r"^fill: wants one number .*\(2, 2\)"):
+        x.fill(value)
+    assert not x.to_numpy().any()
+    for number in (3, 3.0, True, np.float32(3), np.array(3), cm.asarray(3.0)):
+        x.fill(number)
+        assert x.tolist() == [[float(number)] * 2] * 2
     with pytest.raises(ValueError, match=r"^copyto: .*\(3,\).* broadcast view"):
         cm.copyto(cm.broadcast_to(cm.zeros(1), (3,)), cm.ones(3))
     for rule in _RULES:

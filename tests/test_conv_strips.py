@@ -369,22 +369,27 @@ def test_one_tap_by_cublas(shape, outputs, kind, dtype):
     check(on_gpu(kind, arrays, {**more, **options}), expected, size, dtype, kind)
 
 
-APART = [((2, 5, 7, 9), 4, (2, 2)), ((1, 3, 6, 8), 1, (3, 1)), ((3, 1, 5, 5), 6, (1, 2))]
+APART = [((2, 5, 7, 9), 4, (2, 2), (0, 0, 0, 0)), ((1, 3, 6, 8), 1, (3, 1), (0, 0, 0, 0)),
+         ((3, 1, 5, 5), 6, (1, 2), (0, 0, 0, 0)), ((2, 3, 6, 7), 4, (2, 2), (1, 2, 3, 0)),
+         ((1, 2, 2, 5), 3, (3, 2), (4, 1, 0, 5)), ((1, 2, 1, 4), 3, (2, 3), (1, 0, 2, 2))]
 
 
-def apart(shape, outputs, stride, dtype):
+def apart(shape, outputs, stride, padding, dtype):
     """(operands, options, expected, largest possible sums) of a gradient of images at every second or third pixel."""
     x, w = numbers(shape, dtype), numbers((outputs, shape[1], 1, 1), dtype, 1)
-    g = numbers(reference(x, w, stride=stride).shape, dtype, 7)
-    expected, size = (reference(f(x), f(w), stride=stride, grad=f(g))[1] for f in (np.asarray, np.abs))
-    return (g, w), {"stride": stride, "padding": (0,) * 4, "dilation": (1, 1), "groups": 1, "size": shape[2:]}, expected, size
+    around = [(0, 0), (0, 0), padding[:2], padding[2:]]
+    inside = (slice(None), slice(None), slice(padding[0], padding[0] + shape[2]), slice(padding[2], padding[2] + shape[3]))
+    image = np.pad(x, around)
+    g = numbers(reference(image, w, stride=stride).shape, dtype, 7)
+    expected, size = (reference(f(image), f(w), stride=stride, grad=f(g))[1][inside] for f in (np.asarray, np.abs))
+    return (g, w), {"stride": stride, "padding": padding, "dilation": (1, 1), "groups": 1, "size": shape[2:]}, expected, size
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("version", ["cublas", "implicit_gemm", "direct", None])
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
-@pytest.mark.parametrize("case", [*APART, ((4, 64, 33, 34), 48, (2, 2))], ids=str)
+@pytest.mark.parametrize("case", [*APART, ((4, 64, 33, 34), 48, (2, 2), (0, 1, 1, 0))], ids=str)
 def test_one_tap_apart(case, dtype, version, last):
     (g, w), options, expected, size = apart(*case, dtype)
     inputs = [placed(g, last), cm.asarray(w, device="cuda")]

@@ -67,7 +67,28 @@ def any_gradients(dtypes, orders, axes=(None, 1, (0, 2), (-1,))):
 
 
 def test_gradients_of_any_order(device):
-    any_gradients(("f4", "f8"), (3, 0.5, 2.5, 1.5, -1))
+    any_gradients(("f4", "f8", "f2", BF16), (3, 0.5, 2.5, 1.5, -1))
+
+
+@pytest.mark.parametrize(("ord", "dtype", "length"), [
+    *itertools.product((0.5, 1.5, 3, -1, 2, 1, math.inf, 0), ("f4", "f8", "f2", "c16"), (3,)),
+    *itertools.product((1.5, 3), ("f8", "f2", "c8"), (20_000,))], ids=str)
+def test_derivatives_at_zero_vectors(device, ord, dtype, length):
+    """0 where the vector is, the first and the second ones, beside another vector that has them as they are."""
+    x = np.zeros((3, length), dtype)
+    x[1:, 0], x[2, 1] = 2, 1
+    slope = cm.grad(lambda v: cm.real(cm.vector_norm(v, axis=1, ord=ord)).sum())
+    first = slope(cm.asarray(x)).to_numpy()
+    weights = cm.asarray(np.arange(x.size).reshape(x.shape) % 5 + 1, "float32" if dtype == "f2" else dtype)
+    second = cm.grad(lambda v: cm.real((slope(v) * weights).sum()))(cm.asarray(x)).to_numpy()
+    assert np.isfinite(wide(first)).all() and np.isfinite(wide(second)).all()
+    assert not first[0].any() and not second[0].any()
+    if ord not in (-1, 0):
+        np.testing.assert_allclose(wide(first[1, :2]), [1, 0], atol=4 * eps_of(first.real.dtype))
+        if ord not in (1, math.inf):
+            y = (2.0**ord + 1) ** (1 / ord)
+            want = [(2 / y) ** (ord - 1), y ** (1 - ord)]
+            np.testing.assert_allclose(wide(first[2, :2]), want, rtol=8 * eps_of(first.real.dtype))
 
 
 @pytest.mark.simulator
@@ -120,11 +141,12 @@ def test_vector_norms_of_what_is_not_finite(device, dtype):
         for ord in (0, 1, math.inf, -math.inf):
             want = np.linalg.vector_norm(x, axis=axis, ord=ord)
             np.testing.assert_array_equal(cm.vector_norm(cm.asarray(x), axis=axis, ord=ord).to_numpy(), want)
-    for ord in (math.inf, -math.inf):
-        with pytest.raises(ValueError, match="^vector_norm: no elements to choose from along axes .0,. of an array of shape"):
-            cm.vector_norm(cm.zeros((0, 3)), axis=0, ord=ord)
         assert cm.vector_norm(cm.zeros((0, 3)), axis=1, ord=ord).shape == (0,)
-    assert cm.vector_norm(cm.zeros((0, 3)), axis=0, ord=1).tolist() == [0, 0, 0]
+    with pytest.raises(ValueError, match="^vector_norm: no elements to choose from along axes .0,. of an array of shape"):
+        cm.vector_norm(cm.zeros((0, 3)), axis=0, ord=-math.inf)
+    for ord in (1, math.inf):
+        assert cm.vector_norm(cm.zeros((0, 3)), axis=0, ord=ord).tolist() == [0, 0, 0]
+        assert cm.vector_norm(cm.zeros((0, 3)), axis=(0, 1), ord=ord, keepdims=True).tolist() == [[0]]
 
 
 @pytest.mark.parametrize("ord", ["fro", 1, -1, math.inf, -math.inf])
@@ -139,6 +161,22 @@ def test_matrix_norm(device, ord):
             np.testing.assert_allclose(got.to_numpy(), expected, rtol=1e-13)
     np.testing.assert_allclose(float(cm.norm(cm.asarray(x))), np.linalg.norm(x), rtol=1e-13)
     np.testing.assert_allclose(cm.norm(cm.asarray(x), axis=1).to_numpy(), np.linalg.norm(x, axis=1), rtol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0), (2, 0, 3), (0, 2, 3)])
+@pytest.mark.parametrize("ord", ["fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf])
+def test_norms_of_empty_matrices(device, ord, shape):
+    """The largest of no sizes is 0 (as since NumPy 2.3); the smallest is refused, in the function's own words."""
+    m, n = shape[-2:]
+    chosen = {-1: n, -2: min(m, n), -math.inf: m}
+    x = cm.zeros(shape)
+    for keepdims in (False, True):
+        if ord in chosen and not chosen[ord]:
+            with pytest.raises(ValueError, match="^matrix_norm: no elements to choose from"):
+                cm.matrix_norm(x, ord=ord, keepdims=keepdims)
+            continue
+        found = cm.matrix_norm(x, ord=ord, keepdims=keepdims)
+        assert found.shape == shape[:-2] + (1, 1) * keepdims and not found.to_numpy().any()
 
 
 @pytest.mark.simulator

@@ -257,11 +257,12 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
         return []
     if out.itemsize == 4 and not tf32:               # float32 as float32: see this file's header
         timed = measured(kind, out, first, second, stride, dilation)
-        if kind == "input" and not window and max(stride) > 1 and products >= LARGE and groups == 1:
-            return ["cublas"]                        # a product, and zeros
+        large = kind == "input" and not window and max(stride) > 1 and products >= LARGE and groups == 1
+        best = ["cublas"] * large                    # a product, and zeros
         if timed is not None:
-            return [] if timed.choice == "ours" else library if timed.choice.startswith("cudnn") else [timed.choice, *library]
-        return library if sooner else []
+            best += [timed.choice] * (timed.choice != "ours" and not timed.choice.startswith("cudnn"))
+            return best + library * (timed.choice != "ours")
+        return best + library * sooner
     ours = [name for name, module in (("wgmma", conv_wgmma), ("mma", conv_mma))
             if module.serves(out.dtype, capability(out.device), *channels)]
     timed = measured(kind, out, first, second, stride, dilation) if out.itemsize == 2 else None

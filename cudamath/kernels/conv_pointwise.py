@@ -29,7 +29,7 @@ from ..runtime import blas
 from .build import blocks
 from .conv_grad import sum_partials
 from .conv_layout import Turned
-from .copy import Part, copy_part, fill_part, whole
+from .copy import copy_part, fill_part, whole
 from .matmul import contenders as matmul_contenders
 from .matmul import matmul, turned
 from .mlp import moved
@@ -118,17 +118,22 @@ def by_images(kind: str, out: Layout, first: Layout, second: Layout, bias: Layou
 
 
 def _apart(out: Layout, grad: Layout, weight: Layout, stride: Pair, padding: tuple[int, int, int, int]) -> Plan | None:
-    """grad (N, K, P, Q), weight (K, C, 1, 1) -> out (N, C, H, W), of which every stride-th row and column is no zero."""
+    """grad (N, K, P, Q), weight (K, C, 1, 1) -> out (N, C, H, W), of which every stride-th row and column is no zero. Products
+    at the padding go nowhere."""
     close = out.like((*out.shape[:2], *grad.shape[2:]))
-    if not serves(close, grad, weight.shape, (1, 1), padding):
+    if not serves(close, grad, weight.shape, (1, 1), (0,) * 4):
         return None
     inner, plan = _product(close, weight, grad, True), Turned(out, last=False)
     source = plan.temp(close)
     plan.steps += moved(inner, {Output(0): source, **{Temp(i): plan.temp(x) for i, x in enumerate(inner.temps)}})
-    steps = plan.seen.strides
-    places = plan.seen.view(close.shape, (*steps[:2], steps[2] * stride[0], steps[3] * stride[1]))
-    plan.steps += fill_part(whole(plan.target, plan.seen), np.uint64(0), np.uint64(0), None)
-    plan.steps += copy_part(whole(source, close), Part(plan.target, places))
+    values, image = whole(source, close), whole(plan.target, plan.seen)
+    plan.steps += fill_part(image, np.uint64(0), np.uint64(0), None)
+    for axis, step, before in zip((2, 3), stride, padding[::2], strict=True):
+        first = -(-before // step)                        # of the products inside of the image, which lies there
+        start = first * step - before
+        count = max(min(close.shape[axis] - first, -(-(out.shape[axis] - start) // step)), 0)
+        values, image = values.slice(axis, first, count), image.every(axis, start, step, count)
+    plan.steps += copy_part(values, image)
     return plan.plan()
 
 

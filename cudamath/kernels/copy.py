@@ -264,6 +264,13 @@ class Part(NamedTuple):
         shape = (*layout.shape[:axis], size, *layout.shape[axis + 1 :])
         return Part(self.argument, layout.view(shape, layout.strides, step), self.offset + step)
 
+    def every(self, axis: int, start: int, step: int, size: int) -> "Part":
+        """Elements start, start + step, ... along one axis: `size` of them."""
+        part = self.slice(axis, start, size)
+        strides = list(part.layout.strides)
+        strides[axis] *= step
+        return part._replace(layout=part.layout.view(part.layout.shape, tuple(strides)))
+
     def broadcast(self, shape: shapes.Shape) -> "Part":
         """The same elements repeated to a shape."""
         layout = self.layout

@@ -156,7 +156,7 @@ class Discrete(Continuous):
         Raises
         ------
         ValueError
-            p outside [0, 1]; negative sizes; p that does not broadcast to `size`.
+            p outside [0, 1]; negative sizes; p that does not broadcast to `size`. Arrays on a GPU are not looked at.
 
         >>> import cudamath as cm
         >>> bool(cm.random.default_rng(7).bernoulli(1.0, 5).all())
@@ -215,7 +215,7 @@ class Discrete(Continuous):
         Raises
         ------
         ValueError
-            lam negative or above 9e18; sizes as for `uniform`.
+            lam negative or above 9e18; sizes as for `uniform`. Arrays on a GPU are not looked at.
         TypeError
             lam that is not a number; a dtype that is not integer.
 

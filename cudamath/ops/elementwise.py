@@ -66,7 +66,8 @@ hypot = binary("hypot", np.hypot, "hypot(x, y)", ("g * x / out", "g * y / out"),
                doc="Length of the hypotenuse, without overflow.", formula="sqrt(x**2 + y**2)")
 norm_slope = ufunc.Elementwise(
     "norm_slope", np.multiply, "0 if x == 0 or y == 0 else copysign((abs(x) / y) ** z, x)",
-    ("g * z * abs(norm_slope(x, y, z - 1.0)) / y", "-g * z * out / y", "g * 0"), PRECISE, "elementwise.norm_slope", globals())
+    ("g * z * abs(norm_slope(x, y, z - 1.0)) / where(y == 0, 1, y)", "-g * z * out / where(y == 0, 1, y)", "g * 0"), PRECISE,
+    "elementwise.norm_slope", globals())
 norm_slope.__doc__ = "sign(x) (|x| / y)^z: the derivative of y, a norm of order z + 1, by its elements x; 0 where either is 0."
 copysign = binary("copysign", np.copysign, "copysign(x, y)", ("g * sign(x) * sign(out)", "g * 0"),
                   category=REAL, doc="Magnitude of x with the sign of y.")

@@ -132,8 +132,8 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
         if type(value) is ndarray and value._layout is layout and value._node is None:
             run = _copy_into.plans.get((layout, layout)) if abs(x._data - value._data) >= layout.nbytes else None
         if run is not None:
-            wrote(x)
             run(x, *(pattern("setitem", value, layout.dtype) if fills else (value,)))
+            wrote(x)
             return
     if x._node is not None or not x._layout.contiguous or x._layout.device < 0:
         _check_writable("setitem", x)
@@ -153,21 +153,17 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
         return
     if type(key) is ndarray and _one_mask(x, key):
         if _is_scalar(value):
-            wrote(x)
             return _put_where(x, key, value)
         if x._layout.contiguous and key._layout.contiguous:  # one position an element, and no normal form
-            wrote(x)
             _put(x, _reshape(x, shape=(x._layout.size,), old=x.shape), 0, [nonzero(ravel(key))[0]], value)
             return
     if type(key) is tuple and x._node is None and (known := known_form(x, key)) is not None:
-        wrote(known[0])
         return _put(x, *known, value)
     found = known_view(x._layout, key)
     if found is not None:
         return _assign(x._view(*found), value)
     form = indexing.advanced(x.shape, x.strides, key)
     base = x._view(x._layout.view(form.shape, form.strides, form.offset), form.offset)
-    wrote(base)
     if len(form.arrays) == 1 and form.arrays[0].dtype == np.bool_ and _is_scalar(value):
         mask = asarray(form.arrays[0], device=x.device)
         before, after = form.axes[0], base.ndim - form.axes[0] - mask.ndim
@@ -185,9 +181,10 @@ def _put(x: ndarray, base: ndarray, axis: int, arrays: list[ndarray], value: Any
         arrays = [_apart(x, a) for a in arrays]
     if len(arrays) <= 2 and type(value) in (int, float) and _is_own(x._layout.dtype, value) and base._layout.size:
         _scatter_number(base, *arrays, scalars=(value,), axis=axis)
-        return
-    shape = (*base.shape[:axis], *arrays[0].shape, *base.shape[axis + len(arrays) :])
-    _scatter(base, _apart(x, _values(x, value, shape)), *arrays, axis=axis)
+    else:
+        shape = (*base.shape[:axis], *arrays[0].shape, *base.shape[axis + len(arrays) :])
+        _scatter(base, _apart(x, _values(x, value, shape)), *arrays, axis=axis)
+    wrote(base)  # not before: what is refused has changed nothing
 
 
 def _put_again(x: ndarray, key: ndarray, value: Any) -> bool:
@@ -235,6 +232,7 @@ def _put_where(x: ndarray, mask: ndarray, value: Any) -> None:
         _where_into(x, mask, scalars=(number,))
     else:
         _where_into(x, mask, _value("setitem", x, value))
+    wrote(x)
 
 
 def _is_scalar(value: Any) -> bool:
@@ -302,12 +300,11 @@ def _apart(x: ndarray, value: ndarray) -> ndarray:
 
 def _assign(target: ndarray, value: Any) -> None:
     """``target[...] = value``."""
-    wrote(target)
     layout = target._layout
     if type(value) in _SCALARS:
         if layout.size:
             _fill(target, scalars=pattern("setitem", value, layout.dtype))
-        return
+        return wrote(target)
     if type(value) is ndarray and value._node is None and value._layout.shape == layout.shape and (
             value._layout.device == layout.device):
         own = value._layout is layout and layout.device >= 0 and value._data == target._data  # x[key] += 1 has written it
@@ -315,12 +312,13 @@ def _assign(target: ndarray, value: Any) -> None:
             source = _apart(target, value)
             run = _copy_into.plans.get((layout, source._layout))  # as the call below would find it
             run(target, source) if run is not None else _copy_into(target, source)
-        return
+        return wrote(target)
     given = _fitted("setitem", _given("setitem", target, value), target.shape)
     if given._node is not None:
         _value("setitem", target, given)
     if target.size:
         _copy_into(target, _apart(target, given))
+    wrote(target)
 
 
 def _index_arrays(base: ndarray, form: indexing.Advanced) -> tuple[ndarray, list[int], list[ndarray]]:
@@ -510,8 +508,8 @@ def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:
     """
     if type(x) is type(ind) is type(v) is ndarray and x._node is None and (
             x._layout.device == v._layout.device >= 0 and apart(x, v) and two_blocks(x, ind)):
-        wrote(x)
         if _scatter.again(("put", mode), (x, v, ind)) is not None:
+            wrote(x)
             return
     x = require("put", x)
     _check_writable("put", x)

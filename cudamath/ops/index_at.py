@@ -37,13 +37,14 @@ def _fold_at(name: str, kind: str, function: Callable, category: Category, x: An
         return
     form = indexing.advanced(x.shape, x.strides, key)
     base = x._view(x._layout.view(form.shape, form.strides, form.offset), form.offset)
-    wrote(base)
     base, axes, arrays = _index_arrays(base, form)
     if x._layout.device >= 0:  # what is written must not be read as a position
         arrays = [_apart(x, a) for a in arrays]
     base, axis = _neighbours(base, axes, form.position)
     shape = (*base.shape[:axis], *arrays[0].shape, *base.shape[axis + len(arrays) :])
-    _scatter_add(base, _apart(x, _fitted(name, _value(name, x, values), shape)), *arrays, axis=axis, kind=kind)
+    fitted = _apart(x, _fitted(name, _value(name, x, values), shape))
+    wrote(base)
+    _scatter_add(base, fitted, *arrays, axis=axis, kind=kind)
 
 
 def _fold_again(kind: str, x: Any, key: ndarray, values: Any) -> bool:

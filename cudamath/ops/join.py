@@ -57,7 +57,8 @@ def concat(arrays: Sequence[Any], /, axis: int | None = 0, out: Any = None, *, d
 
     Args: arrays: at least one, of equal shape but along ``axis``; axis: None ravels them first; out: array for the
     result; dtype: of the result, by default their common one; casting: NumPy's rule for that. Returns: a new array, or
-    ``out``. Raises: ValueError if there are none, one is 0-d, or shapes differ; TypeError if the dtype is refused.
+    ``out``. Raises: ValueError if there are none, one is 0-d, shapes differ, or for another rule; TypeError if the dtype is
+    refused.
     Gradient: its pieces.
 
     >>> import cudamath as cm
@@ -65,11 +66,11 @@ def concat(arrays: Sequence[Any], /, axis: int | None = 0, out: Any = None, *, d
     array([1. , 2. , 3.5])
     """
     key = ("concat", axis, axis.__class__)
-    if out is None and dtype is None and arrays.__class__ in (list, tuple):
+    if out is None and dtype is None and casting == "same_kind" and arrays.__class__ in (list, tuple):
         known = _concat.again(key, arrays)
         if known is not None:
             return known
-    return _delivered("concat", _joined("concat", arrays, axis, dtype, casting, key), out)
+    return _delivered("concat", _joined("concat", arrays, axis, dtype, casting, key), out, casting)
 
 
 def concatenate(arrays: Sequence[Any], /, axis: int | None = 0, out: Any = None, *, dtype: Any = None,
@@ -84,11 +85,11 @@ def concatenate(arrays: Sequence[Any], /, axis: int | None = 0, out: Any = None,
            [0., 1.]])
     """
     key = ("concatenate", axis, axis.__class__)
-    if out is None and dtype is None and arrays.__class__ in (list, tuple):
+    if out is None and dtype is None and casting == "same_kind" and arrays.__class__ in (list, tuple):
         known = _concat.again(key, arrays)
         if known is not None:
             return known
-    return _delivered("concatenate", _joined("concatenate", arrays, axis, dtype, casting, key), out)
+    return _delivered("concatenate", _joined("concatenate", arrays, axis, dtype, casting, key), out, casting)
 
 
 def _inputs(name: str, arrays: Any) -> list[ndarray]:
@@ -106,25 +107,26 @@ def _seen(x: Any) -> str:
     return f"{x.dtype} of shape {x.shape}" if isinstance(x, ndarray | np.ndarray) else f"{type(x).__name__} {x!r:.60}"
 
 
-def _delivered(name: str, result: ndarray, out: Any) -> ndarray:
+def _delivered(name: str, result: ndarray, out: Any, casting: str) -> ndarray:
     if out is None:
         return result
     from .output import deliver
 
-    return deliver(name, result, out)
+    return deliver(name, result, out, casting)
 
 
 def _joined(name: str, arrays: Sequence[Any], axis: int | None, dtype: Any = None, casting: str = "same_kind",
             key: tuple | None = None, given: Sequence[ndarray] | None = None) -> ndarray:
     """key: under which the card finds such a join of arrays as `given` again (by default as these are)."""
     asked = None
-    if arrays.__class__ in (list, tuple) and axis.__class__ is int and dtype is None and given is None:
+    usual = dtype is None and casting == "same_kind"
+    if arrays.__class__ in (list, tuple) and axis.__class__ is int and usual and given is None:
         asked = key, axis, *[x._layout if type(x) is ndarray else None for x in arrays]
         if asked in _checked:  # where a gradient is recorded
             axis, sizes = _checked[asked]
             return _concat(*arrays, axis=axis, sizes=sizes)
     inputs = _inputs(name, arrays)
-    given, as_they_are = given or inputs, dtype is None
+    given = given or inputs
     if axis is None:
         inputs, axis = [ravel(x) for x in inputs], 0
     first = inputs[0].shape
@@ -134,17 +136,17 @@ def _joined(name: str, arrays: Sequence[Any], axis: int | None, dtype: Any = Non
     for x in inputs:
         if x.ndim != len(first) or x.shape[:axis] != first[:axis] or x.shape[axis + 1 :] != first[axis + 1 :]:
             raise ValueError(f"{name}: shapes must be equal but along axis {axis}, got {_listed(inputs)}")
-    if dtype is None:
-        dtype = dtypes.result_type(*inputs)
-    else:
-        dtype = dtypes.as_dtype(dtype, name)
+    dtype = dtypes.result_type(*inputs) if dtype is None else dtypes.as_dtype(dtype, name)
+    if not usual:
+        from .output import can_write, casting_rule
+
         for x in inputs:
-            if not np.can_cast(x.dtype, dtype, casting):  # type: ignore[arg-type]
+            if not can_write(x.dtype, dtype, casting_rule(name, casting)):
                 raise TypeError(f"{name}: {x.dtype} cannot become {dtype} by the rule {casting!r}")
     inputs = [x if x.dtype == dtype else _cast(x, dtype=dtype) for x in inputs]
     sizes = tuple([x.shape[axis] for x in inputs])
     out = _concat(*inputs, axis=axis, sizes=sizes)
-    if key is not None and as_they_are:
+    if key is not None and usual:
         _concat.remember(key, given, inputs, axis=axis, sizes=sizes)
     if asked is not None and all([x is y for x, y in zip(arrays, inputs, strict=True)]):
         remember(_checked, asked, (axis, sizes))
@@ -172,12 +174,13 @@ def stack(arrays: Sequence[Any], axis: int = 0, out: Any = None, *, dtype: Any =
            [2, 4]])
     """
     key = ("stack", axis, axis.__class__)
-    if out is None and dtype is None and arrays.__class__ in (list, tuple):
+    if out is None and dtype is None and casting == "same_kind" and arrays.__class__ in (list, tuple):
         known = _concat.again(key, arrays)
         if known is not None:
             return known
     inputs = _inputs("stack", arrays)
-    if inputs[0]._layout.device == CPU and out is None and dtype is None and type(axis) is int and not any(
+    usual = out is None and dtype is None and casting == "same_kind"
+    if inputs[0]._layout.device == CPU and usual and type(axis) is int and not any(
             [x._node is not None or x._layout is not inputs[0]._layout for x in inputs]) and (
             -inputs[0].ndim - 1 <= axis <= inputs[0].ndim):
         return wrap(np.stack([x._data for x in inputs], axis))
@@ -185,7 +188,7 @@ def stack(arrays: Sequence[Any], axis: int = 0, out: Any = None, *, dtype: Any =
         raise ValueError(f"stack: wants arrays of one shape, got {_listed(inputs)}")
     axis = normalize_axis("stack", axis, inputs[0].ndim + 1)
     slices = [expand_dims(x, axis=axis) for x in inputs]
-    return _delivered("stack", _joined("stack", slices, axis, dtype, casting, key, inputs), out)
+    return _delivered("stack", _joined("stack", slices, axis, dtype, casting, key, inputs), out, casting)
 
 
 def vstack(arrays: Sequence[Any], /, *, dtype: Any = None, casting: str = "same_kind") -> ndarray:
@@ -200,7 +203,7 @@ def vstack(arrays: Sequence[Any], /, *, dtype: Any = None, casting: str = "same_
            [3, 4]])
     """
     key = ("vstack",)
-    if dtype is None and arrays.__class__ in (list, tuple):
+    if dtype is None and casting == "same_kind" and arrays.__class__ in (list, tuple):
         known = _concat.again(key, arrays)
         if known is not None:
             return known
@@ -219,7 +222,7 @@ def hstack(arrays: Sequence[Any], /, *, dtype: Any = None, casting: str = "same_
     array([1, 2, 3])
     """
     key = ("hstack",)
-    if dtype is None and arrays.__class__ in (list, tuple):
+    if dtype is None and casting == "same_kind" and arrays.__class__ in (list, tuple):
         known = _concat.again(key, arrays)
         if known is not None:
             return known

@@ -92,8 +92,6 @@ def _inplace(function: Callable, symbol: str) -> Callable:
                                f"a value the gradient needs; write x = x {symbol} y")
         if plans is None:
             return function(x, y, out=x)
-        if state.noting:
-            tape.wrote(x)
         try:
             if type(y) is not ndarray:
                 run = plans[x._layout, type(y), True]
@@ -103,8 +101,11 @@ def _inplace(function: Callable, symbol: str) -> Callable:
             else:
                 raise KeyError
         except KeyError:  # also operands on a GPU that may overlap, which `call` sees to
-            return function.card.call((x, y), target=x)  # type: ignore[attr-defined]
-        run(x, y)
+            x = function.card.call((x, y), target=x)  # type: ignore[attr-defined]
+        else:
+            run(x, y)
+        if state.noting:  # not before: what is refused has changed nothing
+            tape.wrote(x)
         return x
 
     plans, state = function.card.plans if hasattr(function, "card") else None, tape.state

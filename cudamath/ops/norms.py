@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..core import dtypes
+from ..core import dtypes, tape
 from ..core.array import ndarray
 from ..core.devices import TRACED
 from ..core.op import INEXACT, NUMERIC, as_numbers, require
@@ -32,9 +32,8 @@ def vector_norm(x: Any, /, *, axis: int | Sequence[int] | None = None, keepdims:
         ord: order of the norm.
 
     Returns: real array of x's precision (float64 for integers), without the reduced axes.
-    Raises: TypeError (dtype), ValueError (axis; ord = inf of no elements).
-    Gradient: ord 2: g x / y; others: g sign(x) (|x| / y)^(ord - 1); 0 where x or y is 0. Otherwise, of complex, 16-bit or long
-    vectors, by its parts.
+    Raises: TypeError (dtype), ValueError (axis; ord = -inf of no elements).
+    Gradient: ord 2: g x / y; others: g sign(x) (|x| / y)^(ord - 1); 0 where x or y is 0, and so are its own derivatives there.
 
     >>> import cudamath as cm
     >>> cm.vector_norm([[3.0, 4.0], [6.0, 8.0]], axis=1).tolist()
@@ -75,9 +74,20 @@ def _vector_norm(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, o
     if ord == 0:
         return astype(reduce.count_nonzero(x, axis=axes, keepdims=keepdims), result)
     length = math.prod([x.shape[i] for i in axes])
-    if (x._node is None or x.dtype in PRECISE) and not traced and isinstance(ord, (int, float)) and ord not in _PASSES and (
-            length <= _SHORT and (length >= _WHOLE or x.size <= _FEW * length)):
-        return reduce._power_norm(x, scalars=(ord,), axis=axes, keepdims=kept_axes(name, keepdims, x), dtype=result)
+    recorded = x._node is not None and not traced
+    if recorded and x.dtype not in PRECISE:  # the card's rule knows real numbers of 32 and 64 bits
+        sizes = abs(x) if x.dtype in dtypes.COMPLEX else astype(x, dtypes.compute_dtype(result))
+        return astype(_vector_norm(name, sizes, axes, keepdims, ord), result, copy=False)
+    params = {"axis": axes, "keepdims": kept_axes(name, keepdims, x), "dtype": result}
+    if not traced and ord not in _PASSES and length <= _SHORT and (length >= _WHOLE or x.size <= _FEW * length):
+        return reduce._power_norm(x, scalars=(ord,), **params)
+    y = _by_parts(x._alias() if recorded else x, axes, keepdims, ord, result)
+    if recorded:  # one rule for vectors of all lengths, which knows what to do at 0
+        tape.record(reduce._power_norm, (x,), y, {**params, "scalars": (ord,)})
+    return y
+
+
+def _by_parts(x: ndarray, axes: tuple[int, ...], keepdims: bool, ord: float, result: np.dtype) -> ndarray:
     sizes = abs(x if x.dtype in INEXACT else astype(x, result))  # |-128| is not an int8
     if ord == 1 or math.isinf(ord):
         return (reduce.sum if ord == 1 else reduce.max if ord > 0 else reduce.min)(sizes, axis=axes, keepdims=keepdims)
@@ -92,7 +102,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") 
 
     Args: x: numeric array (..., m, n); keepdims: keep the last two axes as axes of size 1; ord: as above.
     Returns: real array (...) of x's precision (float64 for integers).
-    Raises: TypeError (dtype), ValueError (fewer than two dimensions; another ord).
+    Raises: TypeError (dtype), ValueError (fewer than two dimensions; another ord; the smallest of no elements).
     Gradient: by its parts.
 
     >>> import cudamath as cm
@@ -111,19 +121,25 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") 
     if ord in (2, -2, "nuc"):
         from .spectral import svdvals
 
-        values = svdvals(x)
-        found = reduce.sum(values, axis=-1) if ord == "nuc" else (reduce.max if ord == 2 else reduce.min)(values, axis=-1)
+        found = (reduce.sum if ord == "nuc" else _extreme(x, ord, min(x.shape[-2:])))(svdvals(x), axis=-1)
         return expand_dims(found, axis=(-2, -1)) if keepdims else found
     if not isinstance(ord, (int, float, np.integer, np.floating)) or builtins.abs(ord) not in (1, math.inf):
         raise ValueError(f"matrix_norm: wants ord 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, got {ord!r}")
     lines, both = (x.ndim - (2 if builtins.abs(ord) == 1 else 1),), (x.ndim - 2, x.ndim - 1)
     sums = _vector_norm("matrix_norm", x, lines, True, 1)
-    found = (reduce.max if ord > 0 else reduce.min)(sums, axis=both, keepdims=keepdims)
+    found = _extreme(x, ord, x.shape[both[0] + both[1] - lines[0]])(sums, axis=both, keepdims=keepdims)
     first = reduce._norm.plans.get((x._layout, "norm 1", lines, True, sums.dtype))
     second = (reduce._max if ord > 0 else reduce._min).known.get((sums._layout, both, tuple, keepdims, bool))
     if first is not None and second is not None and x.dtype in INEXACT and type(keepdims) is bool:
         reduce._norm.remember_chain(key, given, x, first, second, found)
     return found
+
+
+def _extreme(x: ndarray, ord: Any, count: int) -> Callable:
+    """What chooses the largest (ord > 0) or smallest of so many sizes. The largest of none is 0, as in NumPy: their sum."""
+    if not count and ord < 0:
+        raise ValueError(f"matrix_norm: no elements to choose from for ord {ord} of an array of shape {x.shape}")
+    return (reduce.max if ord > 0 else reduce.min) if count else reduce.sum
 
 
 def _length(name: str, key: tuple, x: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:

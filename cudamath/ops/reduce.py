@@ -319,7 +319,9 @@ def vector_length(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, 
     """The root of the sum of squared absolute values: what `linalg.vector_norm` and `matrix_norm` share; or what else `kind`
     (kernels/accumulate.py) makes of absolute values in one pass."""
     if "inf" in kind and 0 in [x.shape[i] for i in axes]:
-        raise ValueError(f"{name}: no elements to choose from along axes {axes} of an array of shape {x.shape}")
+        if kind == "norm -inf":
+            raise ValueError(f"{name}: no elements to choose from along axes {axes} of an array of shape {x.shape}")
+        kind = "norm 1"  # no size is larger than 0
     return _norm(x, kind=kind, axis=axes, keepdims=kept_axes(name, keepdims, x),
                  dtype=dtypes.real_dtype(_floating_dtype(x.dtype)))
 

@@ -203,8 +203,8 @@ def put_along_axis(x: ndarray, indices: Any, values: Any, axis: int | None) -> N
     number = type(x) is ndarray and type(values) in (int, float) and _is_own(x._layout.dtype, values)
     apart = type(x) is type(indices) is ndarray and x._owner is not indices._owner  # what is written is not read as a place
     if number and apart and x._node is None:
-        wrote(x)
         if _put_along.again(key, (x, indices), (values,)) is not None:
+            wrote(x)
             return
     given, x = x, require(name, x)
     if axis is None:
@@ -221,13 +221,14 @@ def put_along_axis(x: ndarray, indices: Any, values: Any, axis: int | None) -> N
         at = _broadcast_as(name, at, (*x.shape[:axis], at.shape[axis], *x.shape[axis + 1:]))
         if at._owner is x._owner:
             at = at.copy()
-        wrote(x)
         if number:
+            wrote(x)
             _put_along(x, at, scalars=(values,), axis=axis)
             _put_along.remember(key, (given, indices), (x, at), axis=axis)
         else:
-            fitted = _fitted(name, _value(name, x, values), at.shape)
-            _put_along(x, at, _apart(x, fitted), axis=axis)
+            fitted = _apart(x, _fitted(name, _value(name, x, values), at.shape))
+            wrote(x)
+            _put_along(x, at, fitted, axis=axis)
         return
     places = [at if i == axis else reshape(arange(n, device=x.device), (*[1] * i, n, *[1] * (x.ndim - i - 1)))
               for i, n in enumerate(x.shape)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..core import tape
@@ -137,7 +138,10 @@ def imag(x: Any, /) -> ndarray:
 
 
 def fill(x: ndarray, value: Any) -> None:
-    """Set every element."""
+    """Set every element to a number, or to an array of one without axes: as NumPy's, nothing is broadcast."""
+    if getattr(value, "ndim", 0) or isinstance(value, Sequence) and not isinstance(value, str):
+        seen = f"shape {value.shape}" if hasattr(value, "shape") else f"{type(value).__name__} {value!r:.60}"
+        raise ValueError(f"fill: wants one number for all of an array of shape {x.shape}, got {seen}; assign it to x[...]")
     if x._layout.device >= 0:
         setitem(x, ..., value)
     else:

@@ -185,8 +185,9 @@ class Elementwise:
                 raise RuntimeError(f"{self.name}: out= would write into an array where a gradient is being recorded; take the "
                                    "result instead")
             if where is True and operands[0] is target and casting == "same_kind":
+                result = self.call(operands, target=target)
                 tape.wrote(target)
-                return self.call(operands, target=target)
+                return result
             result = self(*operands)
             if result.ndim <= target.ndim and result.shape != target.shape:
                 from .shape import _broadcast_as

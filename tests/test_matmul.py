@@ -279,6 +279,11 @@ def test_errors(device):
         cm.gemm(cm.zeros((3, 3)), cm.zeros((3, 3)), 1, cm.zeros((2, 3, 3)), 1)
     with pytest.raises(ValueError, match="^gemv: wants a matrix and a vector"):
         cm.gemv(cm.zeros((3, 3)), cm.zeros((3, 3)))
+    for wrong in ("x", [1], None):
+        with pytest.raises(TypeError, match="^gemm: alpha must be a number"):
+            cm.gemm(cm.ones((2, 2)), cm.ones((2, 2)), wrong)
+        with pytest.raises(TypeError, match="^gemv: beta must be a number"):
+            cm.gemv(cm.ones((2, 2)), cm.ones(2), 1, cm.ones(2), wrong)
     with pytest.raises(ValueError, match="^vecdot: lengths along axis -1 differ"):
         cm.vecdot(cm.zeros((2, 3)), cm.zeros(2))
     with pytest.raises(ValueError, match="^vdot: wants equally many"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Sequence
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -188,7 +189,7 @@ def gemm(a: Any, b: Any, alpha: float = 1, c: Any = None, beta: float = 0) -> nd
         c: array that broadcasts to the product's shape; not read where beta is 0.
 
     Returns: array of the product's shape, as `matmul` and the arithmetic of Python scalars give it.
-    Raises: TypeError (dtype), ValueError (shapes; beta without c).
+    Raises: TypeError (dtype; alpha or beta not a number), ValueError (shapes; beta without c).
     Gradient: by its parts.
 
     >>> import cudamath as cm
@@ -210,7 +211,7 @@ def gemv(a: Any, x: Any, alpha: float = 1, y: Any = None, beta: float = 0) -> nd
 
     Args: a: matrix (m, k); x: vector (k,); alpha, beta: numbers; y: vector (m,), not read where beta is 0.
     Returns: vector (m,), as `matmul` and the arithmetic of Python scalars give it.
-    Raises: TypeError (dtype), ValueError (shapes; beta without y).
+    Raises: TypeError (dtype; alpha or beta not a number), ValueError (shapes; beta without y).
     Gradient: by its parts.
 
     >>> import cudamath as cm
@@ -230,6 +231,9 @@ def gemv(a: Any, x: Any, alpha: float = 1, y: Any = None, beta: float = 0) -> nd
 def _scaled(key: tuple, given: tuple, product: ndarray) -> ndarray:
     """alpha product + beta c, for gemm and gemv: `given` are their arrays, c the last; `key` has the name and the numbers."""
     (name, alpha, _, beta, _), c = key, given[2]
+    for what, value in (("alpha", alpha), ("beta", beta)):
+        if not isinstance(value, Number) and getattr(value, "shape", None) != ():
+            raise TypeError(f"{name}: {what} must be a number, got {value!r}")
     if beta == 0:
         return product if alpha == 1 else product * alpha
     if c is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes, tape
+from ..core import dtypes, lasting, tape
 from ..core.array import asarray, ndarray
 from ..core.op import ANY, COMPLEX, INEXACT, NUMERIC, REAL, REAL_OR_BOOL, Op, coerce, require
 from .elementwise import abs, add, conj, equal, maximum, minimum, multiply, norm_slope, sign, sqrt
@@ -33,6 +33,12 @@ def _kept(y: ndarray, shape: tuple, axis: tuple) -> ndarray:
 def _back(g: ndarray, shape: tuple, axis: tuple) -> ndarray:
     """The gradient of a sum: g for each of the summands."""
     return broadcast_to(_kept(g, shape, axis), shape)
+
+
+def _mean_grad(g: ndarray, _y: Any, _x: Any, *, axis: tuple, shape: tuple, **_: Any) -> tuple[ndarray]:
+    count = _count(shape, axis)
+    each = lasting.divided(g, count)
+    return (_back(g / count if each is None else each, shape, axis),)
 
 
 def _count(shape: tuple, axis: tuple) -> int:
@@ -143,8 +149,7 @@ def _std_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: Any) -> 
 
 
 _sum = Reduction("sum", lambda g, _y, _x, *, axis, shape, **_: (_back(g, shape, axis),), neutral=0, combine=add)
-_mean = Reduction("mean", lambda g, _y, _x, *, axis, shape, **_: (_back(g / _count(shape, axis), shape, axis),),
-                   masked=_mean_of)
+_mean = Reduction("mean", _mean_grad, masked=_mean_of)
 _prod = Reduction("prod", lambda g, _y, x, *, axis, dtype, **_: (_prod_grad(g, x, axis, dtype),), neutral=1, combine=multiply)
 _max = Reduction("max", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), chooses=True, combine=maximum)
 _min = Reduction("min", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), chooses=True, combine=minimum)

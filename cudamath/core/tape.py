@@ -155,6 +155,9 @@ def record(op: Any, inputs: Sequence[Any], output: Any, params: dict) -> None:
         node.inputs = (x if keep[0] else None,)
     elif count == 2:
         x, y = inputs
+        if x is y and (twice := getattr(op, "twice", None)) is not None:  # x * x: one rule, not two and their sum
+            record(twice, (x,), output, params)
+            return
         left, right = x._node if type(x) is ndarray else None, y._node if type(y) is ndarray else None
         node.parents = (left, right)
         if left is None or right is None:

@@ -11,7 +11,7 @@ import numpy as np
 from ..core import dtypes, lasting, tape
 from ..core.array import asarray, ndarray
 from ..core.op import ANY, COMPLEX, INEXACT, NUMERIC, REAL, REAL_OR_BOOL, Op, coerce, require
-from .elementwise import abs, add, conj, equal, maximum, minimum, multiply, norm_slope, sign, sqrt
+from .elementwise import abs, add, conj, equal, maximum, minimum, multiply, norm_grad, norm_slope, sign, spread_grad, sqrt
 from .index import where as choose
 from .reduction import Axis, Reduction, asked, kept_axes
 from .shape import astype, broadcast_to, reshape, span
@@ -83,27 +83,21 @@ def _extreme_grad(g: ndarray, y: ndarray, x: ndarray, axis: tuple) -> ndarray:
     return hit * (_kept(g, x.shape, axis) / sum(hit, axis=axis, keepdims=True))
 
 
-def _from_mean(x: ndarray, axis: tuple) -> ndarray:
-    return x - mean(x, axis=axis, keepdims=True)
-
-
 def _var_grad(g: ndarray, _y: Any, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
     freedom = builtins.max(_count(x.shape, axis) - correction, 0)
-    return (_kept(g, x.shape, axis) * _from_mean(x, axis) * (2 / freedom if freedom else np.inf),)
+    return (spread_grad(x, mean(x, axis=axis, keepdims=True), _kept(g, x.shape, axis), 2 / freedom if freedom else np.inf),)
 
 
 def _std_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
     """g (x - mean) / (y (n - correction)), and 0 where all are equal, as torch has it."""
     freedom = builtins.max(_count(x.shape, axis) - correction, 0)
-    slope = choose(y == 0, 0, g / choose(y == 0, 1, y * freedom))
-    return (_from_mean(x, axis) * _kept(slope, x.shape, axis),)
+    apart = x - mean(x, axis=axis, keepdims=True)
+    return (norm_grad(apart, _kept(y, x.shape, axis) * freedom, _kept(g, x.shape, axis)),)
 
 
 def _norm_grad(g: ndarray, y: ndarray, x: ndarray, *, kind: str, axis: tuple, **_: Any) -> tuple[ndarray | None]:
     if kind == "norm":
-        length = _kept(y, x.shape, axis)
-        zero = length == 0
-        return (x * choose(zero, 0, _kept(g, x.shape, axis) / choose(zero, 1, length)),)
+        return (norm_grad(x, _kept(y, x.shape, axis), _kept(g, x.shape, axis)),)
     if kind == "norm 0":
         return (None,)
     return (sign(x) * (_kept(g, x.shape, axis) if kind == "norm 1" else _extreme_grad(g, y, abs(x), axis)),)

@@ -1,6 +1,7 @@
 """Options of public functions with which the second call goes straight to plans, of several launches or of views: it gives
 what the first one did, of other numbers."""
 
+import importlib
 import itertools
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from simulated_gpu import simulated_gpu
 
 import cudamath as cm
+from cudamath.core.op import require
 from cudamath.kernels import elementwise
 from cudamath.testing import assert_close, layout_of, simulate
 
@@ -128,8 +130,32 @@ def reduced(m, function, x, axis, keepdims=False):
     return out
 
 
+def chosen(m, x, places):
+    """By positions and basic parts, where what is indexed begins with the array and where it does not."""
+    places = m.asarray(places, device=x.device)
+    return x[places, 0] + x[2, places] + x[None, places][0, :, 1] + x[1:, places][0] * x[places - 1, 1:][:, 0] + (
+        x[places, places, None][:, 0] + x[-1, places[::-1]])
+
+
+def filled_with(m, x, *numbers):
+    """With one number after another, signs of zeros and all."""
+    y, total = x.copy(), 0
+    for number in numbers:
+        y.fill(number)
+        total = total * 2 + m.copysign(1.0, y) + y
+        y[1:].fill(-number)
+        total = total - 3 * m.copysign(1.0, y)
+    return total
+
+
 #: name -> function of the module and of arrays, shapes of these
 CALLS = {
+    "diagonals": (lambda m, x: m.diag(x) + 2 * m.diag(x.T[::-1]) + m.diag(x, 1)[0] - m.diag(x[1:], -1)[0], [(4, 4)]),
+    "diagonals filled": (lambda m, x: m.diag(x[0]) + m.diag(x[:, 1]) - m.diag(x[2, 1:], -1) + m.diagflat(x[:1, 1:], 1),
+                         [(4, 4)]),
+    "frequencies shifted": (lambda m, x: m.fft.fftshift(x) + 2 * m.fft.fftshift(x[::-1]) + m.fft.ifftshift(x), [(7,)]),
+    "positions and parts": (lambda m, x: chosen(m, x, [2, 0, -1, 1]), [(4, 4)]),
+    "filled with numbers": (lambda m, x: filled_with(m, x, 2, 2.0, True, 0.0, -0.0, 0, 1e-3), [(3, 4)]),
     "roll": (lambda m, x: m.roll(x, (1, -2), (0, 2)), [(3, 4, 5)]),
     "roll an axis twice": (lambda m, x: m.roll(x.swapaxes(0, 2), (2, 0, 2), (1, 0, 1)), [(3, 4, 5)]),
     "roll a view": (lambda m, x: m.roll(x[:, 1:, ::2], (1, 1), (-1, -2)), [(3, 4, 5)]),
@@ -207,8 +233,10 @@ CALLS = {
     "means of bins": (lambda m, x: m.ml.adaptive_avg_pool1d(x, 3), [(2, 3, 7)]),
     "maxima of bins": (lambda m, x: m.ml.adaptive_max_pool1d(x[:, ::2], 3), [(2, 3, 7)]),
 }
-#: Reductions, whose shuffles the simulator has not.
+#: Reductions, whose shuffles the simulator has not, and what takes the logarithm of no number there.
 REDUCED = {
+    "softmax of views": (lambda m, x: m.ml.softmax(x.T) + m.ml.softmax(x[:, ::-1], 0).T * m.ml.log_softmax(x.T, 0),
+                         [(3, 4)]),
     "average": (lambda m, x: m.average(x, weights=x * x), [(5, 7)]),
     "average of columns": (lambda m, x: m.average(x.T, 0, x.T * x.T, True, keepdims=True)[0], [(5, 7)]),
     "average of a view, 16 bits": (lambda m, x: m.average((x.astype("f2"))[::2, 1:], 1, m.exp(x[0, 1:])), [(5, 7)]),
@@ -324,6 +352,40 @@ def test_reductions_write_into_out(fake, monkeypatch, function):
             assert len(fake.launches) == launches or target.dtype != result.dtype
             words = [word for launch in fake.launches[-1:] for arg in launch[-1] if isinstance(arg, tuple) for word in arg[1]]
             assert target._data in words
+
+
+@pytest.mark.parametrize("function", ["softmax", "log_softmax"])
+def test_softmax_of_a_view_goes_straight_to_a_copy(fake, monkeypatch, function):
+    """And to the kernel behind it: the second call launches what the first did, and checks nothing."""
+    softmax = importlib.import_module("cudamath.ml.softmax")  # the function hides its module
+    monkeypatch.setattr(type(fake), "finish", lambda self, target: None)  # kernels do not run
+    with cm.device("cuda:0"):
+        x = cm.asarray(np.ones((4, 6)))
+        for axis, view in itertools.product((-1, 0), (x.T, x[:, ::2])):
+            run, launched = getattr(cm.ml, function), []
+            for check in (softmax.require, None):
+                monkeypatch.setattr(softmax, "require", check)
+                fake.launches.clear()
+                out = run(view, axis)
+                launched.append([launch[0] for launch in fake.launches])
+                assert out.shape == view.shape and out.is_contiguous and out._data not in (view._data, x._data)
+            monkeypatch.setattr(softmax, "require", require)
+            assert launched[0] == launched[1] and len(launched[0]) == 2
+
+
+def test_filling_again_is_noticed(fake):
+    """By the short way, too: what a gradient would read was overwritten."""
+    with cm.device("cuda:0"):
+        def of(w):
+            y = cm.ones(3)
+            y.fill(2)
+            y.fill(2)
+            z = w * y
+            y.fill(2)
+            return z.sum()
+
+        with pytest.raises(RuntimeError, match="changed in place|overwritten|written"):
+            cm.grad(of)(cm.asarray(np.ones(3)))
 
 
 def test_copyto_writes_where_it_lies(fake, monkeypatch):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..core.array import ndarray
 from ..core.op import FLOATING, Op, require
 from ..core.shapes import normalize_axis
 from ..ops.elementwise import exp
-from ..ops.shape import copy
+from ..ops.shape import _copy, copy
 
 __all__ = ["log_softmax", "softmax"]
 
@@ -29,11 +30,19 @@ def _along(op: Op, x: Any, axis: int) -> ndarray:
     place = normalize_axis(op.name, axis, max(x.ndim, 1))
     if not x.ndim:
         return op(x.reshape((1,)), axis=0).reshape(())
-    out = op(in_order(x), axis=place)
-    made = op.plans.get((x._layout, place))
+    ordered = in_order(x)
+    out = op(ordered, axis=place)
+    made = op.plans.get((ordered._layout, place))
+    if ordered is not x:  # a copy, which is made at each call
+        copied = _copy.plans.get((x._layout,))
+        made = _chain(copied, made) if copied is not None and made is not None and x._layout.device >= 0 else None
     if made is not None:
-        op.plans[x._layout, axis, axis.__class__] = made
+        op.keep((x._layout, axis, axis.__class__), made)
     return out
+
+
+def _chain(first: Callable[[ndarray], ndarray], second: Callable[[ndarray], ndarray]) -> Callable[[ndarray], ndarray]:
+    return lambda x: second(first(x))
 
 
 def softmax(x: Any, axis: int = -1) -> ndarray:

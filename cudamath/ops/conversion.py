@@ -12,16 +12,16 @@ from ..core import dtypes, shapes
 from ..core.array import ndarray
 from ..core.op import apart, coerce, require
 from ..core.tape import wrote
-from .creation import asarray, diag
+from .creation import asarray
 from .grids import diag_indices, indices, tril_indices, triu_indices
 from .index import _check_writable, _fitted, _where_into
 from .index import where as choose
 from .output import can_write, casting_rule
-from .shape import astype, broadcast_to, in_order, ravel
+from .shape import _copy, _unview, astype, broadcast_to, diagonal, in_order, ravel
 
-__all__ = ["asanyarray", "ascontiguousarray", "asfortranarray", "copyto", "diag_indices_from", "diagflat", "frombuffer",
-           "fromfunction", "fromiter", "get_printoptions", "isfortran", "isscalar", "may_share_memory", "ndim", "printoptions",
-           "set_printoptions", "shape", "size", "tril_indices_from", "triu_indices_from"]
+__all__ = ["asanyarray", "ascontiguousarray", "asfortranarray", "copyto", "diag", "diag_indices_from", "diagflat",
+           "frombuffer", "fromfunction", "fromiter", "get_printoptions", "isfortran", "isscalar", "may_share_memory", "ndim",
+           "printoptions", "set_printoptions", "shape", "size", "tril_indices_from", "triu_indices_from"]
 
 
 def asanyarray(obj: Any, /, dtype: Any = None, order: str | None = None) -> ndarray:
@@ -220,6 +220,37 @@ def fromiter(iterable: Iterable, /, dtype: Any, count: int = -1, *, device: Any 
         return asarray(np.fromiter(iterable, wanted, count), device=device)
     except ValueError as error:
         raise ValueError(f"fromiter: {error}") from error
+
+
+def diag(x: Any, /, k: int = 0) -> ndarray:
+    """The diagonal of a matrix (a copy), or a matrix with a vector on its diagonal.
+
+    Args: x: array of 1 or 2 dimensions; k: which diagonal, > 0 above the main one. Raises: ValueError for other
+    dimensions. Gradient: the other way round.
+
+    >>> import cudamath as cm
+    >>> cm.diag(cm.asarray([1, 2])).tolist()
+    [[1, 0], [0, 2]]
+    """
+    key, given = ("diag", k, k.__class__), (x,)
+    known = _copy.again(key, given)
+    if known is not None:
+        return known
+    x = require("diag", x)
+    if x.ndim == 2:
+        line = diagonal(x, offset=k)
+        out = _copy(line)
+        _copy.remember(key, given, (line,))  # where it begins as x does
+        return out
+    if x.ndim != 1:
+        raise ValueError(f"diag: wants 1 or 2 dimensions, got shape {x.shape}")
+    k = shapes.as_integer("diag", "k", k)
+    n = x.size + abs(k)
+    shape, view = (n, n), (x.shape, (n + 1,), k if k >= 0 else -k * n)
+    out = _unview(x, shape=shape, view=view)
+    if given[0] is x and x._layout.device >= 0:
+        _copy.keep((key, x._layout), _unview.plans[x._layout, shape, view])
+    return out
 
 
 def diagflat(x: Any, /, k: int = 0) -> ndarray:

@@ -1,4 +1,4 @@
-"""Creation: arrays from other objects, filled arrays, ranges, diagonals and grids.
+"""Creation: arrays from other objects, filled arrays, ranges and triangles.
 
 On a GPU an array is made there by one kernel (a fill, a ramp); nothing crosses the bus but what comes from the host.
 """
@@ -27,7 +27,6 @@ from .shape import (
     _fill,
     astype,
     broadcast_to,
-    diagonal,
     in_order,
     moveaxis,
     pattern,
@@ -37,7 +36,7 @@ from .shape import (
 from .views import all_ints
 
 __all__ = [
-    "arange", "array", "asarray", "diag", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "identity",
+    "arange", "array", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "identity",
     "linspace", "ones", "ones_like", "tri", "tril", "triu", "zeros", "zeros_like",
 ]
 
@@ -575,26 +574,3 @@ def _triangle(name: str, x: Any, k: int) -> ndarray:
     if x._layout.device >= 0:
         _band.keep((name, x._layout, k, k.__class__), _band.plans[x._layout, low, high])
     return out
-
-
-def diag(x: Any, /, k: int = 0) -> ndarray:
-    """The diagonal of a matrix (a copy), or a matrix with a vector on its diagonal.
-
-    Args: x: array of 1 or 2 dimensions; k: which diagonal, > 0 above the main one. Raises: ValueError for other
-    dimensions. Gradient: the other way round.
-
-    >>> import cudamath as cm
-    >>> cm.diag(cm.asarray([1, 2]))
-    array([[1, 0],
-           [0, 2]])
-    """
-    from .shape import _unview
-
-    x = require("diag", x)
-    if x.ndim == 2:
-        return _copy(diagonal(x, offset=k))
-    if x.ndim != 1:
-        raise ValueError(f"diag: wants 1 or 2 dimensions, got shape {x.shape}")
-    k = as_integer("diag", "k", k)
-    n = x.size + abs(k)
-    return _unview(x, shape=(n, n), view=(x.shape, (n + 1,), k if k >= 0 else -k * n))

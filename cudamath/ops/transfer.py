@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core import tape
@@ -14,6 +14,7 @@ from ..core.op import ViewOp, registry, require
 from ..runtime import memory, stream
 from ..runtime.errors import DeviceError
 from .index import setitem
+from .shape import _fill, pattern
 
 __all__ = ["imag", "real"]
 
@@ -139,10 +140,28 @@ def imag(x: Any, /) -> ndarray:
 
 def fill(x: ndarray, value: Any) -> None:
     """Set every element to a number, or to an array of one without axes: as NumPy's, nothing is broadcast."""
+    layout = x._layout
+    key = "fill", layout, value, value.__class__
+    try:  # seen before, on a GPU
+        if x._node is None:
+            run = _fill.plans[key]
+            if tape.state.noting:
+                tape.wrote(x)
+            run(x)
+            return
+    except (KeyError, TypeError):  # TypeError: no number, an array say, which has no hash
+        pass
     if getattr(value, "ndim", 0) or isinstance(value, Sequence) and not isinstance(value, str):
         seen = f"shape {value.shape}" if hasattr(value, "shape") else f"{type(value).__name__} {value!r:.60}"
         raise ValueError(f"fill: wants one number for all of an array of shape {x.shape}, got {seen}; assign it to x[...]")
-    if x._layout.device >= 0:
-        setitem(x, ..., value)
-    else:
+    if layout.device < 0:
         x[...] = value
+        return
+    setitem(x, ..., value)
+    plain = _fill.plans.get((layout,))
+    if plain is not None and layout.contiguous and (value.__class__ is int or value.__class__ is float and value):
+        _fill.keep(key, _filled(plain, pattern("setitem", value, layout.dtype)))  # a float 0 has two signs
+
+
+def _filled(run: Callable, numbers: tuple) -> Callable:
+    return lambda x: run(x, *numbers)

@@ -27,7 +27,7 @@ from fake_status import INVALID, OK, CUresult, Names
 import cudamath.cuda.kernels as cuda_kernels
 import cudamath.cuda.profiling as cuda_profiling
 from cudamath.core import devices as places
-from cudamath.core import plan
+from cudamath.core import lasting, plan
 from cudamath.core.array import upload
 from cudamath.core.layout import Layout
 from cudamath.core.op import registry
@@ -557,8 +557,8 @@ def installed(monkeypatch, **options):
              (places, "_local", places._Local()), (cuda_kernels, "_runs", {}), (cuda_profiling, "_last", None),
              (cuda_profiling, "_switched", None)]
     # These stay the same dict objects (generated code has them as globals, public functions in their closures).
-    tables = [module.launcher, *(getattr(card, kept) for card in registry.values() for kept in ("plans", "known")
-                                 if hasattr(card, kept))]
+    tables = [module.launcher, lasting.made, *(
+        getattr(card, kept) for card in registry.values() for kept in ("plans", "known", "taped") if hasattr(card, kept))]
     before = [dict(table) for table in tables]
     with monkeypatch.context() as patch:
         for where, name, value in fresh:

@@ -69,7 +69,7 @@ def test_every_card_has_a_row():
 def test_rows_run_through_their_cards(row: Row):
     """A row that names a card reaches it: forward, gradient or gradient of the gradient plans something there."""
     for card in registry.values():
-        for memory in ("plans", "views", "known"):
+        for memory in ("plans", "views", "known", "taped"):
             getattr(card, memory, {}).clear()
     with cm.device("cpu"):
         arrays: list[Any] = [cm.asarray(a) for a in row.arrays(np.dtype(np.float32))]

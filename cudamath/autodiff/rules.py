@@ -14,7 +14,7 @@ from ..core.array import asarray, ndarray
 from ..core.dtypes import INEXACT
 from ..core.op import require_function
 from .recompute import closed_over
-from .transforms import stop_gradient
+from .transforms import owned, stop_gradient
 
 __all__ = ["custom_vjp"]
 
@@ -47,7 +47,7 @@ class _Custom:
         from ..ops.creation import zeros
 
         name = call.rule.name
-        full = [zeros(layout.shape, dtype=layout.dtype, device=layout_device) if each is None else each
+        full = [zeros(layout.shape, dtype=layout.dtype, device=layout_device) if each is None else owned(each)
                 for each, (layout, layout_device) in zip(g, call.outputs, strict=True)]
         given = call.rule.backward(call.residuals, call.form.unflatten(full))  # type: ignore[misc]
         if not isinstance(given, (tuple, list)) or len(given) != len(call.structures):

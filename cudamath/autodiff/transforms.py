@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..core import tape
+from ..core import lasting, tape
 from ..core.array import asarray, ndarray
 from ..core.devices import CPU, TRACED
 from ..core.dtypes import FLOATING, INEXACT
@@ -62,11 +62,32 @@ class Level:
 
 def _pull(roots: list, wanted: list, *, release: bool) -> list:
     """Gradients at the wanted leaves; recorded themselves if a gradient around this one is being taken."""
-    outermost = tape.state.depth == 0
-    if outermost:
-        with tape.paused():
-            return tape.backward(roots, wanted, release=release)
-    return tape.backward(roots, wanted, release=False)
+    state = tape.state
+    if state.depth:
+        return tape.backward(roots, wanted, release=False)
+    before, state.paused = state.paused, True
+    try:
+        return tape.backward(roots, wanted, release=release)
+    finally:
+        state.paused = before
+
+
+def _seed(y: ndarray) -> ndarray:
+    """The gradient of a number by itself: one. On a GPU it lies there already, for all gradients: see `owned`."""
+    layout = y._layout
+    one = None if layout.device < 0 else lasting.number(1.0, layout if layout.contiguous and layout.aligned else layout.like())
+    return _creation().ones_like(y._alias()) if one is None else one
+
+
+def owned(g: ndarray) -> ndarray:
+    """A gradient that may be handed out: where it is a view of a number that lasts, one of a number of its own, since who
+    changes a gradient in place must change nothing else."""
+    if type(g._owner) is not lasting.Lasting:
+        return g
+    own = _creation().full_like(g._owner.whole, g._owner.value)
+    out = g._alias()
+    out._data, out._owner, out._node = own._data, own._owner, g._node
+    return out
 
 
 def _apart(gradients: list, given: Sequence[ndarray] = ()) -> list:
@@ -140,55 +161,71 @@ def value_and_grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: b
     (5.0, [2.0, 4.0])
     """
     require_function("value_and_grad", fn)
-    return functools.wraps(fn)(_differentiated(fn, argnums, has_aux))
+    return _differentiated(fn, argnums, has_aux, True)
 
 
-def _differentiated(fn: Callable, argnums: int | Sequence[int], has_aux: bool) -> Callable:
-    """What `value_and_grad` returns, without the names of `fn`."""
+def _positions(argnums: Any) -> tuple[tuple[int, ...], bool]:
+    """Which arguments are meant, and whether they are given as several."""
+    if type(argnums) is int:
+        return (argnums,), False
     several = not hasattr(argnums, "__index__") or isinstance(argnums, np.ndarray) and argnums.ndim > 0
     try:
-        given: list[Any] = list(argnums) if several else [argnums]  # type: ignore[arg-type]
+        given: list[Any] = list(argnums) if several else [argnums]
         positions = tuple([operator.index(position) for position in given])
     except TypeError:
         given, positions = [True], ()
-    if any([isinstance(position, bool) for position in given]):
+    if bool in map(type, given):
         raise TypeError(f"grad: argnums must be a position or several, got {argnums!r}")
+    return positions, several
+
+
+def _differentiated(fn: Callable, argnums: int | Sequence[int], has_aux: bool, both: bool) -> Callable:
+    """What `value_and_grad` returns; without the value (`both`), what `grad` returns."""
+    positions, several = _positions(argnums)
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        flattened = {}
+        count, state = len(args), tape.state
+        flattened: dict[int, tuple] = {}
         for position in positions:
-            if not -len(args) <= position < len(args):
-                raise ValueError(f"grad: argnums {position} but the function was called with {len(args)} arguments")
-            if position % len(args) in flattened:
-                raise ValueError(f"grad: argnums {argnums} name an argument of {len(args)} twice")
-            flattened[position % len(args)] = _leaves("grad", args[position])
+            if not -count <= position < count:
+                raise ValueError(f"grad: argnums {position} but the function was called with {count} arguments")
+            if position % count in flattened:
+                raise ValueError(f"grad: argnums {argnums} name an argument of {count} twice")
+            x = args[position]
+            alone = type(x) is ndarray and x._layout.dtype in INEXACT  # the common case: no tree
+            flattened[position % count] = ([x], None) if alone else _leaves("grad", x)
         marked, new = [], list(args)
         with Level():
             for position, (arrays, structure) in flattened.items():
                 leaves = [tape.leaf(x) for x in arrays]
-                marked.append(leaves)
-                new[position] = structure.unflatten(leaves)
+                marked += leaves
+                new[position] = leaves[0] if structure is None else structure.unflatten(leaves)
             result = fn(*new, **kwargs)
         value, aux = _with_aux("grad", result) if has_aux else (result, None)
-        if not isinstance(value, ndarray) or value.size != 1 or value.dtype not in FLOATING:
+        if not isinstance(value, ndarray) or value._layout.size != 1 or value._layout.dtype not in FLOATING:
             seen = f"{value.dtype} of shape {value.shape}" if isinstance(value, ndarray) else type(value).__name__
             raise TypeError(f"grad: the function must return one real floating-point number, got {seen}")
-        wanted = [leaf._node for leaves in marked for leaf in leaves]
+        wanted = [leaf._node for leaf in marked]
         gradients: list = [None] * len(wanted)
         if value._node is not None and wanted:
-            gradients = _apart(_pull([(value._node, _creation().ones_like(value._alias()))], wanted, release=True))
+            gradients = [None if g is None else owned(g)
+                         for g in _pull([(value._node, _seed(value))], wanted, release=True)]
+            gradients = _apart(gradients)
         trees, at = [], 0
-        for (arrays, structure), leaves in zip(flattened.values(), marked, strict=True):
-            part = gradients[at:at + len(leaves)]
-            at += len(leaves)
-            trees.append(structure.unflatten([_zeros(g, x) for g, x in zip(part, arrays, strict=True)]))
-        inner = tape.state.depth > 0
-        value = value if inner else value._alias()
+        for arrays, structure in flattened.values():
+            part = [_zeros(g, x) for g, x in zip(gradients[at:at + len(arrays)], arrays, strict=True)]
+            at += len(arrays)
+            trees.append(part[0] if structure is None else structure.unflatten(part))
+        inner = state.depth > 0
         if has_aux and not inner:
             aux = stop_gradient(aux)
-        return ((value, aux) if has_aux else value), (tuple(trees) if several else trees[0])
+        gradient = tuple(trees) if several else trees[0]
+        if not both:
+            return (gradient, aux) if has_aux else gradient
+        value = value if inner else value._alias()
+        return ((value, aux) if has_aux else value), gradient
 
-    return wrapped
+    return functools.update_wrapper(wrapped, fn)
 
 
 def grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Callable:
@@ -205,14 +242,7 @@ def grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = Fals
     12.0
     """
     require_function("grad", fn)
-    both = _differentiated(fn, argnums, has_aux)
-
-    @functools.wraps(fn)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        value, gradient = both(*args, **kwargs)
-        return (gradient, value[1]) if has_aux else gradient
-
-    return wrapped
+    return _differentiated(fn, argnums, has_aux, False)
 
 
 def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:

@@ -155,6 +155,9 @@ def record(op: Any, inputs: Sequence[Any], output: Any, params: dict) -> None:
         node.inputs = (x if keep[0] else None,)
     elif count == 2:
         x, y = inputs
+        if x is y and (twice := getattr(op, "twice", None)) is not None:  # x * x: one rule, not two and their sum
+            record(twice, (x,), output, params)
+            return
         left, right = x._node if type(x) is ndarray else None, y._node if type(y) is ndarray else None
         node.parents = (left, right)
         if left is None or right is None:
@@ -246,10 +249,40 @@ def owner(node: Node | Part) -> Node:
     return node.node if type(node) is Part else node  # type: ignore[return-value]
 
 
-def reachable(roots: Sequence[Node | Part], wanted: Sequence[Node | Part]) -> list[Node]:
-    """The nodes between `wanted` and `roots`, newest first: those whose gradient depends on a wanted one."""
-    needed = {owner(node) for node in wanted}
+def _chain(node: Node, needed: set, oldest: int) -> list[Node] | None:
+    """`reachable` from one node, where no node on the way has more than one parent on the way, as in most losses of a few
+    steps: nothing is sorted or looked up twice. None where one has more."""
+    chosen: list[Node] = []
+    leading = 0  # how many of these lead to a needed node
+    if node in needed:
+        return chosen
+    while True:
+        chosen.append(node)
+        following = None
+        for parent in node.parents:
+            if parent is not None:
+                if type(parent) is Part:
+                    parent = parent.node
+                if parent in needed:
+                    leading = len(chosen)
+                elif parent is not following and parent.order >= oldest:
+                    if following is not None:
+                        return None
+                    following = parent
+        if following is None:
+            del chosen[leading:]
+            return chosen
+        node = following
+
+
+def reachable(roots: Sequence[Node | Part], needed: set[Node]) -> list[Node]:
+    """The nodes between those needed and `roots`, newest first: those whose gradient depends on a needed one. Some needed ones
+    may be among them; others are added to `needed`."""
     oldest = min([node.order for node in needed])
+    if len(roots) == 1:
+        chain = _chain(owner(roots[0]), needed, oldest)
+        if chain is not None:
+            return chain
     found = {owner(root) for root in roots}
     stack = list(found)
     while stack:
@@ -287,9 +320,9 @@ def backward(roots: Sequence[tuple[Node | Part, ndarray]], wanted: Sequence[Node
     own: set[Any] = set()
     for root, given in roots:
         _add(gradients, root, given)
-    targets = {owner(node) for node in wanted}
+    targets = {node.node if type(node) is Part else node for node in wanted}
     recording, writes = not state.paused, state.writes
-    order = reachable([root for root, _ in roots], wanted)
+    order = reachable([root for root, _ in roots], targets.copy())  # type: ignore[arg-type]
     order.reverse()
     while order:
         node = order.pop()
@@ -298,7 +331,7 @@ def backward(roots: Sequence[tuple[Node | Part, ndarray]], wanted: Sequence[Node
         g = gradients.pop(node, None)
         if g is None:
             continue
-        inputs, op = node.inputs, node.op
+        inputs, op, parents, params = node.inputs, node.op, node.parents, node.params
         if inputs is None:
             raise RuntimeError(f"{op.name}: its gradient was already taken and what it needs was released; "
                                "use vjp() to take several")
@@ -306,20 +339,19 @@ def backward(roots: Sequence[tuple[Node | Part, ndarray]], wanted: Sequence[Node
             _unchanged(node, writes)
         into = None if recording else getattr(op, "add_into", None)
         if into is not None:
-            (parent,) = node.parents
-            if parent in own and into(_found(gradients, parent), g, **node.params):
+            (parent,) = parents
+            if parent in own and into(_found(gradients, parent), g, **params):
                 continue
             own.add(parent)  # what is about to be put there is new
         y, rules = _with_nodes(node) if recording else node.results, op.vjp
         if y is None and op.several:
             y = (None,) * len(node.outputs)
-        parents = node.parents
         local: Any
         if type(rules) is tuple:  # one rule an input: only those that lead somewhere are evaluated
-            local = [None if parent is None else rule(g, y, *inputs, **node.params)
+            local = [None if parent is None else rule(g, y, *inputs, **params)
                      for rule, parent in zip(rules, parents, strict=True)]
         else:
-            local = rules(g, y, *inputs, **node.params)
+            local = rules(g, y, *inputs, **params)
         if release:
             node.inputs = node.results = None
         y = inputs = None
@@ -392,11 +424,11 @@ def _found(gradients: dict[Node, Any], node: Node | Part) -> ndarray | None:
 
 def _fit(op: Any, g: ndarray, layout: Layout) -> ndarray:
     """A gradient in the shape and dtype of the input it belongs to: sums over what was broadcast, undoes promotion."""
-    if op.broadcasts and g.shape != layout.shape:
+    if op.broadcasts and g._layout.shape != layout.shape:
         g = unbroadcast(g, layout.shape)
-    if g.shape != layout.shape:
+    if g._layout.shape != layout.shape:
         raise AssertionError(f"{op.name}: gradient rule gave shape {g.shape} for an input of shape {layout.shape}")
-    if g.dtype != layout.dtype:
+    if g._layout.dtype is not layout.dtype and g.dtype != layout.dtype:
         if g.dtype.kind == "c" and layout.dtype.kind != "c":
             g = g.real
         g = g.astype(layout.dtype)

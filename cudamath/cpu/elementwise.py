@@ -96,6 +96,22 @@ def tanh_grad(g: np.ndarray, y: np.ndarray) -> np.ndarray:
     return g * (1 - y * y)
 
 
+def square_grad(g: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """g 2 x."""
+    return g * x * 2
+
+
+def larger_share(g: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """g where x is the larger one, half of it where both are equal, else 0."""
+    return np.where(x > y, g, np.where(x == y, g * g.dtype.type(0.5), g.dtype.type(0)))
+
+
+def clip_grad(g: np.ndarray, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """g between the bounds, half of it for each bound that x equals, else 0."""
+    part = np.where(x > low, g.dtype.type(1), g.dtype.type(0.5)) * np.where(x < high, g.dtype.type(1), g.dtype.type(0.5))
+    return np.where((x >= low) & (x <= high), g * part, g.dtype.type(0))
+
+
 def round_to(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """The nearest multiple of 1 / scale."""
     return np.rint(x * scale) / scale
@@ -116,6 +132,16 @@ def norm_slope(x: np.ndarray, y: np.ndarray, power: np.ndarray) -> np.ndarray:
     zero = (x == 0) | (y == 0)
     ratio = np.abs(np.where(zero, x.dtype.type(1), x)) / np.where(zero, x.dtype.type(1), y)
     return np.where(zero, x.dtype.type(0), np.copysign(ratio**power, x))
+
+
+def norm_grad(x: np.ndarray, y: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """x g / y, and 0 where y is 0."""
+    return np.where(y == 0, x.dtype.type(0), x * (g / np.where(y == 0, x.dtype.type(1), y)))
+
+
+def spread_grad(x: np.ndarray, mean: np.ndarray, g: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """(x - mean) g times a factor."""
+    return (x - mean) * (g * factor)
 
 
 def sinc(x: np.ndarray) -> np.ndarray:

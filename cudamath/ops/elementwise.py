@@ -56,7 +56,11 @@ negative = unary("negative", np.negative, "-x", "-g", doc="Each element with the
 positive = unary("positive", np.positive, "x", "g", doc="A copy of each element.", formula="+x")
 abs = unary("abs", np.absolute, {"": "abs(x)", "u": "x", "b": "x", "c": "absolute(x)"}, "g * sign(x)", category=ANY,
             doc="Absolute value; of complex numbers the modulus.", formula="|x|")
-square = unary("square", np.square, "x * x", "g * x * 2", doc="Square.", formula="x * x")
+square = unary("square", np.square, "x * x", "_square_grad(g, x)", doc="Square.", formula="x * x")
+_square_grad = binary("square_grad", np.multiply, "x * y * 2", ("_square_grad(g, y)", "_square_grad(g, x)"), category=NUMERIC,
+                      cpu="elementwise.square_grad", doc="")
+_square_grad.__doc__ = "g 2 x, the square's gradient, in one kernel."
+multiply.card.twice = square.card  # type: ignore[attr-defined]  # what x * x is, for its gradient
 sqrt = unary("sqrt", np.sqrt, "sqrt(x)", "g * 0.5 / out", category=ANY, doc="Square root.", formula="x ** 0.5")
 reciprocal = unary("reciprocal", np.reciprocal, {"": "1 / x", "i": "x if x == 1 or x == -1 else 0", "u": "x if x == 1 else 0",
                                                    "c": "reciprocal(x)"},
@@ -69,6 +73,14 @@ norm_slope = ufunc.Elementwise(
     ("g * z * abs(norm_slope(x, y, z - 1.0)) / where(y == 0, 1, y)", "-g * z * out / where(y == 0, 1, y)", "g * 0"), PRECISE,
     "elementwise.norm_slope", globals())
 norm_slope.__doc__ = "sign(x) (|x| / y)^z: the derivative of y, a norm of order z + 1, by its elements x; 0 where either is 0."
+norm_grad = ufunc.Elementwise(
+    "norm_grad", np.multiply, {"": "x * (z / y) if y != 0 else 0", "c": "x * divide(z, y) if y != 0 else 0"},
+    ("norm_grad(g, y, z)", "-norm_grad(g * out, y, 1.0)", "norm_grad(g * x, y, 1.0)"), INEXACT, "elementwise.norm_grad",
+    globals())
+norm_grad.__doc__ = "z x / y, and 0 where y is 0: the gradient z of a length y, by its elements x, in one kernel."
+spread_grad = ufunc.Elementwise("spread_grad", np.multiply, "(x - y) * (z * x3)", (
+    "g * z * x3", "-g * z * x3", "g * (x - y) * x3", "None"), INEXACT, "elementwise.spread_grad", globals(), nin=4)
+spread_grad.__doc__ = "(x - y) z times a number: the gradient z of a variance, by its elements x of mean y, in one kernel."
 copysign = binary("copysign", np.copysign, "copysign(x, y)", ("g * sign(x) * sign(out)", "g * 0"),
                   category=REAL, doc="Magnitude of x with the sign of y.")
 nextafter = binary("nextafter", np.nextafter, "nextafter(x, y)", category=PRECISE,
@@ -148,9 +160,9 @@ isnan = unary("isnan", np.isnan, {"": "False", "f": "x != x", "c": "x != x"}, ca
 signbit = unary("signbit", np.signbit, "signbit(x)", category=FLOATING, doc="Whether the sign bit is set (-0.0 included).")
 
 
-def _share(g: ndarray, x: Any, y: Any) -> ndarray:
-    """The part of a maximum's gradient that goes to x: all, none, or half of it where both are equal."""
-    return where(x > y, g, where(x == y, g * 0.5, 0))
+_share = ufunc.Elementwise("larger_share", np.multiply, "x if y > z else x * 0.5 if y == z else 0", (
+    "_share(g, y, z)", "None", "None"), FLOATING, "elementwise.larger_share", globals())
+_share.__doc__ = "The part of a maximum's gradient x that goes to y, not to z: all, none, or half of it where both are equal."
 
 
 def _power_by_base(g: ndarray, x: ndarray, y: Any) -> ndarray:
@@ -301,8 +313,12 @@ def clip(x: Any, /, min: Any = None, max: Any = None, out: Any = None, *, a_min:
 
 
 _clip = ufunc.Elementwise("clip", np.maximum, "minimum(maximum(x, y), z)", (
-    "_share(_share(g, z, maximum(x, y)), x, y)", "_share(_share(g, z, maximum(x, y)), y, x)", "_share(g, maximum(x, y), z)"),
+    "_clip_grad(g, x, y, z)", "_share(_share(g, z, maximum(x, y)), y, x)", "_share(g, maximum(x, y), z)"),
     REAL, "elementwise.clip", globals())
+_clip_grad = ufunc.Elementwise(
+    "clip_grad", np.multiply, "x * ((1 if y > z else 0.5) * (1 if y < x3 else 0.5)) if y >= z and y <= x3 else 0",
+    ("_clip_grad(g, y, z, x3)", "None", "None", "None"), FLOATING, "elementwise.clip_grad", globals(), nin=4)
+_clip_grad.__doc__ = "g = x where y lies between the bounds z and x3, half of it for each that it equals, else 0: one kernel."
 
 
 weighted_sum = ufunc.Elementwise("weighted_sum", np.add, "x * z + y * x3", ("g * z", "g * x3", "g * x", "g * y"), INEXACT,

@@ -72,8 +72,10 @@ _along = Op("take_along_axis", cpu="index.take_along", cuda="index.take_along",
 _along_grad: Op = Op("take_along_axis_grad", cpu="index.take_along_grad", cuda="segments.take_along_grad",
                  vjp=lambda g, _y, _g, index, size, axis: (_along(g, index, axis=axis), None))
 _where = Op("where", cpu="index.where", cuda="index.where", broadcasts=True,
-            vjp=lambda g, _y, mask, _a, _b: (None, where(mask, g, 0), where(mask, 0, g)))
-_where_number = Op("where_number", cpu="index.where_number", cuda="index.where_number", broadcasts=True)
+            vjp=(lambda _g, _y, _mask, _a, _b: None, lambda g, _y, mask, _a, _b: where(mask, g, 0),
+                 lambda g, _y, mask, _a, _b: where(mask, 0, g)))
+_where_number = Op("where_number", cpu="index.where_number", cuda="index.where_number", broadcasts=True,
+                   vjp=lambda g, _y, mask, _a, *, swapped, **_: (None, where(mask, 0, g) if swapped else where(mask, g, 0)))
 _where_into = Op("where_into", cpu="index.where_into", cuda="index.where_into")
 
 # ------------------------------------------------------------------------------------------------ x[key], x[key] = v
@@ -225,8 +227,7 @@ def _one_mask(x: ndarray, key: ndarray) -> bool:
 def _put_where(x: ndarray, mask: ndarray, value: Any) -> None:
     """``x[mask] = value`` for one value and a mask that broadcasts to x: one launch, if the value is a number of x's dtype."""
     mask = mask if mask is x else _apart(x, mask)  # x[x.T] = True
-    number = _by_value("setitem", mask, x, value)
-    if number is not None:
+    if (number := _by_value("setitem", mask, x, value)) is not None:
         _where_into(x, mask, scalars=(number,))
     else:
         _where_into(x, mask, _value("setitem", x, value))
@@ -555,8 +556,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
                 condition.shape == x.shape == y.shape or (condition._layout, x._layout, y._layout) in _where.plans):
             return _where(condition, x, y)
         for a, value, swapped in ((x, y, False), (y, x, True)):
-            number = _by_value("where", condition, a, value)
-            if number is not None:
+            if (number := _by_value("where", condition, a, value)) is not None:
                 return _where_number(condition, a, scalars=(number,), swapped=swapped)
         kind = dtypes.result_type(x, y) if type(x) in (int, float) and type(y) in (int, float) else None
         if kind is not None and _is_own(kind, x) and _is_own(kind, y) and condition._layout.device != TRACED:
@@ -585,8 +585,8 @@ def _is_own(dtype: np.dtype, number: Any) -> bool:
 def _by_value(name: str, mask: ndarray, x: Any, number: Any) -> float | None:
     """Of an array and a number that its dtype takes as it is: the number as a launch takes it, so that no array is made of it
     (of 16-bit floats on a GPU, its bits). Otherwise None."""
-    if type(x) is not ndarray or x._node is not None or type(number) not in (int, float) or (
-            mask._layout.device != x._layout.device or x._layout.device == TRACED):
+    if type(x) is not ndarray or type(number) not in (int, float) or x._layout.device == TRACED or (
+            x._layout.device != mask._layout.device):
         return None
     if x._layout.device >= 0 and x.dtype in (dtypes.float16, dtypes.bfloat16):
         number = pattern(name, number, x.dtype)[0] & 0xFFFF

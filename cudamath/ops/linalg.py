@@ -277,6 +277,11 @@ def vecdot(a: Any, b: Any, /, out: Any = None, *, axis: int = -1) -> ndarray:
         known = product_known(key, given)
         if known is not None:
             return known
+        if axis == -1 and type(a) is type(b) is ndarray and a._layout.dtype is b._layout.dtype and (
+                a._node is not None or b._node is not None):
+            y = vecdot(a._alias(), b._alias())
+            tape.record(_vecdot, (a, b), y, {})
+            return y
     a, b = _pair("vecdot", a, b)
     a, b = require("vecdot", a, NUMERIC), require("vecdot", b, NUMERIC)
     if not a.ndim or not b.ndim:

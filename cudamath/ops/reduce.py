@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes, tape
+from ..core import dtypes, lasting, tape
 from ..core.array import asarray, ndarray
 from ..core.op import ANY, COMPLEX, INEXACT, NUMERIC, REAL, REAL_OR_BOOL, Op, coerce, require
-from .elementwise import abs, add, conj, equal, maximum, minimum, multiply, norm_slope, sign, sqrt
+from .elementwise import abs, add, conj, equal, maximum, minimum, multiply, norm_grad, norm_slope, sign, spread_grad, sqrt
 from .index import where as choose
 from .reduction import Axis, Reduction, asked, kept_axes
 from .shape import astype, broadcast_to, reshape, span
@@ -33,6 +33,12 @@ def _kept(y: ndarray, shape: tuple, axis: tuple) -> ndarray:
 def _back(g: ndarray, shape: tuple, axis: tuple) -> ndarray:
     """The gradient of a sum: g for each of the summands."""
     return broadcast_to(_kept(g, shape, axis), shape)
+
+
+def _mean_grad(g: ndarray, _y: Any, _x: Any, *, axis: tuple, shape: tuple, **_: Any) -> tuple[ndarray]:
+    count = _count(shape, axis)
+    each = lasting.divided(g, count)
+    return (_back(g / count if each is None else each, shape, axis),)
 
 
 def _count(shape: tuple, axis: tuple) -> int:
@@ -77,27 +83,21 @@ def _extreme_grad(g: ndarray, y: ndarray, x: ndarray, axis: tuple) -> ndarray:
     return hit * (_kept(g, x.shape, axis) / sum(hit, axis=axis, keepdims=True))
 
 
-def _from_mean(x: ndarray, axis: tuple) -> ndarray:
-    return x - mean(x, axis=axis, keepdims=True)
-
-
 def _var_grad(g: ndarray, _y: Any, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
     freedom = builtins.max(_count(x.shape, axis) - correction, 0)
-    return (_kept(g, x.shape, axis) * _from_mean(x, axis) * (2 / freedom if freedom else np.inf),)
+    return (spread_grad(x, mean(x, axis=axis, keepdims=True), _kept(g, x.shape, axis), 2 / freedom if freedom else np.inf),)
 
 
 def _std_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
     """g (x - mean) / (y (n - correction)), and 0 where all are equal, as torch has it."""
     freedom = builtins.max(_count(x.shape, axis) - correction, 0)
-    slope = choose(y == 0, 0, g / choose(y == 0, 1, y * freedom))
-    return (_from_mean(x, axis) * _kept(slope, x.shape, axis),)
+    apart = x - mean(x, axis=axis, keepdims=True)
+    return (norm_grad(apart, _kept(y, x.shape, axis) * freedom, _kept(g, x.shape, axis)),)
 
 
 def _norm_grad(g: ndarray, y: ndarray, x: ndarray, *, kind: str, axis: tuple, **_: Any) -> tuple[ndarray | None]:
     if kind == "norm":
-        length = _kept(y, x.shape, axis)
-        zero = length == 0
-        return (x * choose(zero, 0, _kept(g, x.shape, axis) / choose(zero, 1, length)),)
+        return (norm_grad(x, _kept(y, x.shape, axis), _kept(g, x.shape, axis)),)
     if kind == "norm 0":
         return (None,)
     return (sign(x) * (_kept(g, x.shape, axis) if kind == "norm 1" else _extreme_grad(g, y, abs(x), axis)),)
@@ -143,8 +143,7 @@ def _std_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: Any) -> 
 
 
 _sum = Reduction("sum", lambda g, _y, _x, *, axis, shape, **_: (_back(g, shape, axis),), neutral=0, combine=add)
-_mean = Reduction("mean", lambda g, _y, _x, *, axis, shape, **_: (_back(g / _count(shape, axis), shape, axis),),
-                   masked=_mean_of)
+_mean = Reduction("mean", _mean_grad, masked=_mean_of)
 _prod = Reduction("prod", lambda g, _y, x, *, axis, dtype, **_: (_prod_grad(g, x, axis, dtype),), neutral=1, combine=multiply)
 _max = Reduction("max", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), chooses=True, combine=maximum)
 _min = Reduction("min", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), chooses=True, combine=minimum)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes
+from ..core import dtypes, tape
 from ..core.array import asarray, ndarray
 from ..core.op import BOOLEAN, INEXACT, Op, coerce, require
 from ..core.shapes import broadcast_shapes, normalize_axes
@@ -51,7 +51,8 @@ _wanted = threading.local()
 
 class Reduction(Op):
     """The card of a reduction. `known` holds the plans of calls with integers or no axis and at most one argument beside
-    keepdims, of arrays whose gradient is not recorded: such a call finds its plan without checks and defaults."""
+    keepdims, of arrays whose gradient is not recorded, and `taped`, with the card's parameters, those of arrays whose gradient
+    is: such a call finds its plan without checks and defaults."""
 
     most_known = 4096
 
@@ -64,11 +65,12 @@ class Reduction(Op):
         self.masked = masked  # (x, where, axis, keepdims, **more): the reduction of the elements that are not left out
         self.known: dict[tuple, Callable] = {}
         self.parameters: dict[tuple, dict[str, Any]] = {}  # the card's own of these calls, for `out=`
-        dtypes.forget += [self.known.clear, self.parameters.clear]
+        self.taped: dict[tuple, tuple[Callable, dict[str, Any]]] = {}
+        dtypes.forget += [self.known.clear, self.parameters.clear, self.taped.clear]
 
     def quick(self, function: Callable[..., ndarray]) -> Callable[..., ndarray]:
         """The public function of this card: `function`, except where the plan is known."""
-        known = self.known
+        known, taped = self.known, self.taped
         options = {"out"} | ({"initial"} if self.combine else set()) | (
             {"where"} if self.neutral is not None or self.combine or self.masked else set())
 
@@ -85,19 +87,24 @@ class Reduction(Op):
             if more and not options.isdisjoint(more):
                 return self.with_options(call, x, axis, keepdims, **more)
             try:  # the classes as well, because 1.0 equals 1
+                table: dict = known if x._node is None else taped
                 if more:
                     (one,) = more.items()
-                    run: Callable | None = known[x._layout, axis, axis.__class__, keepdims, keepdims.__class__, one,
-                                                 one[1].__class__]
+                    run: Any = table[x._layout, axis, axis.__class__, keepdims, keepdims.__class__, one, one[1].__class__]
                 else:
-                    run = known[x._layout, axis, axis.__class__, keepdims, keepdims.__class__]
+                    run = table[x._layout, axis, axis.__class__, keepdims, keepdims.__class__]
                 if axis.__class__ is tuple and not {*map(type, axis)} <= {int}:
                     run = None
             except (AttributeError, KeyError, TypeError, ValueError):  # ValueError: several arguments
                 run = None
-            if run is None or x._node is not None:
+            if run is None:
                 return function(x, axis, keepdims=keepdims, **more)
-            return run(x)
+            if x._node is None:
+                return run(x)
+            run, params = run
+            out = run(x)
+            tape.record(self, (x,), out, params)
+            return out
 
         extra = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=True if name == "where" else None)
                  for name in ("out", "initial", "where") if name in options]
@@ -167,15 +174,18 @@ class Reduction(Op):
         card, source, out = getattr(_wanted, "target", None) or (None, None, x)
         if card is not self or source is not x or not self.into((x,), out, **params):
             out = self(x, **params)
-        if given is not None and x._node is None and (axis is None or type(axis) is int or (
-                type(axis) is tuple and {*map(type, axis)} <= {int})):
+        if given is not None and (axis is None or type(axis) is int or type(axis) is tuple and {*map(type, axis)} <= {int}):
             key, run = (x._layout, axis, axis.__class__, keepdims, bool), self.plans.get((x._layout, *params.values()))
-            if len(self.parameters) >= self.most_known or len(self.known) >= self.most_known:
+            if len(self.parameters) >= self.most_known or len(self.known) + len(self.taped) >= self.most_known:
                 self.known.clear()
                 self.parameters.clear()
-            if not given:
+                self.taped.clear()
+            if not given and x._node is None:
                 self.parameters[key] = params
             if run is not None:
                 with contextlib.suppress(TypeError):  # a 0-d array as a number cannot be looked up
-                    self.known[*key, *given] = run
+                    if x._node is None:
+                        self.known[*key, *given] = run
+                    else:
+                        self.taped[*key, *given] = run, params
         return out

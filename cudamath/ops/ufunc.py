@@ -136,9 +136,10 @@ class Elementwise:
             run = self.plans[tuple([x._layout if type(x) is ndarray else type(x) for x in operands])]
         except KeyError:
             return self.call(operands)
-        if any([type(x) is ndarray and x._node is not None for x in operands]):
-            return self.call(operands)
-        return run(*operands)
+        out = run(*operands)
+        if self.grad is not None and any([type(x) is ndarray and x._node is not None for x in operands]):
+            tape.record(self, operands, out, {})
+        return out
 
     # ------------------------------------------------------------ the slow path: once per combination of layouts
 

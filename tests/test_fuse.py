@@ -60,6 +60,11 @@ FUNCTIONS = {
               + cm.linalg.vector_norm(x, axis=-1, keepdims=True, ord=float("inf")), [(4, 6)], 1),
     "columns then elements": (lambda x: (x - x.mean(0)) * 2, [(6, 5)], 1),
     "transposed": (lambda x, y: x.T * 2 + y, [(5, 4), (4, 5)], 1),
+    "rows of a transposed array": (lambda x, y: x.T.sum(-1, keepdims=True) + x.T * y, [(5, 4), (4, 5)], 1),
+    "both ways": (lambda x: x.sum(-1, keepdims=True) * x + x.T.max(-1, keepdims=True) * x.T, [(5, 5)], 1),
+    "rows of permuted axes": (lambda x, y: softmax(cm.permute_dims(x, (2, 0, 1))) - cm.permute_dims(y, (1, 2, 0)),
+                              [(3, 4, 2), (4, 2, 3)], 1),
+    "beside nothing": (lambda x, y: y.sum(-1, keepdims=True) + y, [(0, 3), (3,)], 1),
     "comparison": (lambda x, y: cm.where((x > y) & (x < 2), x, y), [(9,), ()], 1),
     "least": (lambda x: (x - x.min(-1, keepdims=True)).max((0, 1)), [(3, 5)], 1),
     "several": (many, [(4, 6), (6,)], 1),
@@ -139,7 +144,7 @@ def test_gradients_in_the_simulator(name, dtype, simulated):
         found = card.vjp(tuple(g), None, *arrays)
         for each, exact in zip(found, wanted, strict=True):
             assert each.shape == exact.shape and each.dtype == dtype
-            assert_close(each, exact.to_numpy(), rtol=eps, atol=eps * max(1, np.abs(exact.to_numpy()).max()), what=name)
+            assert_close(each, exact.to_numpy(), rtol=eps, atol=eps * np.abs(exact.to_numpy()).max(initial=1), what=name)
 
 
 @pytest.mark.skipif(build.SIMULATOR, reason="the simulator does not compile")

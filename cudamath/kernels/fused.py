@@ -401,7 +401,7 @@ def fused(*layouts: Layout, program: Program, shape: tuple[int, ...]) -> Plan:
     segments = segments_of(program, rows, columns)
     steps: list[Launch] = []
     temps: list[Layout] = []
-    seen: dict[int, tuple[Any, Layout]] = {}
+    seen: dict[tuple[int, int], tuple[Any, Layout]] = {}
     loads = [i for i, v in enumerate(values) if v.kind == "load"]
     strides, arguments, element = [], [], []
     for i in loads:
@@ -409,11 +409,11 @@ def fused(*layouts: Layout, program: Program, shape: tuple[int, ...]) -> Plan:
         x = layouts[argument]
         along = alignment[-1]
         if along is not None and x.strides[along] != x.itemsize:  # columns must be neighbours
-            if argument not in seen:
-                temps.append(x.like())
+            if (argument, along) not in seen:
+                temps.append(_innermost(x, along))
                 steps += copy_part(whole(Input(argument), x), whole(Temp(len(temps) - 1), temps[-1]))
-                seen[argument] = Temp(len(temps) - 1), temps[-1]
-            reference, x = seen[argument]
+                seen[argument, along] = Temp(len(temps) - 1), temps[-1]
+            reference, x = seen[argument, along]
         else:
             reference = Input(argument)
         strides.append(tuple([0 if d is None else x.strides[d] for d in alignment[:-1]]))
@@ -452,6 +452,13 @@ def fused(*layouts: Layout, program: Program, shape: tuple[int, ...]) -> Plan:
     steps.append(Launch(fused_rows(program, made), blocks(total, made.rows), (made.threads, made.rows),
                         [*arguments, *element_strides, *outer, total, columns, SEGMENT if segments > 1 else columns, segments]))
     return Plan(outputs, steps, temps)
+
+
+def _innermost(x: Layout, axis: int) -> Layout:
+    """A layout of x's shape, without gaps, in which neighbours along this axis are neighbours in memory."""
+    order = [*(d for d in range(x.ndim) if d != axis), axis]
+    steps = dict(zip(order, x.like([x.shape[d] for d in order]).strides, strict=True))
+    return x.like().view(x.shape, tuple([steps[d] for d in range(x.ndim)]))
 
 
 def _elementwise(layouts: Sequence[Layout], program: Program, shape: tuple[int, ...]) -> Plan:

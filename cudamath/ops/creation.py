@@ -150,8 +150,7 @@ def _patterned(layout: Layout, halves: tuple[int, int]) -> ndarray:
     """A new array from the 16 bytes that repeat in its memory."""
     if layout.device == TRACED:
         out = core.allocate(layout)
-        if out.size:
-            _fill(out, scalars=halves)
+        _fill(out, scalars=halves)
         return out
     run = _full.plans.get((layout, layout.device))  # as the call below would find it
     return run(*halves) if run is not None else _full(scalars=halves, layout=layout, device=layout.device)

@@ -55,6 +55,22 @@ CALLS = [
     lambda m, a: m.power(*a(np.array([[2, 3], [3, 1]], "u8")), out=a(np.array([7, 7], "i8")), where=a([True, False])),
     # no elements, read as others
     *[lambda m, a, s=s, t=t: a(np.zeros(s, "c8")).view(t) for s in ((0, 4), (3, 0), (0,), (2, 0, 6)) for t in ("u1", "c16")],
+    # an initial value that is no number of the result's dtype made another one of it, also where that was requested
+    *[lambda m, a, f=f, i=i, t=t: getattr(m, f)(a(np.array([[1, 0], [3, 5]], t)), axis=1, initial=i)
+      for f in ("sum", "prod", "max", "min") for i in (2.5, 1, np.float64(3.5), True) for t in ("i1", "u8", "f4", "?")],
+    lambda m, a: m.sum(a(CUBE), axis=1, initial=2.5, dtype="i4"), lambda m, a: m.max(a(CUBE)[:, :0], axis=1, initial=2.5),
+    lambda m, a: m.min(a(CUBE), axis=0, initial=2.5, where=a(CUBE > 0)),
+    *[lambda m, a, f=f, k=k: getattr(m, f).reduce(a(CUBE)[:, :k], (0, 1), initial=0)
+      for f in ("fmax", "bitwise_or", "logical_and", "logical_or", "gcd") for k in (0, 3)],
+    lambda m, a: m.logical_and.reduce(a([1, 2]), initial=2),
+    lambda m, a: m.logical_or.reduce(a(CUBE), keepdims=True, initial=1),
+    # whole numbers between arrays were cut off towards 0; a number widened the array beside it; steps of nothing
+    lambda m, a: m.linspace(a([-4, -3]), 3.5, 5, dtype="i4"), lambda m, a: m.linspace(a([0.5, -0.5]), -4, 7, dtype=int, axis=1),
+    *[lambda m, a, t=t, e=e: m.linspace(a(np.array([1, 2], t)), e, 4) for t in ("f2", "f4", "c8", "i4", "u1")
+      for e in (5, 3.5, 2j, np.float64(5), [5, 6])],
+    lambda m, a: m.linspace(5, a(np.array([1, 2], "f2")), 3, endpoint=False),
+    *[lambda m, a, s=s, n=n, e=e: tuple(map(m.asarray, m.linspace(a(s) if isinstance(s, list) else s, 3.5, n, e, retstep=True)))
+      for s in (1.5, [1.0, 2.0]) for n in (0, 1, 2) for e in (True, False)],
     # what NumPy lets a number be
     lambda m, a: m.argwhere(a(3)), lambda m, a: m.argwhere(a(0)), lambda m, a: m.add.reduce(a(3.5)),
     lambda m, a: m.sum(a(3.5), axis=-1, keepdims=True), lambda m, a: m.max(a(3), axis=0)]

@@ -435,32 +435,32 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     num = as_integer("linspace", "num", num, 0)
     steps = num - 1 if endpoint else num
     if np.ndim(start) or np.ndim(stop) or recorded(start, stop):
-        first, last = coerce("linspace", (start, stop))
-        return _rows_between(first, last, num, endpoint, retstep, dtype, axis)
+        ends = first, last = coerce("linspace", (start, stop))  # Python's numbers widen no array
+        kinds = [x if type(x) in (bool, int, float, complex) else end for x, end in zip((start, stop), ends, strict=True)]
+        return _rows_between(first, last, dtypes.result_type(*kinds), num, endpoint, retstep, dtype, axis)
     first, last = as_numbers("linspace", "numbers", start, stop)
     if dtype is None:
         kind = dtypes.result_type(start if hasattr(start, "dtype") else first, stop if hasattr(stop, "dtype") else last)
         dtype = dtypes.default_float() if kind.kind in "biu" else kind
     out = _between(first, last, num, endpoint, dtype, index, key)
-    return (out, (last - first) / steps if steps else math.nan) if retstep else out
+    return (out, (last - first) / steps if steps > 0 else math.nan) if retstep else out
 
 
-def _rows_between(start: ndarray, stop: ndarray, num: int, endpoint: bool, retstep: bool, dtype: Any, axis: int) -> Any:
-    """`linspace` of arrays."""
-    kind = dtypes.result_type(start, stop)
+def _rows_between(start: ndarray, stop: ndarray, kind: np.dtype, num: int, endpoint: bool, retstep: bool, dtype: Any,
+                  axis: int) -> Any:
+    """`linspace` of arrays; kind: what they are promoted to."""
+    from .elementwise import floor
+    from .index import where
     kind = dtypes.default_float() if kind.kind in "biu" else kind
     start, stop = astype(start, kind), astype(stop, kind)
     steps = num - 1 if endpoint else num
-    step = (stop - start) / (steps if steps else math.nan)
+    step = (stop - start) / (steps if steps > 0 else math.nan)
     at = reshape(arange(num, dtype=dtypes.real_dtype(kind), device=start.device), (num, *[1] * step.ndim))
-    out = start + step * at if steps else broadcast_to(start, step.shape) + at * 0
-    if endpoint and num > 1:
-        from .index import where
-
-        out = where(at == num - 1, stop, out)
-    out = moveaxis(out, 0, axis)
-    out = out if dtype is None else astype(out, dtype)
-    return (out, step) if retstep else out
+    out = start + step * at if steps > 0 else broadcast_to(start, step.shape) + at * 0
+    out = moveaxis(where(at == num - 1, stop, out) if endpoint and num > 1 else out, 0, axis)
+    wanted = kind if dtype is None else dtypes.as_dtype(dtype, "linspace")  # whole numbers: towards minus infinity, as NumPy's
+    out = astype(floor(out) if wanted.kind in "iu" and kind.kind == "f" else out, wanted, copy=False)
+    return (out, step if steps > 0 else math.nan) if retstep else out
 
 
 def _between(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, index: int, key: tuple) -> ndarray:

@@ -16,8 +16,9 @@ from ..core import dtypes, tape
 from ..core.array import asarray, ndarray
 from ..core.op import BOOLEAN, INEXACT, Op, coerce, require
 from ..core.shapes import broadcast_shapes, normalize_axes
+from .index import _value
 from .index import where as choose
-from .output import can_write, deliver, target_of
+from .output import deliver, target_of
 from .shape import astype, broadcast_to
 
 Axis = int | Sequence[int] | None
@@ -36,6 +37,13 @@ def axes_of(name: str, axis: Axis, ndim: int) -> tuple[int, ...]:
     if axis is None or (ndim == 0 and type(axis) is int and axis in (0, -1)):  # NumPy lets a number be a vector here
         return _ALL_AXES[ndim]
     return tuple(sorted(normalize_axes(name, axis, ndim)))
+
+
+def _first(name: str, initial: Any, result: ndarray) -> ndarray:
+    """What a reduction begins with, in the dtype of its result, as NumPy assigns it: 2.5 is 2 among integers, 300 no int8."""
+    if isinstance(initial, ndarray):
+        return astype(coerce(name, (result, initial))[1], result.dtype, copy=False)
+    return _value(name, result, initial.item() if isinstance(initial, np.generic | np.ndarray) else initial)
 
 
 def asked(**options: Any) -> tuple | None:
@@ -144,7 +152,7 @@ class Reduction(Op):
         if self.chooses and initial is not None and not x.size:  # one more to choose from along empty axes
             axes = axes_of(self.name, axis, x.ndim)
             shape = tuple([builtins.max(n, 1) if i in axes else n for i, n in enumerate(x.shape)])
-            x = broadcast_to(astype(asarray(initial, device=x.device), x.dtype), shape)
+            x = broadcast_to(_first(self.name, initial, x), shape)
         if out is not None and self.name in ("sum", "prod", "mean"):  # computed in out's dtype, if that is wider
             wide = target_of(self.name, out).dtype
             if wide != x.dtype and wide in INEXACT and dtypes.promote(x.dtype, wide) == wide:
@@ -155,11 +163,8 @@ class Reduction(Op):
         finally:
             _wanted.target = None
         if initial is not None:
-            if type(initial) is not int or result.dtype in BOOLEAN:  # an integer that does not fit is an error
-                first = asarray(initial, device=result.device)
-                if result.dtype in BOOLEAN or can_write(first.dtype, result.dtype):
-                    initial = astype(first, result.dtype, copy=False)
-            result = self.combine(result, initial)  # type: ignore[misc]
+            number = type(initial) is int and result.dtype not in BOOLEAN or type(initial) is float and result.dtype in INEXACT
+            result = self.combine(result, initial if number else _first(self.name, initial, result))  # type: ignore[misc]
         return result if out is None or result is out else deliver(self.name, result, out)
 
     def reduce(self, x: ndarray, axis: Axis, keepdims: bool, dtype: np.dtype, given: tuple | None = (),

@@ -54,9 +54,13 @@ def attach(function: Callable) -> None:
         if ufunc in (np.add, np.multiply):
             return _REDUCTIONS[ufunc](x, axis, keepdims=keepdims, out=out, dtype=dtype, **more)
         x = _given(f"{name}.reduce", card, function, x, dtype)
-        if ufunc in _REDUCTIONS:
+        logical = ufunc in (np.logical_and, np.logical_or)
+        if ufunc in _REDUCTIONS and not (logical and more.get("initial") is not None):
             return _REDUCTIONS[ufunc](x, axis, keepdims=keepdims, out=out, **more)
         initial = more.pop("initial", None)
+        if logical:
+            y = function(_REDUCTIONS[ufunc](x, axis, keepdims=keepdims, **more), initial)
+            return y if out is None else deliver(f"{name}.reduce", y, out)
         if more:
             raise TypeError(f"{name}.reduce: takes no {', '.join(more)}")
         x = _comparable(f"{name}.reduce", card, x)
@@ -64,6 +68,8 @@ def attach(function: Callable) -> None:
         if len(axes) > 1 and ufunc not in _ASSOCIATIVE:
             raise ValueError(f"{name}.reduce: the function is not associative, one axis at a time; got {axes}")
         y = x
+        if initial is not None and 0 in [x.shape[a] for a in axes]:  # nothing comes after it
+            y, initial = full([1 if i in axes else n for i, n in enumerate(x.shape)], initial, x.dtype, device=x.device), None
         for i, a in enumerate(axes):
             if initial is not None and i == len(axes) - 1:
                 first = full((*y.shape[:a], 1, *y.shape[a + 1 :]), initial, y.dtype, device=y.device)

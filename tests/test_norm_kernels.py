@@ -80,6 +80,31 @@ def test_group_norm_versions(machine, version, dtype, param):
         assert_close(mean, rows.mean(-1).ravel(), rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE["float32"])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("machine, version", versions("plain", "rows", "long_rows", "shared"))
+def test_without_statistics(machine, version, dtype):
+    """Plans of what a caller has alone who asks for no gradient."""
+    from cudamath.kernels import norm
+
+    columns, long = (7, 9) if machine == "simulator" else (768, 20_000)
+    columns = long if version == "shared" else columns
+    x, r = numbers((5, columns), dtype, scale=2, shift=1), numbers((5, columns), dtype, 1)
+    w, b, h = numbers((columns,), dtype, 2), numbers((columns,), dtype, 3), (wide(x) + wide(r)).astype(x.dtype)
+    near = dict(rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 6)
+    y, found = run_version(
+        machine, lambda x, w, b, r: norm.forward(version, x, w, b, r, columns, 1e-5, kept=False), x, w, b, r)
+    assert_close(found, h, rtol=0)
+    assert_close(y, row_reference(h, w, b), **near)
+    y = run_version(
+        machine, lambda x, w: norm.forward(version, x, w, None, None, columns, 1e-5, center=False, kept=False), x, w)
+    assert_close(y, row_reference(x, w), **near)
+    planes = numbers((3, 4, 5, -(-long // 10)), dtype, scale=2, shift=1)
+    y = run_version(machine, lambda x: norm.group_norm(x, None, None, groups=2, eps=1e-5, version=version, kept=False), planes)
+    rows = wide(planes).reshape(6, -1)
+    expected = (rows - rows.mean(1, keepdims=True)) / np.sqrt(rows.var(1, keepdims=True) + 1e-5)
+    assert_close(y, expected.reshape(planes.shape), **near)
+
+
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("version", ["plain", "fast"])

@@ -397,6 +397,15 @@ SEEN_BEFORE = {
         + ml.layer_norm(x[..., ::2], 4, b).sum(),
         lambda f, x, w, b: f.layer_norm(x, (8,), eps=1e-3) * f.layer_norm(x, (3, 8, 8), x[0], x[1])
         + f.layer_norm(x[..., ::2], (4,), b).sum()),
+    "layer_norm with a residual": (
+        lambda ml, x, w, b: (lambda y, h: y * h)(*ml.layer_norm(x, 8, residual=x[::-1] * 2)),
+        lambda f, x, w, b: (lambda h: f.layer_norm(h, (8,)) * h)(x + x.flip(0) * 2)),
+    "rms_norm with a residual": (
+        lambda ml, x, w, b: (lambda y, h: y * h)(*ml.rms_norm(x, 8, x[0, 0, 0], 1e-3, residual=x[::-1] * 2)),
+        lambda f, x, w, b: (lambda h: f.rms_norm(h, (8,), x[0, 0, 0], 1e-3) * h)(x + x.flip(0) * 2)),
+    "group_norm": (
+        lambda ml, x, w, b: ml.group_norm(x, 3) * ml.group_norm(x, 1, b[:3], b[1:], 1e-3) + ml.instance_norm(x, b[:3]),
+        lambda f, x, w, b: f.group_norm(x, 3) * f.group_norm(x, 1, b[:3], b[1:], 1e-3) + f.instance_norm(x, weight=b[:3])),
     "rms_norm": (lambda ml, x, w, b: ml.rms_norm(x, 8) + ml.rms_norm(x[..., :4], 4, b, 1e-3).sum(),
                  lambda f, x, w, b: f.rms_norm(x, (8,)) + f.rms_norm(x[..., :4], (4,), b, 1e-3).sum()),
     "conv1d": (lambda ml, x, w, b: ml.conv1d(x[..., 1], w[..., 2], padding=1) + ml.conv1d(x[..., 0], w[..., 0], b, padding=1),

@@ -217,6 +217,8 @@ CALLS = {
     "where, two numbers": (lambda m, x: m.where(x > 0, 1.0, 0) + m.where(x.T > 1, -0.5, 2.5).T, [(3, 4)]),
     "where, two integers": (lambda m, x: m.where(x > 0, 7, -1 << 40) + m.where(x < 0, 0, 1), [(3, 4)]),
     "normalised lines of a view": (lambda m, x: m.ml.layer_norm(x.T, 3) + m.ml.layer_norm(x.T, 3, x[:, 0], x[:, 1]), [(3, 4)]),
+    "normalised sums": (lambda m, x, y: m.ml.layer_norm(x, 3, residual=y)[0] * m.ml.rms_norm(x, 3, residual=y)[1],
+                        [(4, 3), (4, 3)]),
     "normalised lines of a view, weights": (lambda m, x, w: m.ml.layer_norm(x.T, (3,), w, eps=1e-3), [(3, 4), (3,)]),
     "read as integers": (lambda m, x: x.view("int64").view("float64")[..., 1:] + x.view(m.int32)[:, :1], [(3, 4)]),
     "a polynomial": (lambda m, p, x: m.polyval(p, x) + m.polyval(p[::-2], x.astype("float32")), [(4,), (3, 5)]),
@@ -439,6 +441,31 @@ def test_launches(fake, monkeypatch, name, call, launches):
             fake.launches.clear()
             call(cm, x, mask)
             assert len(fake.launches) == launches
+
+
+@pytest.mark.parametrize("name, call, returned", [
+    ("layer_norm", lambda m, x, w: m.ml.layer_norm(x, 4, w), 1), ("rms_norm", lambda m, x, w: m.ml.rms_norm(x, 4, w), 1),
+    ("layer_norm, residual", lambda m, x, w: m.ml.layer_norm(x, 4, w, w, residual=x), 2),
+    ("rms_norm, residual", lambda m, x, w: m.ml.rms_norm(x, 4, residual=x), 2),
+    ("group_norm", lambda m, x, w: m.ml.group_norm(x, 2, w), 1), ("instance_norm", lambda m, x, w: m.ml.instance_norm(x), 1),
+])
+def test_norms_keep_no_statistics_for_nobody(fake, monkeypatch, name, call, returned):
+    """From the second call on, unless a gradient is recorded: what the kernel gets in their place has no elements."""
+    monkeypatch.setattr(type(fake), "finish", lambda self, target: None)  # kernels do not run
+    with cm.device("cuda:0"):
+        x, w = cm.asarray(np.ones((6, 4, 4), "f4")), cm.asarray(np.ones(4, "f4"))
+        sizes = []
+        for given in (x, x, None, x):
+            fake.launches.clear()
+            if given is None:
+                cm.vjp(lambda v: call(cm, v, w), x)
+            else:
+                y = call(cm, x, w)
+            assert len(fake.launches) == 1
+            sizes.append({arg[1][2] for arg in fake.launches[0][-1] if isinstance(arg, tuple)})
+        assert [0 in seen for seen in sizes] == [False, True, False, True]
+        assert len(y) == returned if returned > 1 else y.shape == x.shape
+        assert [v.shape for v in (y if returned > 1 else [y])] == [x.shape] * returned
 
 
 def test_what_is_written_by_places_and_masks_is_one_launch(fake, monkeypatch):

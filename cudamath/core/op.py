@@ -194,10 +194,13 @@ class Op:
         return run
 
     def bound(self, layouts: tuple, params: dict, scalars: int, device: int, wanted: tuple[int, ...] | None = None) -> Callable:
-        """The plan for a GPU, ready to run. wanted: the outputs that the caller makes use of, if not all."""
-        plan = lazy("kernels", self.cuda)(*layouts, **params)
+        """The plan for a GPU, ready to run. wanted: the outputs that the caller makes use of, if not all: a planner may have
+        another, `alone`, of plans that make nothing else; otherwise the rest is scratch."""
+        planner = lazy("kernels", self.cuda)
+        alone = None if wanted is None else getattr(planner, "alone", None)
+        plan = (alone or planner)(*layouts, **params)
         plan.works = lazy("kernels", "work.of")(self.name, plan, layouts, params)
-        if wanted is not None:
+        if wanted is not None and alone is None:
             plan = plan.only(wanted)
         run = plan.bind(self.name, [x for x in layouts if x is not None], scalars, device)
         return _without_none(run, [x is not None for x in layouts], scalars) if None in layouts else run

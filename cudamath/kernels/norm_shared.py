@@ -80,8 +80,8 @@ def parameter(param, width, channels):
 def rows(dtype, param, width, threads, ranks, parts):
     """`ranks` blocks per row; x: accesses (see rows.fetcher); y: (rows * columns,). (A residual is added before.)
 
-    weight, bias: (columns,) or (channels,); mean, rstd: (rows,); most: columns of a block, all but the last have so many;
-    groups, share: see Channels; inverse: of `run`, as above.
+    weight, bias: (columns,) or (channels,); mean, rstd: (rows,) or (0,); most: columns of a block, all but the last have so
+    many; groups, share: see Channels; inverse: of `run`, as above.
     """
     _, _, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
@@ -156,7 +156,7 @@ def rows(dtype, param, width, threads, ranks, parts):
             finish(k, tx, count, r, v, w, b, weight, bias, y, first, begin, start, inverse, middle, scale)
         for k in range(vectors // 2, vectors):
             finish(k, tx, count, r, v, w, b, weight, bias, y, first, begin, start, inverse, middle, scale)
-        if rank == 0 and tx == 0:
+        if rank == 0 and tx == 0 and rstd.size:
             if center:
                 mean[row] = middle
             rstd[row] = scale

@@ -334,16 +334,16 @@ def layer_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None
     >>> y.round(3).tolist(), h.tolist()
     ([-1.0, 1.0], [1.0, 3.0])
     """
-    key, given = ("layer_norm", normalized_shape, eps, eps.__class__), (x, weight, bias, None)
-    known = _layer_norm.again(key, given) if residual is None else None
+    key, given = ("layer_norm", normalized_shape, eps, eps.__class__), (x, weight, bias, residual)
+    known = _layer_norm.again(key, given)
     if known is not None:
         return known
     columns, x, weight, bias, residual = _row_operands("layer_norm", x, normalized_shape, weight, bias, residual)
     params: dict[str, Any] = {"columns": columns, "eps": eps if type(eps) is float else number("layer_norm", "eps", eps)}
     results = _layer_norm(x, weight, bias, residual, **params)
-    if residual is None:
-        _layer_norm.remember(key, given, (x, weight, bias, None), None, (0,), **params)
-        _layer_norm.remember_copied(key, given, (x, weight, bias, None), _copy, (0,), **params)
+    wanted = (0,) if residual is None else (0, 3)
+    _layer_norm.remember(key, given, (x, weight, bias, residual), None, wanted, **params)
+    _layer_norm.remember_copied(key, given, (x, weight, bias, residual), _copy, wanted, **params)
     return results[0] if residual is None else (results[0], results[3])
 
 
@@ -384,15 +384,14 @@ def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, 
     >>> cm.ml.rms_norm(cm.array([3.0, 4.0, 0.0, 0.0]), 4).round(3).tolist()
     [1.2, 1.6, 0.0, 0.0]
     """
-    key, given = ("rms_norm", normalized_shape, eps, eps.__class__), (x, weight, None)
-    known = _rms_norm.again(key, given) if residual is None else None
+    key, given = ("rms_norm", normalized_shape, eps, eps.__class__), (x, weight, residual)
+    known = _rms_norm.again(key, given)
     if known is not None:
         return known
     columns, x, weight, _, residual = _row_operands("rms_norm", x, normalized_shape, weight, None, residual)
     eps = _EPS[x._layout.dtype] if eps is None else eps if type(eps) is float else number("rms_norm", "eps", eps)
     results = _rms_norm(x, weight, residual, columns=columns, eps=eps)
-    if residual is None:
-        _rms_norm.remember(key, given, (x, weight, None), None, (0,), columns=columns, eps=eps)
+    _rms_norm.remember(key, given, (x, weight, residual), None, (0,) if residual is None else (0, 2), columns=columns, eps=eps)
     return results[0] if residual is None else (results[0], results[2])
 
 
@@ -531,13 +530,17 @@ def instance_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-
 
 
 def _grouped(name: str, x: Any, groups: int | None, weight: Any, bias: Any, eps: float) -> ndarray:
+    asked, given = (name, groups, groups.__class__, eps, eps.__class__), (x, weight, bias)
+    known = _group_norm.again(asked, given)
+    if known is not None:
+        return known
     try:
         key = (name, x._layout, groups, None if weight is None else weight._layout, None if bias is None else bias._layout)
         groups, ready = _known[key]
     except (AttributeError, KeyError):
         ready = False
     if not ready:
-        x, given = _operands(name, x, {"weight": weight, "bias": bias})
+        x, found = _operands(name, x, {"weight": weight, "bias": bias})
         if x.ndim < 2:
             raise ValueError(f"{name}: wants x (N, C, ...), got shape {x.shape}")
         channels, told = x.shape[1], groups
@@ -546,14 +549,16 @@ def _grouped(name: str, x: Any, groups: int | None, weight: Any, bias: Any, eps:
             raise ValueError(f"{name}: num_groups must divide the channels of x {x.shape}, got {groups}")
         if not channels // groups * math.prod(x.shape[2:]):
             raise ValueError(f"{name}: groups without elements, x has shape {x.shape}")
-        weight, bias = _parameters(name, x, (channels,), given, optional=True)
-        everything = (x, weight, bias)
+        weight, bias = _parameters(name, x, (channels,), found, optional=True)
         if len(_known) >= 4096:
             _known.clear()
         _known[name, x._layout, told, *[None if v is None else v._layout for v in (weight, bias)]] = (
-            groups, all(v is None or v._layout.contiguous for v in everything))
-        x, weight, bias = (None if v is None else in_order(v) for v in everything)
-    return _group_norm(x, weight, bias, groups=groups, eps=number(name, "eps", eps))[0]
+            groups, all(v is None or v._layout.contiguous for v in (x, weight, bias)))
+        x, weight, bias = (None if v is None else in_order(v) for v in (x, weight, bias))
+    params: dict[str, Any] = {"groups": groups, "eps": number(name, "eps", eps)}
+    y = _group_norm(x, weight, bias, **params)[0]
+    _group_norm.remember(asked, given, (x, weight, bias), None, (0,), **params)
+    return y
 
 
 def _group_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray | None, bias: ndarray | None, *, groups: int,

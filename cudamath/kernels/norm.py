@@ -56,7 +56,21 @@ from ..runtime.device import multiprocessors
 from .build import blocks, codec
 from .elementwise import launch, scalar_function
 from .lazy import cuda, types
-from .rows import WARP, Rows, bounded, device, fitting, group_sum, group_total, reader, spread, vector_width, wide, writer
+from .rows import (
+    WARP,
+    Rows,
+    bounded,
+    device,
+    fitting,
+    group_sum,
+    group_total,
+    inverse_root,
+    reader,
+    spread,
+    vector_width,
+    wide,
+    writer,
+)
 
 HELD = 32  # elements of a row a thread holds
 NEIGHBOURS = 16  # threads that share a row at least, if it has an access for each: they read a quarter of a kilobyte
@@ -175,7 +189,7 @@ def rows(dtype, param, shape, parts, side):
     threads, together, width, vectors = shape
     read, write = reader(dtype, width), writer(dtype, width)
     read_param = parameter(param, width, parts.channels)
-    total_of = group_total(threads, T)
+    total_of, root = group_total(threads, T), inverse_root(T)
     held = vectors * width
     everything = side * held
     center, weighted, biased, residual, channels = parts
@@ -224,7 +238,7 @@ def rows(dtype, param, shape, parts, side):
                     for e in range(s * held + k * width, s * held + (k + 1) * width):
                         v[e] -= middle[s]
                         total += v[e] * v[e]
-            scale[s] = T(1) / math.sqrt(total_of(total, 1) * part + eps)
+            scale[s] = root(total_of(total, 1) * part + eps)
         for k in range(vectors):
             column = i32((k * threads + tx) * width)
             if column < length:
@@ -264,7 +278,7 @@ def long_rows(dtype, param, width, parts):
     _, _, T = codec(dtype)
     read, write = reader(dtype, width), writer(dtype, width)
     read_param = parameter(param, width, parts.channels)
-    total_of = group_sum(LONG, T)
+    total_of, root = group_sum(LONG, T), inverse_root(T)
     center, weighted, biased, _, _ = parts
 
     @bounded(LONG)
@@ -287,7 +301,7 @@ def long_rows(dtype, param, width, parts):
             read(x, start + column, v, 0)
             for j in range(width):
                 total += (v[j] - middle) * (v[j] - middle)
-        scale = T(1) / math.sqrt(total_of(total) / T(columns) + eps)
+        scale = root(total_of(total) / T(columns) + eps)
         for column in range(first, columns, LONG * width):
             read(x, start + column, v, 0)
             if weighted:

@@ -21,7 +21,6 @@ below 2^SHIFT: then it is exact.
 """
 
 import functools
-import math
 
 from ..core.layout import Layout
 from ..core.plan import Launch
@@ -31,7 +30,7 @@ from .cluster import table
 from .lazy import cuda, types
 from .norm import HELD, LONG, Channels, Parts
 from .ptx_hopper import cluster_rank
-from .rows import bounded, device, fetcher, group_sum, group_total, reader, wide, writer
+from .rows import bounded, device, fetcher, group_sum, group_total, inverse_root, reader, wide, writer
 
 THREADS = 256  # a block, where at most eight of them hold a row
 MOST = 8  # blocks of a cluster, on any device
@@ -87,7 +86,7 @@ def rows(dtype, param, width, threads, ranks, parts):
     fetch, widen, words, kind = fetcher(dtype, width)
     write, raw, read_param = writer(dtype, width), numba_type(kind), parameter(param, width, parts.channels)
     total_of, everybody, (meet, tell) = group_total(threads, T), group_sum(ranks, T), table(ranks)
-    vectors, halvings = held(dtype) // width, ranks.bit_length() - 1
+    vectors, halvings, root = held(dtype) // width, ranks.bit_length() - 1, inverse_root(T)
     packed = vectors * words
     center, weighted, biased, _, channels = parts
 
@@ -150,7 +149,7 @@ def rows(dtype, param, width, threads, ranks, parts):
                 squares += (other - whole) * (other - whole) * size
                 middle = whole
             total = everybody(squares)
-        scale = T(1) / math.sqrt(total / T(columns) + eps)
+        scale = root(total / T(columns) + eps)
         first = i64(types.uint32(row) % types.uint32(groups)) * share if channels else i64(0)
         for k in range(vectors // 2):  # in two loops: of one as long the compiler would not make registers of r
             finish(k, tx, count, r, v, w, b, weight, bias, y, first, begin, start, inverse, middle, scale)

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..core.dtypes import bfloat16
 from .build import SIMULATOR, blocks, codec, power_of_two
-from .lazy import cuda, types
+from .lazy import cuda, libdevice, types
 
 if not SIMULATOR:
     from .ptx import instruction, load_vector, store_vector
@@ -300,6 +300,19 @@ def group_total(threads: int, T):
         return last(parts[half, cuda.threadIdx.x % warps])
 
     return within_block if threads > WARP else within_warp
+
+
+@functools.cache
+def inverse_root(T):
+    """Device function: 1 / sqrt(v) within 2 units in the last place, as the hardware finds it. A root and a division that are
+    rounded exactly take some sixty instructions of float32, which every thread of a row pays for: as many as all the rest where
+    a thread has four numbers."""
+
+    @device
+    def plainly(v):
+        return T(1) / math.sqrt(v)
+
+    return plainly if SIMULATOR else libdevice.rsqrtf if T == types.float32 else libdevice.rsqrt
 
 
 @device

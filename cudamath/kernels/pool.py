@@ -29,7 +29,7 @@ from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from .build import SIMULATOR, blocks, codec
 from .lazy import cuda, types
-from .pool_notes import BYTE, MAXIMA, NOTE, NOTED, first_note, note_reader, note_writer, spot, taking
+from .pool_notes import BYTE, MAXIMA, NOTE, NOTED, note_reader, note_writer, spot, taking
 from .rows import device, reader, writer
 
 THREADS = 256
@@ -268,7 +268,7 @@ def pool_windows(kind: str, dtype: np.dtype, window: Window, width: int, across:
     locate, read, write = decode(width, across, large), reader(dtype, width), writer(dtype, width)
     rows, columns, down, right, top, left, row_step, column_step = window
     averaging, within = kind not in MAXIMA, kind == "bytes"
-    write_notes, first, noted = note_writer(kind, width), first_note(kind, window), kind in NOTED
+    write_notes, noted = note_writer(kind, width, window), kind in NOTED
     size = window_size(kind)
     held = width * columns if across else width
     start = C(0) if averaging else C(-np.inf)
@@ -326,14 +326,7 @@ def pool_windows(kind: str, dtype: np.dtype, window: Window, width: int, across:
         at = ((n * P + p) * Q + q) * step + c
         write(y, at, best, 0)
         if noted:
-            least = where[0]
-            for k in range(1, width):
-                least = min(least, where[k])
-            if least < 0:
-                for k in range(width):
-                    if where[k] < 0:
-                        where[k] = first(h, w + k * columns if across else w, H, W)
-            write_notes(index, at, where)
+            write_notes(index, at, where, h, w, columns if across else 0, H, W)
 
     return pool_windows
 

@@ -28,20 +28,6 @@ def spot(note, p, q, W, columns, down, right, top, left, row_step, column_step):
 
 
 @functools.cache
-def note_writer(kind: str, width: int) -> Any:
-    """Device function (index, i, where): the notes of `width` neighbours from i on, a multiple of `width`."""
-    together = width if kind == "bytes" else min(width, 4)  # 16 bytes at most
-    write = writer(BYTE if kind == "bytes" else NOTE, together)
-
-    @device
-    def write_notes(index, i, where):
-        for k in range(0, width, together):
-            write(index, i + k, where, k)
-
-    return write_notes
-
-
-@functools.cache
 def note_reader(kind: str, width: int) -> Any:
     """Device function (index, i, where, first): these notes to where[first], ... as int32. Nothing for means."""
     together = width if kind == "bytes" else min(width, 4)
@@ -72,6 +58,28 @@ def first_note(kind: str, window: Any) -> Any:
         return types.int32(r * columns + s if within else u * W + v)
 
     return first_note
+
+
+@functools.cache
+def note_writer(kind: str, width: int, window: Any) -> Any:
+    """Device function (index, i, where, h, w, on, H, W): the notes of `width` neighbours, from i on, a multiple of it. Their
+    windows begin at (h, w), (h, w + on), ... of images (H, W); where[k] is -1 if nothing in window k exceeds -inf."""
+    together = width if kind == "bytes" else min(width, 4)  # 16 bytes at most
+    write, first = writer(BYTE if kind == "bytes" else NOTE, together), first_note(kind, window)
+
+    @device
+    def write_notes(index, i, where, h, w, on, H, W):
+        least = where[0]
+        for k in range(1, width):
+            least = min(least, where[k])
+        if least < 0:
+            for k in range(width):
+                if where[k] < 0:
+                    where[k] = first(h, w + k * on, H, W)
+        for k in range(0, width, together):
+            write(index, i + k, where, k)
+
+    return write_notes
 
 
 @functools.cache

@@ -29,7 +29,7 @@ from ..core.layout import Layout
 from .build import SIMULATOR, codec
 from .lazy import cuda, types
 from .pool import Window, decode, window_size
-from .pool_notes import MAXIMA, NOTED, first_note, note_reader, note_writer, taking
+from .pool_notes import MAXIMA, NOTED, note_reader, note_writer, taking
 from .rows import reader, writer
 
 
@@ -52,7 +52,7 @@ def pool_rows(kind: str, dtype: np.dtype, window: Window, width: int, large: boo
     after = max(columns - left - right, 0)
     span = left + body + after
     averaging, within, noted = kind not in MAXIMA, kind == "bytes", kind in NOTED
-    write_notes, first = note_writer(kind, width), first_note(kind, window)
+    write_notes = note_writer(kind, width, window)
     size = window_size(kind)
     start = C(0) if averaging else C(-np.inf)
     take = taking(kind)
@@ -96,14 +96,7 @@ def pool_rows(kind: str, dtype: np.dtype, window: Window, width: int, large: boo
         at = (n * P + p) * Q + q
         write(y, at, best, 0)
         if noted:
-            least = where[0]
-            for k in range(1, width):
-                least = min(least, where[k])
-            if least < 0:
-                for k in range(width):
-                    if where[k] < 0:
-                        where[k] = first(h, w + k * right - left, H, W)
-            write_notes(index, at, where)
+            write_notes(index, at, where, h, w - left, right, H, W)
 
     return pool_rows
 

@@ -111,7 +111,12 @@ def spread(columns: int, width: int, held: int, limit: int = 1024, together: int
 @functools.cache
 def reader(dtype, width: int):
     """Device function (a, i, v, e): v[e], v[e + 1], ... = the `width` elements of `a` from i on, in compute type."""
-    load, _, _ = codec(dtype)
+    return reading(codec(dtype)[0], width)
+
+
+@functools.cache
+def reading(load, width: int):
+    """As `reader`, of elements that `load` converts."""
 
     @device
     def read_one(a, i, v, e):

@@ -58,8 +58,8 @@ from .copy import fill_part, whole
 from .index import box
 from .lazy import cuda, dtype_of, types
 from .lines import neighbours
-from .rows import WARP, bounded, device, vector_width
-from .scan_parts import THREADS, WARPS, combining, handing, putting, reading, side_by_side
+from .rows import WARP, bounded, device, reading, vector_width
+from .scan_parts import THREADS, WARPS, combining, handing, putting, side_by_side
 
 if not SIMULATOR:
     from . import scan_ring
@@ -169,8 +169,8 @@ def scan_lines(kind: str, source: np.dtype, target: np.dtype) -> Any:
 def scan_rows(kind: str, source: np.dtype, target: np.dtype, width: int, vectors: int, lanes: int) -> Any:
     """Rows of neighbours, each for `lanes` of a warp, which go along it by ``vectors`` accesses of ``width`` elements."""
     kinds = kind, source, target
-    _, _, identity, A = combining(*kinds)
-    read, scan_lanes, put = reading(kinds, width), side_by_side(kinds, lanes, width, vectors), putting(A, target, width)
+    lift, _, identity, A = combining(*kinds)
+    read, scan_lanes, put = reading(lift, width), side_by_side(kinds, lanes, width, vectors), putting(A, target, width)
     held = vectors * width
     stride = lanes * width  # elements that the lanes of a row read at once
     step = stride * vectors
@@ -211,9 +211,9 @@ def scan_rows(kind: str, source: np.dtype, target: np.dtype, width: int, vectors
 @functools.cache
 def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vectors: int) -> Any:
     """Rows of neighbours in tiles of 512 threads x ``vectors`` accesses of ``width`` elements."""
-    _, combine, identity, A = combining(kind, source, target)
+    lift, combine, identity, A = combining(kind, source, target)
     shift, _, publish, await_, parts = handing(A)
-    read = reading((kind, source, target), width)
+    read = reading(lift, width)
     scan_warp = side_by_side((kind, source, target), WARP, width, vectors)
     held = vectors * width
     stride = WARP * width  # elements that a warp reads at once

@@ -13,7 +13,6 @@ from .lazy import cuda, dtype_of, types
 from .rows import FULL, WARP, device, writer
 
 if not SIMULATOR:
-    from .ptx import load_vector
     from .ptx_lookback import bits, load_relaxed, number, store_relaxed
 
 THREADS = 512
@@ -200,24 +199,6 @@ def among(A: Any, combine: Any, lanes: int) -> Any:
         return a
 
     return scanned
-
-
-@functools.cache
-def reading(kinds: tuple[str, np.dtype, np.dtype], width: int) -> Any:
-    """Device function (x, i, v, e): v[e], v[e + 1], .. = the `width` elements of x from i on, lifted."""
-    lift = combining(*kinds).lift
-
-    @device
-    def read_one(x, i, v, e):
-        v[e] = lift(x[i])
-
-    @device
-    def read(x, i, v, e):
-        packed = load_vector(x, i, width)
-        for j in range(width):
-            v[e + j] = lift(packed[j])
-
-    return read_one if width == 1 else read
 
 
 @functools.cache

@@ -45,6 +45,7 @@ from .copy import copy_part, fill_part, whole
 from .index import add_along, along_positions, box, dense, flat_positions, own
 from .keys import coding
 from .lazy import cuda
+from .rows import device
 from .scatter import positions_of
 from .sort import key_steps
 
@@ -184,22 +185,34 @@ def add_steps(target: Any, x: Layout, source: Any, positions: Any, m: int, temps
 
 
 @functools.cache
+def listing(row_of: Any) -> Any:
+    """Device function (index, places, rows, flag, ticket): the rows that few indices choose, for a block, in shared memory.
+    row_of: (index, rows) -> row or -1."""
+
+    @device
+    def list_places(index, places, rows, flag, ticket):
+        for j in range(cuda.threadIdx.x, index.size, THREADS):
+            place = row_of(np.int64(index[j]), rows)
+            if place < 0:
+                flag[0] = ticket
+            places[j] = place
+        cuda.syncthreads()
+
+    return list_places
+
+
+@functools.cache
 def add_few(dtype: np.dtype) -> Any:
     """out[b, k, a] = x[b, k, a] + the sum of values[b, j, a] over the j with index[j] == k; one thread per element."""
-    load, store, T = codec(dtype)
-    nothing = no_sum(dtype)
+    load, store, _ = codec(dtype)
+    nothing, list_places = no_sum(dtype), listing(own)
 
     @cuda.jit
     def add_few(x, values, index, out, flag, ticket):
         # x, out: (before, rows, after), values: (before, m, after), index: (m,), m <= FEW
         places = cuda.shared.array(FEW, np.int64)
         m, rows, after = index.size, out.shape[1], out.shape[2]
-        for j in range(cuda.threadIdx.x, m, THREADS):
-            place = own(np.int64(index[j]), rows)
-            if place < 0:
-                flag[0] = ticket
-            places[j] = place
-        cuda.syncthreads()
+        list_places(index, places, rows, flag, ticket)
         i = cuda.grid(1)
         line = i // after
         a = i - line * after
@@ -250,18 +263,13 @@ def fold_few(dtype: np.dtype, kind: str, row_of: Any) -> Any:
     """x[b, k, a] folded with values[b, j, a] of all j that lead to row k, in their order; kind: see ``folding``; row_of:
     (index, rows) -> row or -1. One thread per element of the values: that of a row's first j does what there is to do."""
     load, store, _ = codec(dtype)
-    fold, nothing = folding(kind, dtype)
+    (fold, nothing), list_places = folding(kind, dtype), listing(row_of)
 
     @cuda.jit
     def fold_few(x, values, index, flag, ticket):  # x: (before, rows, after), values: (before, m, after), index: (m,), m <= FEW
         places = cuda.shared.array(FEW, np.int64)
         m, rows, after = index.size, x.shape[1], x.shape[2]
-        for j in range(cuda.threadIdx.x, m, THREADS):
-            place = row_of(np.int64(index[j]), rows)
-            if place < 0:
-                flag[0] = ticket
-            places[j] = place
-        cuda.syncthreads()
+        list_places(index, places, rows, flag, ticket)
         i = cuda.grid(1)
         line = i // after
         a = i - line * after

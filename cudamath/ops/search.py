@@ -83,10 +83,12 @@ def digitize(x: Any, /, bins: Any, right: bool = False) -> ndarray:
     >>> cm.digitize([0.5, 1.0, 3.7], [0, 1, 2, 3]).tolist()
     [1, 2, 4]
     """
-    if x.__class__ is bins.__class__ is ndarray and x._node is bins._node is None and right.__class__ is bool:
-        run = _digitize.plans.get((bins._layout, x._layout, right))
-        if run is not None:  # the call below, seen before
+    try:  # the call below, seen before
+        run = _digitize.plans[bins._layout, x._layout, right]
+        if (right is False or right is True) and x._node is bins._node is None:
             return run(bins, x)
+    except (AttributeError, KeyError, TypeError):
+        pass
     x, edges = coerce("digitize", (require("digitize", x, REAL), bins), REAL)
     if edges.ndim != 1:
         raise ValueError(f"digitize: bins must have 1 dimension, got shape {edges.shape}")

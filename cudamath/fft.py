@@ -294,7 +294,11 @@ def ihfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "b
         y = conj(half)
         first = r2c.plans.get((_asked("ihfft", _one("ihfft", n), (axis,), norm), getattr(x, "_layout", None)))
         second = _conj.card.plans.get(half._layout)  # type: ignore[attr-defined]
-        if first is not None and second is not None:
+        if first is not None and n is None and x._layout.device >= 0:  # on a GPU conjugates are taken where they are scaled
+            sizes, chosen = _plan("ihfft", x, None, (axis,))
+            how = {"axes": tuple(chosen), "scale": _scale("ihfft", norm, sizes, True), "conjugate": True}
+            r2c.keep((key, x._layout), r2c.bound((x._layout,), how, 0, x._layout.device))
+        elif first is not None and second is not None:
             r2c.remember_chain(key, given, x, first, second, y)
     return y if out is None else deliver("ihfft", y, out)
 

@@ -3,6 +3,8 @@ cards fft_c2c, fft_r2c and fft_c2r; what cuFFT is asked for; the cache of its pl
 
 from __future__ import annotations
 
+import functools
+import itertools
 import types
 from typing import Any
 
@@ -390,6 +392,29 @@ def test_kernels(machine, dtype):
     np.testing.assert_array_equal(run_version(machine, scaled, z), z * factor)
     even = numbers(rng, (3, 5, 138), np.dtype(dtype))
     np.testing.assert_array_equal(run_version(machine, scaled, even), even * factor)
+
+    def conjugates(x: Layout, scale: float) -> Plan:
+        plan = planners.c2c(x, axes=(), inverse=False, scale=1.0)
+        return Plan(plan.outputs, [*plan.steps, *planners._scaling(Output(0), x, scale, conjugate=True)], plan.temps)
+
+    for x, scale in itertools.product((z, even), (1.0, 0.25)):
+        found = run_version(machine, functools.partial(conjugates, scale=scale), x)
+        np.testing.assert_array_equal(found, np.conj(x) * x.real.dtype.type(scale))
+
+
+def test_ihfft_again_is_one_scaling(fake, monkeypatch):
+    """The second call of the real transform's inverse: cuFFT and one kernel, which scales and conjugates; the same layout."""
+    calls = []
+    monkeypatch.setattr(type(fake), "finish", lambda self, target: None)  # kernels do not run
+    monkeypatch.setattr(planners.fft, "transform", lambda spec, inverse: lambda stream, *at: calls.append(spec))
+    with cm.device("cuda:0"):
+        for x, how in ((np.ones((4, 6)), {}), (np.ones(7, "f4"), {"norm": "ortho"}), (np.ones((6, 2)), {"axis": 0})):
+            x = cm.asarray(x)
+            seen = []
+            for _ in range(3):
+                fake.launches.clear(), calls.clear()
+                seen.append((cm.fft.ihfft(x, **how)._layout, len(calls), len(fake.launches)))
+            assert [one[1:] for one in seen[1:]] == [(1, 1)] * 2 and len({one[0] for one in seen}) == 1
 
 
 @pytest.mark.parametrize("dtype", ["c8", "c16"])

@@ -49,30 +49,31 @@ MOST_AXES = 3  # that cuFFT transforms at a time
 
 @functools.cache
 def scaled(dtype: np.dtype) -> Any:
-    """x *= factor, in place."""
+    """x *= factor, in place; every other number (the imaginary parts) by a factor of its own."""
 
     @cuda.jit
-    def scaled(x, factor):  # x: (n,) float32 or float64: real and imaginary parts alike; factor: the same type
+    def scaled(x, factor, odd):  # x: (n,) float32 or float64: real and imaginary parts; factor, odd: the same type
         first = cuda.blockIdx.x * (4 * THREADS) + cuda.threadIdx.x
+        own = odd if first & 1 else factor  # of all numbers of the thread
         for i in range(first, min(first + 4 * THREADS, x.size), THREADS):
-            x[i] = x[i] * factor
+            x[i] = x[i] * own
 
     return scaled
 
 
 @functools.cache
 def scaled_vector(dtype: np.dtype) -> Any:
-    """x *= factor, in place, by accesses of 16 bytes, four of them in flight in each thread."""
+    """`scaled` by accesses of 16 bytes, four of them in flight in each thread."""
     count = 16 // dtype.itemsize
 
     @device_function
-    def times(v, factor):
+    def times(v, factor, odd):
         if count == 4:
-            return v[0] * factor, v[1] * factor, v[2] * factor, v[3] * factor
-        return v[0] * factor, v[1] * factor
+            return v[0] * factor, v[1] * odd, v[2] * factor, v[3] * odd
+        return v[0] * factor, v[1] * odd
 
     @cuda.jit
-    def scaled_vector(x, factor):  # x: (n,), 16-byte aligned, n a multiple of 16 bytes; factor: the same type
+    def scaled_vector(x, factor, odd):  # x: (n,), 16-byte aligned, n a multiple of 16 bytes; factor, odd: the same type
         first = cuda.blockIdx.x * (4 * THREADS) + cuda.threadIdx.x
         last = x.size // count
         if first + 3 * THREADS < last:
@@ -80,14 +81,14 @@ def scaled_vector(dtype: np.dtype) -> Any:
             b = load_vector(x, (first + THREADS) * count, count)
             c = load_vector(x, (first + 2 * THREADS) * count, count)
             d = load_vector(x, (first + 3 * THREADS) * count, count)
-            store_vector(x, first * count, times(a, factor))
-            store_vector(x, (first + THREADS) * count, times(b, factor))
-            store_vector(x, (first + 2 * THREADS) * count, times(c, factor))
-            store_vector(x, (first + 3 * THREADS) * count, times(d, factor))
+            store_vector(x, first * count, times(a, factor, odd))
+            store_vector(x, (first + THREADS) * count, times(b, factor, odd))
+            store_vector(x, (first + 2 * THREADS) * count, times(c, factor, odd))
+            store_vector(x, (first + 3 * THREADS) * count, times(d, factor, odd))
         else:
             for i in range(first, min(first + 4 * THREADS, last), THREADS):
                 for k in range(i * count, (i + 1) * count):
-                    x[k] = x[k] * factor
+                    x[k] = x[k] * (odd if k & 1 else factor)
 
     return scaled_vector
 
@@ -133,16 +134,17 @@ def frequencies(*, layout: Layout, device: int, half: int, n: int) -> Plan:
                                   [Output(0), half, n, Scalar(0, compute_dtype(layout.dtype))])])
 
 
-def _scaling(argument: Any, layout: Layout, scale: float) -> list[Launch]:
-    """`scaled` over a contiguous result, if there is anything to do."""
-    if scale == 1 or not layout.size:
+def _scaling(argument: Any, layout: Layout, scale: float, conjugate: bool = False) -> list[Launch]:
+    """`scaled` over a contiguous result, if there is anything to do; with conjugate, of complex numbers, which are turned into
+    their conjugates on the way."""
+    if scale == 1 and not conjugate or not layout.size:
         return []
     dtype = real_dtype(layout.dtype)
     count = layout.nbytes // dtype.itemsize
     wide = layout.nbytes % 16 == 0 and not SIMULATOR
     kernel = scaled_vector(dtype) if wide else scaled(dtype)
     return [Launch(kernel, blocks(layout.nbytes // 16 if wide else count, 4 * THREADS), THREADS,
-                   [argument.view((count,), dtype=dtype), dtype.type(scale)])]
+                   [argument.view((count,), dtype=dtype), dtype.type(scale), dtype.type(-scale if conjugate else scale)])]
 
 
 # ---------------------------------------------------------------------------------------- what cuFFT can read
@@ -267,8 +269,8 @@ def c2c(x: Layout, *, axes: tuple[int, ...], inverse: bool, scale: float) -> Pla
     return Plan([out], [*work.steps, *_scaling(Output(0), out, scale)], work.temps)
 
 
-def r2c(x: Layout, *, axes: tuple[int, ...], scale: float) -> Plan:
-    """Real to complex along `axes`, times `scale`; half the frequencies along the last of them."""
+def r2c(x: Layout, *, axes: tuple[int, ...], scale: float, conjugate: bool = False) -> Plan:
+    """Real to complex along `axes`, times `scale`; half the frequencies along the last of them. conjugate: their conjugates."""
     last = axes[-1]
     out = x.like((*x.shape[:last], x.shape[last] // 2 + 1, *x.shape[last + 1 :]), np.result_type(x.dtype, np.complex64))
     if not out.size:
@@ -279,7 +281,7 @@ def r2c(x: Layout, *, axes: tuple[int, ...], scale: float) -> Plan:
     else:
         work.one(source, target, (last,))
         work.complex(target, target, axes[:-1], False)
-    return Plan([out], [*work.steps, *_scaling(Output(0), out, scale)], work.temps)
+    return Plan([out], [*work.steps, *_scaling(Output(0), out, scale, conjugate)], work.temps)
 
 
 def c2r(x: Layout, *, axes: tuple[int, ...], n: int, scale: float) -> Plan:

@@ -71,6 +71,10 @@ CALLS = [
     lambda m, a: m.linspace(5, a(np.array([1, 2], "f2")), 3, endpoint=False),
     *[lambda m, a, s=s, n=n, e=e: tuple(map(m.asarray, m.linspace(a(s) if isinstance(s, list) else s, 3.5, n, e, retstep=True)))
       for s in (1.5, [1.0, 2.0]) for n in (0, 1, 2) for e in (True, False)],
+    # condition of nothing but zeros; constants of integration: none, or several
+    lambda m, a: (m.linalg.cond(a(np.zeros((2, 2))), -2), m.linalg.cond(a(np.zeros((3, 2, 3))), -2)),
+    *[lambda m, a, k=k, t=t: m.polyint(a([3.0, 2.0, 5.0]), t, k) for k, t in
+      ((None, 2), (4, 2), ([7], 2), ([1, 2], 2), ([1, 2, 3], 2), (np.array([1.5, 2]), 2), (None, 0), ([], 0))],
     # what NumPy lets a number be
     lambda m, a: m.argwhere(a(3)), lambda m, a: m.argwhere(a(0)), lambda m, a: m.add.reduce(a(3.5)),
     lambda m, a: m.sum(a(3.5), axis=-1, keepdims=True), lambda m, a: m.max(a(3), axis=0)]

@@ -70,11 +70,11 @@ def polyder(p: Any, m: int = 1) -> ndarray:
     return p
 
 
-def polyint(p: Any, m: int = 1, k: float = 0) -> ndarray:
+def polyint(p: Any, m: int = 1, k: Any = None) -> ndarray:
     """Coefficients of the m-th antiderivative.
 
-    Args: p: vector of coefficients; m: how often, >= 0; k: the constant of each. Raises: ValueError (shape, m). Gradient: by
-    its parts.
+    Args: p: vector of coefficients; m: how often, >= 0; k: the constants, that of the highest power first, or one for all (None:
+    0). Raises: ValueError (shapes, m). Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> cm.polyint([6.0, 2.0]).tolist()
@@ -83,9 +83,13 @@ def polyint(p: Any, m: int = 1, k: float = 0) -> ndarray:
     p = require("polyint", p, NUMERIC)
     if p.ndim != 1:
         raise ValueError(f"polyint: wants a vector, got shape {p.shape}")
-    for _ in range(as_integer("polyint", "m", m, 0)):
+    times = as_integer("polyint", "m", m, 0)
+    if np.ndim(k) and (np.ndim(k) > 1 or len(k) != 1 and len(k) < times):
+        raise ValueError(f"polyint: wants one constant k, or one for each of m = {times} integrations, got shape {np.shape(k)}")
+    for i in range(times):
+        constant = 0 if k is None else k[min(i, len(k) - 1)] if np.ndim(k) else k
         p = p / arange(p.size, 0, -1, device=p.device)
-        p = concat([p, ones(1, p.dtype, device=p.device) * k])
+        p = concat([p, ones(1, p.dtype, device=p.device) * constant])
     return p
 
 

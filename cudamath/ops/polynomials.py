@@ -73,8 +73,8 @@ def polyder(p: Any, m: int = 1) -> ndarray:
 def polyint(p: Any, m: int = 1, k: Any = None) -> ndarray:
     """Coefficients of the m-th antiderivative.
 
-    Args: p: vector of coefficients; m: how often, >= 0; k: the constants, that of the highest power first, or one for all (None:
-    0). Raises: ValueError (shapes, m). Gradient: by its parts.
+    Args: p: vector of coefficients; m: how often, >= 0; k: the constants, of the highest power first, or one for all (None: 0).
+    Raises: ValueError (shapes, m). Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> cm.polyint([6.0, 2.0]).tolist()

@@ -55,7 +55,7 @@ LONG = 4096  # classes from which rows are long
 FEW = 4 * LAST  # targets of nll_loss that the one block also picks: a launch less
 FEW_LOGITS = 1 << 14  # up to which one block reads them all: some microseconds, as long as a launch
 FEW_THREADS = 512
-MANY = 1 << 16  # more pairs than this are first added by FOLDS blocks
+MANY = 1 << 14  # more pairs than this are first added by FOLDS blocks: of 65,536 in 6 us instead of 12 (H200)
 FOLDS = 128
 THREADS = 256  # threads per block, at most
 

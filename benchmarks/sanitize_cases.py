@@ -216,6 +216,8 @@ def families() -> Calls:
         "softmax": lambda: cm.ml.softmax(x), "layer_norm": lambda: cm.grad(lambda v: cm.ml.layer_norm(v, 300).sum())(x),
         "cross_entropy": lambda: [cm.ml.cross_entropy(v, cm.asarray([1, 2, 3, 4, 5] * 40)[: len(v)], weight=w, reduction=r)
                                   for v in (small, x) for w in (None, v[0]) for r in ("mean", "none")],
+        "max_pool2d, pairs": lambda: cm.grad(lambda v: cm.ml.max_pool2d(v, 3, 2, 1).sum())(
+            array(2, 3, 15, 32, dtype="bfloat16")),
         "max_pool2d": lambda: (cm.grad(lambda v: cm.ml.max_pool2d(v, 2).sum())(images),
                                cm.grad(lambda v: (cm.ml.max_pool2d(v, 3, 2, 1) ** 2).sum())(square)),
         "batch_norm": lambda: cm.ml.batch_norm(images, None, None, training=True), "embedding": lambda: cm.ml.embedding(i, x),

@@ -466,7 +466,9 @@ def test_the_version_fits_the_layouts():
 @pytest.mark.parametrize("form", ["fast", "channels last"])
 def test_fast_kernels_compile_without_spills(form):
     case = KERNELS_GPU[-3] if form == "fast" else KERNELS_GPU[-1]
-    for name, (plan, arrays, _, _) in plans(*kernel_case(F16, *case, form)).items():
+    with assume((9, 0)):
+        planned = plans(*kernel_case(F16, *case, form))
+    for name, (plan, arrays, _, _) in planned.items():
         if not name.startswith("max_pool2d_take"):
             for found in compile_plan(plan, [layout_of(a) for a in arrays], (7, 5) if "avg" in name else (9, 0)):
                 assert found.spills == 0, (name, found)

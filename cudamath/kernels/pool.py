@@ -15,6 +15,7 @@ simple to fast:
 3. `pool_windows` with `across`, `pool_spread`: windows that tile the image (stride = size, nothing left over). A thread owns
    neighbouring windows of a row, whose rows it reads, or backward writes, by wide accesses. `pool_rows` and `pool_rows_grad`:
    the same for windows that overlap along the rows of images in C order. (Those of 3 but `pool_windows`: pool_rows.py.)
+   `pool_pairs` (pool_pairs.py): such windows of 16-bit floats, forward, two results at a time (9.0 on).
 """
 
 import functools
@@ -447,8 +448,8 @@ def _width(channels: int, layouts: Sequence[Layout]) -> int:
 
 
 def _forward(x: Layout, outputs: list[Layout], kind: str, window: Window) -> Plan:
-    """pool_windows, or pool_rows, on images in a known order."""
-    from . import pool_rows  # which imports from here
+    """pool_windows, pool_rows or pool_pairs, on images in a known order."""
+    from . import pool_pairs, pool_rows  # which import from here
     y = outputs[0]
     (n, c, h, w), (_, _, p, q) = x.shape, y.shape
     if x.contiguous:
@@ -460,6 +461,10 @@ def _forward(x: Layout, outputs: list[Layout], kind: str, window: Window) -> Pla
               else pool_windows(kind, x.dtype, window, width, across, c == 1, _large(y)))
     count, notes = y.size // width, _memory(Output(1), y) if kind in NOTED else _memory(Input(0), x)
     arguments = [_memory(Input(0), x), _memory(Output(0), y), notes, *(int(v) for v in (count, h, w, p, q, c))]
+    if together and pool_pairs.fits(x, window, kind, width):
+        kernel = pool_pairs.pool_pairs(kind, x.dtype, window, _large(y))
+        pairs = [array.view((layout.size // 2,), dtype=np.uint32) for array, layout in ((Input(0), x), (Output(0), y))]
+        arguments = [pairs[0], arguments[0], pairs[1], *arguments[2:-1]]
     return Plan(outputs, [Launch(kernel, blocks(count, THREADS), THREADS, arguments)])
 
 

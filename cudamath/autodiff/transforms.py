@@ -208,14 +208,14 @@ def _differentiated(fn: Callable, argnums: int | Sequence[int], has_aux: bool, b
         wanted = [leaf._node for leaf in marked]
         gradients: list = [None] * len(wanted)
         if value._node is not None and wanted:
-            gradients = [None if g is None else owned(g)
-                         for g in _pull([(value._node, _seed(value))], wanted, release=True)]
-            gradients = _apart(gradients)
+            gradients = _apart([None if g is None else owned(g)
+                                for g in _pull([(value._node, _seed(value))], wanted, release=True)])
         trees, at = [], 0
         for arrays, structure in flattened.values():
-            part = [_zeros(g, x) for g, x in zip(gradients[at:at + len(arrays)], arrays, strict=True)]
-            at += len(arrays)
+            end = at + len(arrays)
+            part = [_zeros(g, x) for g, x in zip(gradients[at:end], arrays, strict=True)]
             trees.append(part[0] if structure is None else structure.unflatten(part))
+            at = end
         inner = state.depth > 0
         if has_aux and not inner:
             aux = stop_gradient(aux)

@@ -145,6 +145,7 @@ class Op:
         self._saves_output, self._saves_inputs = tape.uses(vjp)
         self._saves: dict[int, tuple[bool, tuple[bool, ...]]] = {}
         self.plans: dict[Any, Callable] = {}
+        self.taped: dict[tuple, tuple[Callable, dict[str, Any]]] = {}  # those whose gradient is recorded
         registry[name] = self
 
     def saves(self, count: int) -> tuple[bool, tuple[bool, ...]]:
@@ -215,19 +216,18 @@ class Op:
         """The result of a public call like one that was seen before (`remember`), without its checks; None if there was none.
 
         key: whatever the function was given beside arrays, numbers with their class (1.0 equals 1); it begins with a name.
-        arrays: as given; None for one that is missing. Not where a gradient is recorded.
+        arrays: as given; None for one that is missing.
         """
         try:
             if len(arrays) == 1:  # one and two arrays without the loops below: this is paid at every call
                 (x,) = arrays
-                run = self.plans.get((key, x._layout))
-                if run is None or x._node is not None:
-                    return None
+                run: Any = self.plans.get((key, x._layout)) if x._node is None else self
             elif len(arrays) == 2:
                 x, y = arrays
-                run = self.plans.get((key, x._layout, None if y is None else y._layout))
-                if run is None or x._node is not None or y is not None and y._node is not None:
-                    return None
+                if x._node is None and (y is None or y._node is None):
+                    run = self.plans.get((key, x._layout, None if y is None else y._layout))
+                else:
+                    run = self
             else:
                 seen: list[Any] = [key]
                 for x in arrays:
@@ -236,15 +236,35 @@ class Op:
                     elif x._node is None:
                         seen.append(x._layout)
                     else:
-                        return None
-                run = self.plans.get(tuple(seen))
-                if run is None:
-                    return None
+                        run = self
+                        break
+                else:
+                    run = self.plans.get(tuple(seen))
+            known = self.taped.get(_taped_key(key, arrays)) if run is self else None
         except (AttributeError, TypeError):  # something else than an array, or than what a key can hold
+            return None
+        if run is self:  # a gradient is recorded
+            if known is None:
+                return None
+            run, params = known
+            out = run(*arrays, *scalars)
+            tape.record(self, arrays, out, {**params, "scalars": scalars} if scalars else params)
+            return out
+        if run is None:
             return None
         return run(*arrays, *scalars) if scalars else run(*arrays)  # no tuple is made of the two
 
-    def remember(self, key: tuple, given: Iterable[Any], arrays: Iterable[Any],
+    def remember_taped(self, key: tuple, arrays: Sequence[Any], layouts: tuple, params: dict[str, Any]) -> None:
+        """Let `again` answer calls like this one, if its gradient is recorded by this card: the newest node is its."""
+        if tape.state.paused or all([x is None or x._node is None for x in arrays]):
+            return
+        run, (op, known) = self.plans.get((*layouts, *params.values())), tape.state.newest
+        if op is self and run is not None and {name: known[name] for name in known if name != "scalars"} == params:
+            if len(self.taped) >= _MOST_PLANS:
+                self.taped.clear()
+            self.taped[_taped_key(key, arrays)] = run, params
+
+    def remember(self, key: tuple, given: Sequence[Any], arrays: Sequence[Any],
                  result: tuple[ndarray, ndarray] | None = None, wanted: tuple[int, ...] | None = None, /,
                  **params: Any) -> None:
         """Let `again` answer calls with this key as `self(*arrays, **params)` has just answered this one.
@@ -265,7 +285,9 @@ class Op:
             return
         seen, own = [tuple([None if x is None else x._layout for x in those]) for those in (given, arrays)]
         try:
-            if (key, *seen) in self.plans:  # a call whose gradient was recorded, which `again` does not answer
+            if wanted is None and (result is None or result[0] is result[1]) and all(map(operator.is_, given, arrays)):
+                self.remember_taped(key, given, own, params)
+            if (key, *seen) in self.plans:  # a call whose gradient was recorded
                 return
         except TypeError:  # a list, say, in the key: it cannot be looked up either
             return
@@ -339,6 +361,12 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<Op {self.name}>"
+
+
+def _taped_key(key: tuple, arrays: Iterable[Any]) -> tuple:
+    """What `Op.again` looks up where a gradient is recorded: by which card a function does its work may depend on which of the
+    arrays carry a node."""
+    return (key, *[None if x is None else (x._layout, x._node is None) for x in arrays])
 
 
 class Composed:

@@ -34,6 +34,7 @@ class _State(threading.local):
     depth = 0  # gradients being taken, one within another
     paused = False
     noting = False  # whether changes in place are noted: while a function is recorded, or what `vjp` recorded is kept
+    newest: tuple[Any, dict] = None, {}  # the op of the newest node, and its parameters
     draws: Any = None  # who hands out random numbers while a function is run whose draws must be repeated: see Draws
 
     def __init__(self) -> None:  # in each thread
@@ -149,6 +150,7 @@ def record(op: Any, inputs: Sequence[Any], output: Any, params: dict) -> None:
     node.order = next(_order)
     node.op = op
     node.params = params
+    state.newest = op, params
     if count == 1:
         x = inputs[0]
         node.parents = (x._node,)
@@ -277,13 +279,13 @@ def _chain(node: Node, needed: set, oldest: int) -> list[Node] | None:
 
 def reachable(roots: Sequence[Node | Part], needed: set[Node]) -> list[Node]:
     """The nodes between those needed and `roots`, newest first: those whose gradient depends on a needed one. Some needed ones
-    may be among them; others are added to `needed`."""
+    may be among them."""
     oldest = min([node.order for node in needed])
     if len(roots) == 1:
         chain = _chain(owner(roots[0]), needed, oldest)
         if chain is not None:
             return chain
-    found = {owner(root) for root in roots}
+    found, needed = {owner(root) for root in roots}, needed.copy()
     stack = list(found)
     while stack:
         for parent in stack.pop().parents:
@@ -322,7 +324,7 @@ def backward(roots: Sequence[tuple[Node | Part, ndarray]], wanted: Sequence[Node
         _add(gradients, root, given)
     targets = {node.node if type(node) is Part else node for node in wanted}
     recording, writes = not state.paused, state.writes
-    order = reachable([root for root, _ in roots], targets.copy())  # type: ignore[arg-type]
+    order = reachable([root for root, _ in roots], targets)  # type: ignore[arg-type]
     order.reverse()
     while order:
         node = order.pop()

@@ -30,9 +30,14 @@ def _kept(y: ndarray, shape: tuple, axis: tuple) -> ndarray:
     return y if y.shape == kept else reshape(y, kept)
 
 
+def _spread(y: ndarray, shape: tuple, axis: tuple) -> ndarray:
+    """A result seen so that it broadcasts with what was reduced: a number does as it is."""
+    return _kept(y, shape, axis) if y._layout.ndim else y
+
+
 def _back(g: ndarray, shape: tuple, axis: tuple) -> ndarray:
     """The gradient of a sum: g for each of the summands."""
-    return broadcast_to(_kept(g, shape, axis), shape)
+    return broadcast_to(_spread(g, shape, axis), shape)
 
 
 def _mean_grad(g: ndarray, _y: Any, _x: Any, *, axis: tuple, shape: tuple, **_: Any) -> tuple[ndarray]:
@@ -79,32 +84,32 @@ def _pairs(x: ndarray, axis: tuple) -> ndarray:
 
 def _extreme_grad(g: ndarray, y: ndarray, x: ndarray, axis: tuple) -> ndarray:
     """g shared equally among the elements that attain the extreme."""
-    hit = astype(equal(x, _kept(y, x.shape, axis)), x.dtype)
-    return hit * (_kept(g, x.shape, axis) / sum(hit, axis=axis, keepdims=True))
+    hit = astype(equal(x, _spread(y, x.shape, axis)), x.dtype)
+    return hit * (_spread(g, x.shape, axis) / sum(hit, axis=axis, keepdims=True))
 
 
 def _var_grad(g: ndarray, _y: Any, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
     freedom = builtins.max(_count(x.shape, axis) - correction, 0)
-    return (spread_grad(x, mean(x, axis=axis, keepdims=True), _kept(g, x.shape, axis), 2 / freedom if freedom else np.inf),)
+    return (spread_grad(x, mean(x, axis=axis, keepdims=True), _spread(g, x.shape, axis), 2 / freedom if freedom else np.inf),)
 
 
 def _std_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
     """g (x - mean) / (y (n - correction)), and 0 where all are equal, as torch has it."""
     freedom = builtins.max(_count(x.shape, axis) - correction, 0)
     apart = x - mean(x, axis=axis, keepdims=True)
-    return (norm_grad(apart, _kept(y, x.shape, axis) * freedom, _kept(g, x.shape, axis)),)
+    return (norm_grad(apart, _spread(y, x.shape, axis) * freedom, _spread(g, x.shape, axis)),)
 
 
 def _norm_grad(g: ndarray, y: ndarray, x: ndarray, *, kind: str, axis: tuple, **_: Any) -> tuple[ndarray | None]:
     if kind == "norm":
-        return (norm_grad(x, _kept(y, x.shape, axis), _kept(g, x.shape, axis)),)
+        return (norm_grad(x, _spread(y, x.shape, axis), _spread(g, x.shape, axis)),)
     if kind == "norm 0":
         return (None,)
-    return (sign(x) * (_kept(g, x.shape, axis) if kind == "norm 1" else _extreme_grad(g, y, abs(x), axis)),)
+    return (sign(x) * (_spread(g, x.shape, axis) if kind == "norm 1" else _extreme_grad(g, y, abs(x), axis)),)
 
 
 def _power_norm_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple[int, ...], scalars: tuple, **_: Any) -> tuple[ndarray]:
-    return (_kept(g, x.shape, axis) * norm_slope(x, _kept(y, x.shape, axis), scalars[0] - 1.0),)
+    return (_spread(g, x.shape, axis) * norm_slope(x, _spread(y, x.shape, axis), scalars[0] - 1.0),)
 
 
 def _mean_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = None) -> ndarray:

@@ -73,7 +73,6 @@ class Reduction(Op):
         self.masked = masked  # (x, where, axis, keepdims, **more): the reduction of the elements that are not left out
         self.known: dict[tuple, Callable] = {}
         self.parameters: dict[tuple, dict[str, Any]] = {}  # the card's own of these calls, for `out=`
-        self.taped: dict[tuple, tuple[Callable, dict[str, Any]]] = {}
         dtypes.forget += [self.known.clear, self.parameters.clear, self.taped.clear]
 
     def quick(self, function: Callable[..., ndarray]) -> Callable[..., ndarray]:

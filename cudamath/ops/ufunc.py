@@ -106,7 +106,8 @@ class Elementwise:
         self.namespace = namespace
         self.compares = ufunc in _COMPARISONS
         self.plans: dict[Any, Callable] = {}
-        dtypes.forget.append(self.plans.clear)
+        self.taped: dict[tuple, tuple[Callable, dict[str, Any]]] = {}
+        dtypes.forget += [self.plans.clear, self.taped.clear]
         registry[name] = self  # type: ignore[assignment]
 
     @functools.cached_property
@@ -128,7 +129,7 @@ class Elementwise:
         kind = "f" if dtype == bfloat16 else dtype.kind
         return self.expressions.get(kind, self.expressions.get("", ""))
 
-    again, remember, keep = Op.again, Op.remember, Op.keep
+    again, remember, remember_taped, keep = Op.again, Op.remember, Op.remember_taped, Op.keep
 
     def __call__(self, *operands: Any) -> ndarray:
         """The op on arrays and Python scalars, looked up where it ran on such layouts before."""

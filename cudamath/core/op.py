@@ -145,7 +145,7 @@ class Op:
         self._saves_output, self._saves_inputs = tape.uses(vjp)
         self._saves: dict[int, tuple[bool, tuple[bool, ...]]] = {}
         self.plans: dict[Any, Callable] = {}
-        self.taped: dict[tuple, tuple[Callable, dict[str, Any]]] = {}  # those whose gradient is recorded
+        self.taped: dict[tuple, tuple[Callable, dict[str, Any], Callable | None]] = {}  # those whose gradient is recorded
         registry[name] = self
 
     def saves(self, count: int) -> tuple[bool, tuple[bool, ...]]:
@@ -246,23 +246,27 @@ class Op:
         if run is self:  # a gradient is recorded
             if known is None:
                 return None
-            run, params = known
+            run, params, choose = known
             out = run(*arrays, *scalars)
             tape.record(self, arrays, out, {**params, "scalars": scalars} if scalars else params)
-            return out
+            return out if choose is None else choose(out)
         if run is None:
             return None
         return run(*arrays, *scalars) if scalars else run(*arrays)  # no tuple is made of the two
 
-    def remember_taped(self, key: tuple, arrays: Sequence[Any], layouts: tuple, params: dict[str, Any]) -> None:
-        """Let `again` answer calls like this one, if its gradient is recorded by this card: the newest node is its."""
-        if tape.state.paused or all([x is None or x._node is None for x in arrays]):
+    def remember_taped(self, key: tuple, given: Sequence[Any], arrays: Sequence[Any], wanted: tuple[int, ...] | None = None, /,
+                       **params: Any) -> None:
+        """Let `again` answer calls like this one, if its gradient is recorded by this card, whose node is the newest, and the
+        card has the arrays as they were given. wanted: the outputs that the function returns, where nothing is done to them."""
+        recorded = not tape.state.paused and any([x is not None and x._node is not None for x in arrays])
+        if not recorded or not all(map(operator.is_, given, arrays)):
             return
-        run, (op, known) = self.plans.get((*layouts, *params.values())), tape.state.newest
+        run = self.plans.get((*[None if x is None else x._layout for x in arrays], *params.values()))
+        op, known = tape.state.newest
         if op is self and run is not None and {name: known[name] for name in known if name != "scalars"} == params:
             if len(self.taped) >= _MOST_PLANS:
                 self.taped.clear()
-            self.taped[_taped_key(key, arrays)] = run, params
+            self.taped[_taped_key(key, given)] = run, params, None if wanted is None else operator.itemgetter(*wanted)
 
     def remember(self, key: tuple, given: Sequence[Any], arrays: Sequence[Any],
                  result: tuple[ndarray, ndarray] | None = None, wanted: tuple[int, ...] | None = None, /,
@@ -285,8 +289,8 @@ class Op:
             return
         seen, own = [tuple([None if x is None else x._layout for x in those]) for those in (given, arrays)]
         try:
-            if wanted is None and (result is None or result[0] is result[1]) and all(map(operator.is_, given, arrays)):
-                self.remember_taped(key, given, own, params)
+            if wanted is None and (result is None or result[0] is result[1]):
+                self.remember_taped(key, given, arrays, **params)
             if (key, *seen) in self.plans:  # a call whose gradient was recorded
                 return
         except TypeError:  # a list, say, in the key: it cannot be looked up either

@@ -335,14 +335,14 @@ def layer_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None
     ([-1.0, 1.0], [1.0, 3.0])
     """
     key, given = ("layer_norm", normalized_shape, eps, eps.__class__), (x, weight, bias, residual)
-    known = _layer_norm.again(key, given)
-    if known is not None:
+    if (known := _layer_norm.again(key, given)) is not None:
         return known
     columns, x, weight, bias, residual = _row_operands("layer_norm", x, normalized_shape, weight, bias, residual)
     params: dict[str, Any] = {"columns": columns, "eps": eps if type(eps) is float else number("layer_norm", "eps", eps)}
     results = _layer_norm(x, weight, bias, residual, **params)
     wanted = (0,) if residual is None else (0, 3)
     _layer_norm.remember(key, given, (x, weight, bias, residual), None, wanted, **params)
+    _layer_norm.remember_taped(key, given, (x, weight, bias, residual), wanted, **params)
     _layer_norm.remember_copied(key, given, (x, weight, bias, residual), _copy, wanted, **params)
     return results[0] if residual is None else (results[0], results[3])
 
@@ -385,18 +385,18 @@ def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, 
     [1.2, 1.6, 0.0, 0.0]
     """
     key, given = ("rms_norm", normalized_shape, eps, eps.__class__), (x, weight, residual)
-    known = _rms_norm.again(key, given)
-    if known is not None:
+    if (known := _rms_norm.again(key, given)) is not None:
         return known
     columns, x, weight, _, residual = _row_operands("rms_norm", x, normalized_shape, weight, None, residual)
     eps = _EPS[x._layout.dtype] if eps is None else eps if type(eps) is float else number("rms_norm", "eps", eps)
     results = _rms_norm(x, weight, residual, columns=columns, eps=eps)
-    _rms_norm.remember(key, given, (x, weight, residual), None, (0,) if residual is None else (0, 2), columns=columns, eps=eps)
+    wanted = (0,) if residual is None else (0, 2)
+    _rms_norm.remember(key, given, (x, weight, residual), None, wanted, columns=columns, eps=eps)
+    _rms_norm.remember_taped(key, given, (x, weight, residual), wanted, columns=columns, eps=eps)
     return results[0] if residual is None else (results[0], results[2])
 
 
-_EPS = {dtype: float(ml_dtypes.finfo(dtype).eps) for dtype in map(np.dtype, (np.float16, ml_dtypes.bfloat16, np.float32,
-                                                                             np.float64))}
+_EPS = {np.dtype(kind): float(ml_dtypes.finfo(kind).eps) for kind in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)}
 
 
 def _layer_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray | None, bias: ndarray | None, _residual: None, *,

@@ -108,7 +108,7 @@ class Reduction(Op):
                 return function(x, axis, keepdims=keepdims, **more)
             if x._node is None:
                 return run(x)
-            run, params = run
+            run, params, _ = run
             out = run(x)
             tape.record(self, (x,), out, params)
             return out
@@ -191,5 +191,5 @@ class Reduction(Op):
                     if x._node is None:
                         self.known[*key, *given] = run
                     else:
-                        self.taped[*key, *given] = run, params
+                        self.taped[*key, *given] = run, params, None
         return out

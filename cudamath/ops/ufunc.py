@@ -106,7 +106,7 @@ class Elementwise:
         self.namespace = namespace
         self.compares = ufunc in _COMPARISONS
         self.plans: dict[Any, Callable] = {}
-        self.taped: dict[tuple, tuple[Callable, dict[str, Any]]] = {}
+        self.taped: dict[tuple, tuple[Callable, dict[str, Any], Callable | None]] = {}
         dtypes.forget += [self.plans.clear, self.taped.clear]
         registry[name] = self  # type: ignore[assignment]
 

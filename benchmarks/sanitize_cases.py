@@ -125,6 +125,15 @@ def few_channels(where: dict[str, Any]) -> Calls:
     grad, w, how = array(2, 70, 9, 11), array(70, 3, 7, 7), {**where, "padding": (3, 3, 3, 3), "stride": (2, 2)}
     calls["conv2d_input_grad few"] = functools.partial(planned, conv.conv2d_input_grad, grad, w, size=(17, 22), **how,
                                                         version="few")
+    calls["conv2d_weight_grad few, one group"] = functools.partial(planned, conv.conv2d_weight_grad, grad, array(2, 3, 17, 22),
+                                                                 kernel=(7, 7), **how, version="few")
+    grad, w = array(2, 9, 11, 72, dtype="bfloat16").transpose(0, 3, 1, 2), array(72, 3, 7, 7, dtype="bfloat16")
+    calls["conv2d_input_grad folded"] = functools.partial(planned, conv.conv2d_input_grad, grad, w, size=(17, 22), **how,
+                                                           version="folded")
+    x = array(2, 3, 17, 22, dtype="bfloat16")
+    calls["conv2d folded"] = functools.partial(planned, conv.conv2d, x, w, **how, version="folded")
+    calls["conv2d_weight_grad folded"] = functools.partial(planned, conv.conv2d_weight_grad, grad, x, kernel=(7, 7), **how,
+                                                            version="folded")
     return calls
 
 

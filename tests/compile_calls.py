@@ -300,6 +300,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         batch_norm_grad,
         clip,
         conv,
+        conv_layout,
         dropout,
         elementwise,
         linear,
@@ -433,6 +434,14 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             where = {"stride": (step, step), "padding": (3, 3, 3, 3), "dilation": (1, 1), "groups": 1, "version": "few"}
             plan(functools.partial(conv.conv2d_input_grad, size=(9 * step, 8 * step), **where), new(2, 5, 9, 8, dtype=f),
                  new(5, c, 7, 7, dtype=f))
+        for c, size in ((3, 12), (4, 13)) if f.itemsize == 2 else ():       # and by tensor cores
+            where = {"stride": (2, 2), "padding": (3, 3, 3, 3), "dilation": (1, 1), "groups": 1, "version": "folded"}
+            y, w = new(2, 8, 6, 6, dtype=f), new(8, c, 7, 7, dtype=f)
+            for grad in (y, conv_layout.as_last(y)):
+                plan(functools.partial(conv.conv2d_input_grad, size=(size, size), **where), grad, w)
+            x = new(2, c, 12, 12, dtype=f)
+            plan(functools.partial(conv.conv2d, **where), x, w, new(8, dtype=f))
+            plan(functools.partial(conv.conv2d_weight_grad, kernel=(7, 7), **where), y, x)
         for version in ("mma", "wgmma") if f == BF16 else ():
             for c in (72, 16):                           # images and filters that are whole steps, and such that are not
                 x, w, y = new(2, c, 9, 9, dtype=f), new(40, c, 3, 3, dtype=f), new(2, 40, 5, 5, dtype=f)
@@ -468,6 +477,11 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         for c, m in ((8, 8), (3, 1)):
             plan(functools.partial(conv.conv2d_weight_grad, kernel=(3, 3), stride=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1),
                                    groups=2, version="few"), new(4, 2 * m, 8, 8, dtype=f), new(4, 2 * c, 8, 8, dtype=f))
+        where = {"stride": (2, 2), "dilation": (1, 1), "groups": 1}      # of a group alone; 7 x 7 taps want more than 64 KB
+        plan(functools.partial(conv.conv2d_weight_grad, kernel=(3, 3), padding=(1, 1, 1, 1), **where, version="few"),
+             new(2, 64, 8, 8, dtype=f), new(2, 3, 16, 16, dtype=f))
+        plan(functools.partial(conv.conv2d_weight_grad, kernel=(7, 7), padding=(3, 3, 3, 3), **where),
+             new(64, 64, 112, 112, dtype=f), new(64, 3, 224, 224, dtype=f))
         for version in ("weight_direct", "weight_gemm"):
             where = {"kernel": (3, 3), "stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1,
                      "version": version}

@@ -302,7 +302,6 @@ ELSEWHERE = {
     "test_amp.py": ["ml.amp.*", "ml.schedules.*", "unscale"],
     "test_nan.py": ["nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar"],
     "test_histogram.py": ["histogram2d", "histogramdd", "histogram_bin_edges"],
-    "test_conv_fold.py": ["conv_fold", "conv_unfold"],
     "test_checkpoints.py": ["save", "load", "load_metadata"],
     "test_index.py": ["add_at", "multiply_at", "maximum_at", "minimum_at", "put", "index_put", "where_into",
                       "where_number", "index_put_number"],

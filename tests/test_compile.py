@@ -41,6 +41,7 @@ MAY_SPILL: dict[str, tuple[int, str]] = {
     "matmul_register": (56, "held to 128 registers a thread, for two blocks a multiprocessor; 56 on 12.0, 4 to 8 elsewhere"),
     "conv2d_implicit_gemm": (24, "held to the registers of two or three blocks a multiprocessor"),
     "conv2d_few_input": (60, "96 sums, held to the registers of three blocks; none on 9.0"),
+    "conv2d_few_weight": (24, "98 sums, held to the registers of two blocks; none on 9.0"),
     "attention_grad_mma_keys": (56, "wide heads: sums of 128 or 256 columns; test_attention.py pins each"),
     "attention_grad_mma_queries": (56, "the same"),
     "attention_grad_wgmma": (32, "64 columns: held to the registers of three warpgroups"),

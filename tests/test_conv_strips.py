@@ -198,12 +198,18 @@ def test_what_is_served(weight, outputs, stride, dilation, expected):
 FEW = [  # images, groups, outputs and channels of a group, height, width; taps; stride; padding
     (2, 2, 3, 2, 9, 11, (3, 3), (1, 1), (1, 1)),
     (3, 2, 2, 5, 8, 10, (2, 3), (2, 1), (0, 1)),
+    (2, 1, 6, 3, 9, 12, (7, 7), (2, 2), (3, 3)),        # one group: more taps, its outputs shared between blocks
+    (1, 1, 2, 4, 5, 9, (3, 5), (1, 2), (1, 0)),
+    (3, 1, 66, 1, 3, 4, (2, 1), (1, 1), (0, 0)),
 ]
 LARGER_FEW = [
     (5, 4, 8, 8, 56, 56, (3, 3), (1, 1), (1, 1)),
     (3, 2, 8, 8, 41, 70, (3, 3), (2, 2), (1, 1)),
     (2, 3, 1, 8, 7, 7, (3, 3), (1, 1), (1, 1)),
     (2, 2, 8, 3, 150, 200, (3, 1), (1, 2), (1, 0)),
+    (5, 1, 64, 3, 224, 224, (7, 7), (2, 2), (3, 3)),
+    (3, 1, 96, 3, 110, 61, (7, 5), (2, 1), (3, 2)),
+    (2, 1, 130, 4, 40, 333, (3, 3), (1, 1), (1, 1)),
 ]
 
 
@@ -250,6 +256,38 @@ def test_tiles_of_groups_cover_the_results_and_fit(group, size, stride, taps):
     assert (cut.tall - conv_depthwise.HIGH) * stride + how.height <= cut.rows and cut.tall <= cut.rows_dy
     assert (cut.broad - 4) * stride + 4 * how.vectors <= cut.pitch and cut.broad <= cut.pitch_dy
     assert cut.rows * cut.pitch % 8 == cut.rows_dy * cut.pitch_dy % 8 == 4
+
+
+@pytest.mark.parametrize(("x", "filters", "stride", "dtype", "tf32", "chosen"), [
+    ((64, 3, 224, 224), (64, 3, 7, 7), 2, F32, False, True),
+    ((128, 3, 32, 32), (64, 3, 3, 3), 1, F32, False, True),
+    ((64, 3, 224, 224), (64, 3, 7, 7), 2, F32, True, False),
+    ((64, 3, 224, 224), (64, 3, 7, 7), 2, F16, False, False),
+    ((64, 3, 224, 224), (63, 3, 7, 7), 2, F32, False, False),
+    ((64, 3, 224, 224), (64, 3, 11, 11), 4, F32, False, False),
+    ((64, 8, 224, 224), (64, 8, 7, 7), 2, F32, False, False),
+    ((1, 3, 32, 32), (64, 3, 3, 3), 1, F32, False, False),
+])
+def test_where_weights_of_one_group_run(monkeypatch, x, filters, stride, dtype, tf32, chosen):
+    monkeypatch.setattr(dnn, "available", lambda: False)
+    pad = filters[2] // 2
+    grad = Layout.new((x[0], filters[0], *[(n + 2 * pad - filters[2]) // stride + 1 for n in x[2:]]), dtype, 0)
+    with assume((9, 0)):
+        plan = conv.conv2d_weight_grad(grad, Layout.new(x, dtype, 0), kernel=filters[2:], stride=(stride,) * 2,
+                                       padding=(pad,) * 4, dilation=(1, 1), groups=1, tf32=tf32)
+    assert ("conv2d_few_weight" in [step.kernel.__name__ for step in plan.steps]) == chosen
+
+
+@pytest.mark.parametrize("size", [(112, 112), (7, 7), (1, 1), (300, 500), (14, 65)])
+@pytest.mark.parametrize("outputs, channels", [(64, 3), (64, 4), (2, 1), (26, 4)])
+@pytest.mark.parametrize("taps, stride", [((7, 7), 2), ((7, 7), 1), ((3, 3), 1), ((1, 1), 2)])
+def test_tiles_of_one_group_fit(outputs, channels, size, taps, stride):
+    how, alone = conv_depthwise.scheme(taps, (1, 1), (stride,) * 2, (taps[0] // 2, taps[1] // 2)), conv_few.ALONE
+    cut = conv_few.tiles(how, outputs, channels, *size, 1, 1, alone.room)
+    assert channels * cut.rows * cut.pitch + outputs * cut.rows_dy * cut.pitch_dy <= alone.room
+    assert outputs // 2 * channels <= alone.threads and 2 * taps[0] * taps[1] * alone.threads <= alone.room
+    assert alone.blocks * 4 * alone.room <= 227 << 10 and 4 * alone.room <= 99 << 10      # also where blocks may have less
+    assert outputs * cut.rows_dy * cut.pitch_dy < 1 << 16
 
 
 # -------------------------------------------------------------------------------- gradients of images of few channels
@@ -330,7 +368,7 @@ def test_tiles_of_few_channels_cover_the_images_and_fit(size, stride, taps):
 @pytest.mark.parametrize(("shape", "filters", "stride", "dtype", "tf32", "chosen"), [
     ((64, 3, 224, 224), (64, 3, 7, 7), 2, F32, False, True),
     ((64, 3, 224, 224), (64, 3, 7, 7), 2, F32, True, True),
-    ((64, 3, 224, 224), (64, 3, 7, 7), 2, BF16, False, True),
+    ((64, 3, 224, 224), (60, 3, 7, 7), 2, BF16, False, True),          # no multiple of eight, which tensor cores would take
     ((64, 3, 224, 224), (64, 3, 3, 3), 1, F32, False, True),
     ((64, 3, 224, 224), (64, 3, 3, 3), 1, BF16, False, False),
     ((64, 8, 224, 224), (64, 8, 7, 7), 2, F32, False, False),

@@ -7,8 +7,10 @@ A convolution and its two gradients are one sum of products, read three ways (co
                                     launch is sooner done than several.
 ``depthwise``                       one filter per channel: strips of results in registers, images in shared memory.
 ``depthwise_last``                  the same but for weight gradients, images channels last: pixels from the cache.
-``few``                             weight gradients of groups of up to 8 channels and outputs, and the gradient of images of
-                                    up to 4 channels, in the same way.
+``few``                             weight gradients of groups of up to 8 channels and outputs or of one group of up to 4
+                                    channels, and the gradient of images of up to 4 channels, in the same way.
+``folded``                          16-bit images of up to 4 channels on tensor cores: forward and weight gradients of stride 2
+                                    by 2 x 2 pixels as one (conv_fold.py), gradients of images by 4 x 4 (conv_input_fold.py).
 ``implicit_gemm``, ``weight_gemm``  a matrix product over a table of taps, in registers; any GPU, any dtype.
 ``mma``                             the same on tensor cores, 16-bit numbers, compute capability 8.0 on.
 ``wgmma``                           the same by the means of compute capability 9.0: conv_wgmma.py, conv_wgmma_grad.py; where
@@ -25,8 +27,9 @@ Tensor cores read channels: 16-bit images are best kept *channels last* (the str
 their memory that costs about as much as an addition; so the same numbers give the same bits however they lie.
 
 By default, 16-bit convolutions with windows or strides, and their gradients, run by ``wgmma`` (on an H200 faster than the
-library on ResNet-50's layers); 1 x 1 ones as was measured: where little is summed by ``product``, else by ``cudnn`` or
-``cublas``; weight gradients of small images by ``cudnn``; without it, by ``product``, ``wgmma`` or ``mma``.
+library on ResNet-50's layers), those over images of few channels by ``folded``; 1 x 1 ones as was measured: where little is
+summed by ``product``, else by ``cudnn`` or ``cublas``; weight gradients of small images by ``cudnn``; without it, by
+``product``, ``wgmma`` or ``mma``.
 Filters of one channel each go to ``depthwise`` where images lie in C order, else to ``depthwise_last``, but for weight
 gradients and 16-bit forward convolutions, the library's. Other float32 goes where it was measured to be
 fastest (core/tune.py, which also names the one of cuDNN's plans), as do 16-bit weight gradients. Where nothing was measured,
@@ -76,9 +79,11 @@ from . import (
     conv_depthwise,
     conv_depthwise_last,
     conv_few,
+    conv_fold,
     conv_grad,
     conv_input,
     conv_input_few,
+    conv_input_fold,
     conv_mma,
     conv_mma_grad,
     conv_pointwise,
@@ -96,10 +101,13 @@ from .elementwise import plain
 
 Pair = tuple[int, int]
 Lengths = tuple[int, ...]  # along rows and columns, or along planes, rows and columns
-NAMED = ("wgmma", "product", "cudnn", "mma", "depthwise", "depthwise_last", "few", "cublas", "columns")
+NAMED = ("wgmma", "product", "cudnn", "mma", "depthwise", "depthwise_last", "few", "folded", "cublas", "columns")
 LARGE = 1 << 28  # multiply-adds from which float32 may go to the library
 SOME = 8  # channels and outputs, from which on less than that may go there, too: it takes one launch
 FEW = 1 << 24  # multiply-adds from which gradients of images of few channels have a kernel of their own
+FOLDED = 1 << 23  # the same by tensor cores, of 16-bit numbers
+FEW_WEIGHTS = 1 << 26  # the same of weights of a group alone, and from how many outputs on
+FEW_OUTPUTS = 32
 WEIGHTS = 1 << 22  # up to which weight gradients do; beyond, ours have enough blocks
 
 
@@ -250,11 +258,20 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
     products = (out if kind == "forward" else first).size * per_group * kernel[0] * kernel[1]
     sooner = (out.itemsize == 4 and not tf32 and bool(library) and groups == 1
               and _sooner(kind, products, min(channels), window, max(stride), max(dilation)))
-    if (kind == "input" and products >= FEW and (out.itemsize == 4 and not tf32 or max(stride) > 1)
-            and conv_input_few.serves(second.shape, out.itemsize, groups, stride, dilation)):
-        return ["few", *library]
+    if kind == "input":
+        folded = products >= FOLDED and conv_input_fold.serves(out, second.shape, groups, stride, dilation)
+        few = (products >= FEW and (out.itemsize == 4 and not tf32 or max(stride) > 1)
+               and conv_input_few.serves(second.shape, out.itemsize, groups, stride, dilation))
+        if folded or few:
+            return [*["folded"] * folded, *["few"] * few, *library]
     if out.itemsize == 8 or _little(kind, out, first, second, stride, groups, sooner):
         return []
+    if kind != "input" and conv_fold.serves(second if kind == "weight" else first, filters.shape, groups, stride, dilation):
+        return ["folded", *library] if products >= LARGE else [*library, "folded"]
+    if (kind == "weight" and out.itemsize == 4 and not tf32 and first.contiguous and second.contiguous
+            and products >= FEW_WEIGHTS and out.shape[0] >= FEW_OUTPUTS and capability(out.device) >= (8, 0)
+            and conv_few.serves_alone(out.shape, 4, groups, stride, dilation)):
+        return ["few", *library]
     if out.itemsize == 4 and not tf32:               # float32 as float32: see this file's header
         timed = measured(kind, out, first, second, stride, dilation)
         large = kind == "input" and not window and max(stride) > 1 and products >= LARGE and groups == 1
@@ -307,6 +324,7 @@ def conv2d(x: Layout, weight: Layout, bias: Layout | None = None, *, stride: Pai
     return _planned(version, _order(version, "forward", out, x, weight, stride, groups, tf32, dilation), {
         "depthwise": lambda: conv_depthwise.conv2d(out, x, weight, bias, **where),
         "depthwise_last": lambda: conv_depthwise_last.conv2d(out, x, weight, bias, **where),
+        "folded": lambda: conv_fold.conv2d(out, x, weight, bias, **where, groups=groups),
         "cublas": lambda: one_tap("cublas", "forward", out, x, weight, bias, stride=stride, padding=padding),
         "columns": lambda: conv_columns.forward(out, x, weight, bias, **where, groups=groups),
         "product": lambda: one_tap("product", "forward", out, x, weight, bias, stride=stride, padding=padding),
@@ -327,6 +345,7 @@ def conv2d_input_grad(grad: Layout, weight: Layout, bias: Layout | None = None, 
         "depthwise": lambda: conv_depthwise.conv2d_input_grad(out, grad, weight, **where),
         "depthwise_last": lambda: conv_depthwise_last.conv2d_input_grad(out, grad, weight, **where),
         "few": lambda: conv_input_few.conv2d_input_grad(out, grad, weight, **where, groups=groups),
+        "folded": lambda: conv_input_fold.conv2d_input_grad(out, grad, weight, **where, groups=groups),
         "cublas": lambda: one_tap("cublas", "input", out, grad, weight, stride=stride, padding=padding),
         "columns": lambda: conv_columns.input_gradient(out, grad, weight, **where, groups=groups),
         "product": lambda: one_tap("product", "input", out, grad, weight, stride=stride, padding=padding),
@@ -351,6 +370,7 @@ def conv2d_weight_grad(grad: Layout, x: Layout, *, kernel: Pair, stride: Pair,
     return _planned(version, _order(version, "weight", out, grad, x, stride, groups, tf32, dilation), {
         "depthwise": lambda: conv_depthwise.conv2d_weight_grad(out, grad, x, **where),
         "few": lambda: conv_few.conv2d_weight_grad(out, grad, x, **where, groups=groups),
+        "folded": lambda: conv_fold.conv2d_weight_grad(out, grad, x, **where, groups=groups),
         "cublas": lambda: one_tap("cublas", "weight", out, grad, x, stride=stride, padding=padding),
         "product": lambda: one_tap("product", "weight", out, grad, x, stride=stride, padding=padding),
         "wgmma": lambda: (conv_wgmma_pairs.conv2d_weight_grad(out, grad, x, **where, groups=groups)

@@ -143,8 +143,9 @@ def four(C: Any) -> Any:
 
 
 @functools.cache
-def filler(dtype: np.dtype, width: int) -> Any:
-    """Device function that brings a tile of several images into shared memory, in compute type; zeros around them."""
+def filler(dtype: np.dtype, width: int, threads: int = THREADS) -> Any:
+    """Device function, for blocks of so many threads, that brings a tile of several images into shared memory, in compute type;
+    zeros around them."""
     C = codec(dtype)[2]
     read, write = reader(dtype, width), writer(dtype_of(C), width)
     held = FETCHED * width
@@ -156,9 +157,9 @@ def filler(dtype: np.dtype, width: int) -> Any:
         v = cuda.local.array(held, C)
         across = pitch // width
         total = count * rows * across
-        for start in range(cuda.threadIdx.x, total, FETCHED * THREADS):
+        for start in range(cuda.threadIdx.x, total, FETCHED * threads):
             for k in range(FETCHED):
-                i = start + k * THREADS
+                i = start + k * threads
                 line = divide(i, by_pitch)
                 image = divide(line, by_rows)
                 h = row + line - image * rows
@@ -168,8 +169,8 @@ def filler(dtype: np.dtype, width: int) -> Any:
                 if i < total and h >= 0 and h < H and w >= 0 and w < W:
                     read(x, ((plane + image * apart) * H + h) * W + w, v, k * width)
             for k in range(FETCHED):
-                if start + k * THREADS < total:
-                    write(slab, to + (start + k * THREADS) * width, v, k * width)
+                if start + k * threads < total:
+                    write(slab, to + (start + k * threads) * width, v, k * width)
 
     return fill
 

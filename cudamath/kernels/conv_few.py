@@ -1,4 +1,5 @@
-"""The weight gradient of a convolution in groups of few channels, by the strips of conv_depthwise.py.
+"""The weight gradient of a convolution in groups of few channels, or of few channels alone, by the strips of
+conv_depthwise.py.
 
     dw[m, c, r, s] = sum over n, p, q of dy[n, m, p, q] * x[n, c, p * stride + r - top, ...]       m, c: of one group
 
@@ -8,6 +9,13 @@ into shared memory. A thread has one channel and one or two outputs: it takes st
 as the depthwise kernel does; each number of x that it reads meets both outputs. Pairs of outputs and channels are few (32 for
 8 of each), so several threads have the same pair and take every so manyth strip. What they have is added in the end, in a fixed
 order, then what the blocks have (``sum_partials`` of conv_grad.py).
+
+The red, green and blue of a first layer are one group of many outputs. These are shared between blocks, 64 to each if there are
+as many, and all read the same channels: 147 taps would be 57 % of two tiles of 128. Taps may be 7 x 7 then. A thread has 98
+sums of two outputs, so blocks are of 192 threads (32 pairs of outputs, 3 channels, twice), two to a multiprocessor, and one
+wave of blocks does it all: on an H200 535 us for ResNet-50's first layer and 64 images (PyTorch 821, our product 907). With 75
+KB of shared memory a block instead of 100 it took 587, with four blocks of 96 threads 538, with one of 384 threads, which only
+some devices have the memory for, 510.
 
 In shared memory the planes of two channels are an odd number of 16-byte pieces apart: threads that read the same place of
 different channels read from different banks.
@@ -53,6 +61,22 @@ MOST = 8                     # channels of a group, and outputs
 TAPS = 3                     # of each axis
 
 
+class Block(NamedTuple):
+    """Of a group alone, whose outputs are shared between blocks: threads, how many blocks a multiprocessor holds, channels and
+    outputs at most, taps of each axis, and the numbers in shared memory, which in the end hold the sums of all threads."""
+
+    threads: int = 192
+    blocks: int = 2
+    channels: int = 4
+    outputs: int = 64
+    taps: int = 7
+    room: int = 25_000
+
+
+ALONE = Block()
+WAVE = ALONE.blocks * 132    # blocks that run at a time
+
+
 class Tiles(NamedTuple):
     """How images are cut; the last arguments of the kernel, in their order. rows, pitch: of x in shared memory; rows_dy,
     pitch_dy: of dy."""
@@ -79,8 +103,8 @@ def _odd(n: int) -> int:
     return n | 1
 
 
-def tiles(how: Scheme, outputs: int, channels: int, P: int, Q: int, reads: int, reads_dy: int) -> Tiles:
-    """The largest tiles that ROOM holds."""
+def tiles(how: Scheme, outputs: int, channels: int, P: int, Q: int, reads: int, reads_dy: int, room: int = ROOM) -> Tiles:
+    """The largest tiles that shared memory has room for."""
     step_down, step_across = how.rows.down, how.columns.down
 
     def lines(down: int, across: int) -> tuple[int, int, int, int]:
@@ -90,7 +114,7 @@ def tiles(how: Scheme, outputs: int, channels: int, P: int, Q: int, reads: int, 
 
     def fits(down: int, across: int) -> bool:
         rows, pitch, rows_dy, pitch_dy = lines(down, across)
-        return channels * rows * pitch + outputs * rows_dy * pitch_dy <= ROOM
+        return channels * rows * pitch + outputs * rows_dy * pitch_dy <= room
 
     strips_down, strips_across = blocks(P, HIGH), blocks(Q, 4)
     most = next(n for n in range(min(strips_across, ACROSS // 8), 0, -1) if n == 1 or fits(1, n))
@@ -104,20 +128,22 @@ def tiles(how: Scheme, outputs: int, channels: int, P: int, Q: int, reads: int, 
 
 
 @functools.cache
-def conv2d_few_weight(dtype: np.dtype, how: Scheme, outputs: int, channels: int, reads: int, reads_dy: int) -> Any:
-    """One block per group of its share of the images."""
+def conv2d_few_weight(dtype: np.dtype, how: Scheme, outputs: int, channels: int, reads: int, reads_dy: int,
+                      alone: bool = False) -> Any:
+    """One block per group of its share of the images. alone: groups are parts of one, they read the same channels."""
     _, _, C = codec(dtype)
-    fill, fill_dy, read = filler(dtype, reads), filler(dtype, reads_dy), four(C)
+    threads = ALONE.threads if alone else THREADS
+    fill, fill_dy, read = filler(dtype, reads, threads), filler(dtype, reads_dy, threads), four(C)
     area, window, results = how.rows.taps * how.columns.taps, 4 * how.vectors, 4 * HIGH
     own = 2 - outputs % 2                                   # outputs of a thread
     pairs = outputs // own * channels
-    workers = THREADS // pairs                              # threads that have the same pair
+    workers = threads // pairs                              # threads that have the same pair
     held_size, sums_size, weights = own * results, own * area, outputs * channels * area
     term = "; ".join(f"sums[{o * area} + {{t}}] += dy[{o * results} + {{n}}] * v[{{k}}]" for o in range(own))
     strip = straight(how, "dy, sums", term, C)
     step_down, step_across, first, left = how.rows.down, how.columns.down, how.first, how.left
 
-    @bounded(THREADS)
+    @bounded((threads, ALONE.blocks) if alone else threads)
     def conv2d_few_weight(dy, x, partial, jobs, groups, images, H, W, P, Q, tall, broad, tiles_down, tiles_across, rows, pitch,
                           rows_dy, pitch_dy, by_rows, by_pitch, by_rows_dy, by_pitch_dy, down, across, by_across):
         """dy (images, groups * outputs, P, Q), x (images, groups * channels, H, W), partial (splits, groups, outputs, channels,
@@ -138,8 +164,9 @@ def conv2d_few_weight(dtype: np.dtype, how: Scheme, outputs: int, channels: int,
             image = line // tiles_down
             p0, q0 = (line - image * tiles_down) * tall, (tile - line * tiles_across) * broad
             plane = image * groups + g
+            seen = image if alone else plane
             cuda.syncthreads()
-            fill(slab, 0, x, plane * channels, 1, channels, p0 * step_down + first, q0 * step_across + left, H, W, rows, pitch,
+            fill(slab, 0, x, seen * channels, 1, channels, p0 * step_down + first, q0 * step_across + left, H, W, rows, pitch,
                  by_rows, by_pitch)
             fill_dy(slab, channels * size, dy, plane * outputs, 1, outputs, p0, q0, P, Q, rows_dy, pitch_dy, by_rows_dy,
                     by_pitch_dy)
@@ -154,12 +181,12 @@ def conv2d_few_weight(dtype: np.dtype, how: Scheme, outputs: int, channels: int,
                 strip(slab, c * size + p * HIGH * step_down * pitch + 4 * q * step_across, pitch, v, held, sums)
         cuda.syncthreads()
         for k in range(sums_size):                          # the images have done their duty: their place is free
-            slab[k * THREADS + t] = sums[k]
+            slab[k * threads + t] = sums[k]
         cuda.syncthreads()
-        for i in range(t, weights, THREADS):
+        for i in range(t, weights, threads):
             k = i % area
             pair = i // area // channels // own * channels + i // area % channels
-            at = (i // area // channels % own * area + k) * THREADS + pair
+            at = (i // area // channels % own * area + k) * threads + pair
             total = C(0)
             for w in range(workers):
                 total += slab[at + w * pairs]
@@ -174,27 +201,38 @@ def serves(weight: tuple[int, ...], itemsize: int, groups: int, stride: Pair, di
             and max(stride) <= 2 and max(dilation) == 1)
 
 
+def serves_alone(weight: tuple[int, ...], itemsize: int, groups: int, stride: Pair, dilation: Pair) -> bool:
+    """Whether it does them in one group: up to 4 channels, 7 x 7 taps, an even number of outputs."""
+    return (itemsize <= 4 and groups == 1 and weight[0] % 2 == 0 and weight[1] <= ALONE.channels
+            and max(weight[2:]) <= ALONE.taps and max(stride) <= 2 and max(dilation) == 1)
+
+
 def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: Pair, padding: tuple[int, int, int, int],
                        dilation: Pair, groups: int) -> Plan | None:
     """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S); None: not in this file's reach."""
     (images, _, H, W), (P, Q) = x.shape, grad.shape[2:]
-    if not (out.size and x.size and grad.size and serves(out.shape, out.itemsize, groups, stride, dilation)):
+    alone = serves_alone(out.shape, out.itemsize, groups, stride, dilation)
+    if not (out.size and x.size and grad.size and (alone or serves(out.shape, out.itemsize, groups, stride, dilation))):
         return None
+    if alone:                                               # parts of its outputs
+        pairs = out.shape[0] // 2
+        groups = next(n for n in range(1, pairs + 1) if pairs % n == 0 and pairs // n * 2 <= ALONE.outputs)
     outputs, channels = out.shape[0] // groups, out.shape[1]
     how, reads, reads_dy = scheme(out.shape[2:], (1, 1), stride, padding[::2]), access(W), access(Q)
-    cut = tiles(how, outputs, channels, P, Q, reads, reads_dy)
+    threads, room, wave = (ALONE.threads, ALONE.room, WAVE) if alone else (THREADS, ROOM, ENOUGH_BLOCKS)
+    cut = tiles(how, outputs, channels, P, Q, reads, reads_dy, room)
     needed = max(channels * cut.rows * cut.pitch + outputs * cut.rows_dy * cut.pitch_dy,
-                 THREADS * (2 - outputs % 2) * out.shape[2] * out.shape[3])
-    if needed > ROOM:
+                 threads * (2 - outputs % 2) * out.shape[2] * out.shape[3])
+    if needed > room:
         return None
     plan = Turned(out, grad, x, last=False)
     count = images * cut.tiles_down * cut.tiles_across
-    jobs = blocks(count, min(count, blocks(ENOUGH_BLOCKS, groups), 65535))
+    jobs = blocks(count, min(count, blocks(wave, groups), 65535))
     splits = blocks(count, jobs)
     partial = plan.temp(Layout.new((splits, out.size), compute_dtype(out.dtype), out.device))
     dy, image = [operand.flat for operand in plan.operands]
     plan.steps += [
-        Launch(conv2d_few_weight(out.dtype, how, outputs, channels, reads, reads_dy), (groups, splits), THREADS,
+        Launch(conv2d_few_weight(out.dtype, how, outputs, channels, reads, reads_dy, alone), (groups, splits), threads,
                [dy, image, partial.flat, *numbers(jobs, groups, images, H, W, P, Q, *cut)],
                shared=needed * compute_dtype(out.dtype).itemsize),
         Launch(sum_partials(out.dtype), blocks(out.size, 32), (32, 8), [partial, plan.target.flat])]

@@ -317,6 +317,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         overlap,
         pointwise,
         pool,
+        posting,
         random,
         random_chances,
         reduce,
@@ -338,6 +339,8 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             for y in (x, strided):
                 plan(functools.partial(elementwise.elementwise, expression="x == y", compute=t, output=np.dtype(bool),
                                        version="plain"), y, y)
+        plan(posting.number, new(dtype=t), new(max(t.itemsize // 4, 1), dtype="i8"))
+        plan(posting.array, new(70, dtype=t), new(posting.HEAD + 70 * t.itemsize, dtype="u1"))
         plan(functools.partial(masks.count_true, version="plain"), new(70, dtype=t))
         plan(functools.partial(masks.nonzero, capacity=9, rows=False, version="plain"), new(70, dtype=t), new(2, dtype="i8"))
         if t.kind == "b":

@@ -22,6 +22,7 @@ from .flags import Flags
 from .host import owns
 from .layout import Layout
 from .looked_up import cut, seen_before
+from .reading import array_readers, consider, number_of
 
 
 class ndarray:
@@ -190,11 +191,16 @@ class ndarray:
         layout = self._layout
         if layout.device == CPU:
             return self._data.view()  # whose shape the caller may change without changing ours
+        read = array_readers.get(layout)
+        if read is not None and (found := read(self)) is not None:
+            return found
         if layout.device == TRACED:
             raise TypeError(f"fuse: the function asked for the values of an array of shape {layout.shape}; it must do the "
                             "same for all values (use where instead of if)")
         if not layout.contiguous:
             return self.copy().to_numpy()
+        if layout not in array_readers:
+            consider(array_readers, layout)
         host = np.empty(layout.shape, layout.dtype)
         current = stream.stream_of(layout.device)
         # The driver returns from a copy into pageable memory when it is done: there is nothing to wait for.
@@ -204,7 +210,7 @@ class ndarray:
 
     def to(self, device: Any, *, copy: bool = False) -> ndarray:
         """This array on another device ("cpu", "cuda:1", ...); itself if it is there already and no copy is requested."""
-        index = index_of(device)
+        index = CPU if device.__class__ is str and device == "cpu" else index_of(device)
         if index == self._layout.device:
             return self.copy() if copy else self
         return self._to(index)
@@ -224,7 +230,7 @@ class ndarray:
             chosen = self[index] if len(index) > 1 else self[index[0]] if isinstance(index[0], tuple) else self.ravel()[index]
         if chosen._layout.size != 1:
             raise ValueError(f"item: wants an array of one element, got shape {self.shape}")
-        return _number_of(chosen) if chosen._layout.device >= 0 else chosen.to_numpy().item()
+        return number_of(chosen) if chosen._layout.device >= 0 else chosen.to_numpy().item()
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python scalars."""
@@ -239,7 +245,7 @@ class ndarray:
     def _number(self) -> Any:
         if self._layout.size != 1:
             raise TypeError(f"only arrays of one element can become a Python number, got shape {self.shape}")
-        return _number_of(self) if self._layout.device >= 0 and self._node is None else self.item()
+        return number_of(self) if self._layout.device >= 0 and self._node is None else self.item()
 
     def __float__(self) -> float:
         return float(self._number())
@@ -350,21 +356,6 @@ class _Holder:
         }
 
 
-_spare: dict[np.dtype, list[tuple[np.ndarray, int]]] = {}  # host memory of one element each, taken while a number is read
-
-
-def _number_of(x: ndarray) -> Any:
-    """The only element of an array on a GPU as a Python scalar; waits for it."""
-    layout = x._layout
-    spare = _spare.setdefault(layout.dtype, [])
-    host, address = spare.pop() if spare else (one := np.empty((), layout.dtype), one.ctypes.data)
-    memory.download(address, x._data, layout.itemsize, stream.stream_of(layout.device), wait=False)
-    flags.raise_pending(layout.device)
-    value = host.item()
-    spare.append((host, address))
-    return value
-
-
 def _numpy_view(base: np.ndarray, layout: Layout, offset: int) -> np.ndarray:
     if layout.size == 0:
         return np.empty(layout.shape, layout.dtype)
@@ -396,8 +387,8 @@ def allocate(layout: Layout) -> ndarray:
     return over(layout, buffer.address, buffer)
 
 
-def over(layout: Layout, address: int, owner: Any) -> ndarray:
-    """An array over device memory that `owner` keeps alive."""
+def over(layout: Layout, address: Any, owner: Any) -> ndarray:
+    """An array over device memory that `owner` keeps alive; on the CPU a NumPy array is in the place of the address."""
     out = object.__new__(ndarray)
     out._layout, out._data, out._owner, out._node = layout, address, owner, None
     return out

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core import tape
-from ..core.array import allocate, asarray, ndarray, upload, wrap
+from ..core.array import allocate, asarray, ndarray, over, upload, wrap
 from ..core.devices import CPU
 from ..core.dtypes import COMPLEX, real_dtype
 from ..core.layout import Layout
@@ -15,6 +15,7 @@ from ..runtime import memory, stream
 from ..runtime.errors import DeviceError
 from .index import setitem
 from .shape import _fill, pattern
+from .views import remember
 
 __all__ = ["imag", "real"]
 
@@ -47,12 +48,20 @@ class _Transfer:
         return out
 
 
+_on_host: dict[Layout, Layout] = {}  # of arrays on a GPU: the layout of their copies in host memory
 _to = _Transfer()
 registry["to"] = _to  # type: ignore[assignment]
 
 
 def to_device(x: ndarray, index: int) -> ndarray:
     """A copy of `x` on the device of that number; between GPUs peer to peer where the hardware can."""
+    if index == CPU and x._node is None and x._layout.device >= 0:
+        host = x.to_numpy()
+        layout = _on_host.get(x._layout)
+        if layout is None:
+            layout = Layout.of(host.shape, host.strides, host.dtype, CPU)
+            remember(_on_host, x._layout, layout)
+        return over(layout, host, None)
     params = {"source": x._layout.device, "index": index}
     out = _to(x, **params)
     if x._node is not None:

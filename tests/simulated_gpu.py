@@ -100,7 +100,7 @@ def simulated_gpu(monkeypatch):
     import fake_driver
     from numba.cuda.simulator.kernelapi import FakeCUDAModule
 
-    from cudamath.kernels import ptx
+    from cudamath.kernels import ptx, simulator  # noqa: F401  # whose import makes threads greenlets, as `Warps` knows them
 
     monkeypatch.setattr(fake_driver, "FakeDriver", SimulatedDriver)
     monkeypatch.setattr(ptx, "load_vector", lambda array, index, count: tuple(_vector(array, index, count)), raising=False)

@@ -412,6 +412,19 @@ def test_every_card_was_planned():
     assert missing == set()
 
 
+def test_losses_of_float64(monkeypatch):
+    """Exponentials of float64 in every shape of a row: between borders and on them, of a thread, of a warp, of a block. Many
+    rows spill up to 72 bytes, for seven blocks on a multiprocessor of 9.0 (without: four; not timed); one block for all: 0."""
+    with observed((9, 0)) as (_, found, errors):
+        for count, classes, smoothing in ((600, 1001, 0.0), (600, 1000, 0.1), (20_000, 251, 0.0), (9000, 7, 0.1),
+                                          (300, 10, 0.0), (50, 50_257, 0.0), (600, 1000, 0.0)):
+            cm.ml.cross_entropy(cm.zeros((count, classes)), cm.zeros(count, "int32"), label_smoothing=smoothing)
+    kernels = [k for k in found.values() if k.function.py_func.__name__ in ("cross_entropy_rows", "cross_entropy_few")]
+    assert errors == [] and len(kernels) == 7
+    monkeypatch.setitem(MAY_SPILL, "cross_entropy_rows", (72, "see above"))
+    check(kernels, *build.CAPABILITIES)
+
+
 def test_float64_is_seen():
     """The detector of float64 arithmetic finds it in a float64 kernel and not in a float32 one."""
     from cudamath.kernels.elementwise import elementwise

@@ -190,7 +190,7 @@ def few(dtype, threads, width, edges, smooth, held, weighted, reduction):
     _, store, T = codec(dtype)
     of_one, total_of = of_row(dtype, threads, width, edges, smooth, held), group_sum(FEW_THREADS, T)
 
-    @bounded(FEW_THREADS)
+    @bounded((FEW_THREADS, 1) if dtype.itemsize == 8 else FEW_THREADS)  # no registers are spilled for a second block
     def cross_entropy_few(x, targets, weight, losses, stats, divisor, classes, ignore, smoothing, flag, ticket):
         group = cuda.threadIdx.x // threads
         lane = cuda.threadIdx.x % threads

@@ -381,9 +381,13 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                     plan(lambda *i, log=log, v=version: softmax.plan(v, i, 1, log, len(i) == 2), *inputs)
         plan(lambda x, w, b, r: norm.forward("plain", x, w, b, r, 64, 1e-5), x, v, v, x)
         plan(lambda x: norm.forward("plain", x, None, None, None, 64, 1e-5, center=False), x)
-        many = new(300_000, 64, dtype=f)  # several rows at once
-        plan(lambda x, w, b, r: norm.forward("rows", x, w, b, r, 64, 1e-5), many, v, v, many)
-        plan(lambda x, w: norm.forward("rows", x, w, None, None, 64, 1e-5, center=False), many, v)
+        plan(lambda x, w, b, r: norm.forward("rows", x, w, b, r, 64, 1e-5), x, v, v, x)
+        plan(lambda x, w: norm.forward("rows", x, w, None, None, 64, 1e-5, center=False), x, v)
+        for columns in (40, 4096):  # fewer than the threads could hold; a wide row
+            part, c = new(20, columns, dtype=f), new(columns, dtype=f)
+            plan(lambda x, w, b, r, n=columns: norm.forward("rows", x, w, b, r, n, 1e-5), part, c, c, part)
+            plan(lambda g, x, w, m, s, h, n=columns: norm_grad.backward("rows", g, x, w, m, s, h, n, True), part, part, c, rows,
+                 rows, part)
         plan(lambda x, w: norm.group_norm(x, w, None, groups=2, eps=1e-5, version="plain"), new(4, 6, 25, dtype=f),
              new(6, dtype=f))
         long, w, c = new(20, 20_000, dtype=f), new(20_000, dtype=f), new(6, dtype=f)

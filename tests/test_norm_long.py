@@ -91,24 +91,51 @@ def test_gradients_by_cluster(rows, columns, dtype, param):
     assert_close(dweight, expected[1], **summed)
 
 
-@pytest.mark.parametrize("dtype, columns, many, side", [
-    ("float32", 64, 1 << 20, 4), ("bfloat16", 64, 1 << 20, 2), ("float32", 4, 1 << 22, 4), ("float32", 128, 1 << 20, 2),
-    ("float32", 64, 100_000, 1), ("float32", 768, 1 << 20, 1), ("float32", 63, 1 << 20, 1), ("float64", 64, 1 << 20, 1)])
-def test_how_many_short_rows_are_read_at_once(dtype, columns, many, side):
-    """As many as make four accesses of float32 or two of 16 bits a thread, where blocks are left for all multiprocessors."""
+@pytest.mark.parametrize("dtype, columns, threads, held", [
+    ("float32", 64, 16, 4), ("bfloat16", 64, 8, 8), ("bfloat16", 768, 32, 24), ("float32", 1024, 64, 16),
+    ("float32", 4096, 256, 16), ("float32", 8192, 512, 16), ("float32", 16384, 512, 32), ("bfloat16", 4096, 128, 32),
+    ("float64", 4096, 512, 8), ("float32", 4099, 1024, 5)])
+def test_how_rows_are_spread_over_threads(dtype, columns, threads, held):
     from cudamath.kernels import norm
 
-    x = Layout.new((many, columns), np.dtype(bfloat16 if dtype == "bfloat16" else dtype), 0)
+    x = Layout.new((1 << 20, columns), np.dtype(bfloat16 if dtype == "bfloat16" else dtype), 0)
     with assume((9, 0)):
         step = norm.forward("rows", x, None, None, None, columns, 1e-5).steps[0]
-        assert -(-many // (step.grid[0] * step.block[1])) == side
+        shape = norm.spread_rows(columns, norm.width_of(columns, None, x), x.dtype)
+    assert (step.block[0], shape.vectors * shape.width) == (threads, held)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("rows, columns", [(5, 7), (131, 8), (300, 3)])
+def test_rows_of_one_thread(rows, columns, kept):
+    """A block has 128 such rows, and does the last one again where it has fewer; full rows and others."""
+    from cudamath.kernels import norm, norm_grad
+
+    x, r, g, extra = (numbers((rows, columns), "float32", seed, scale=2, shift=1) for seed in range(4))
+    w, b, h = numbers((columns,), "float32", 5), numbers((columns,), "float32", 6), x + r
+    y, *statistics, found = run_version(
+        "simulator", lambda x, w, b, r: norm.forward("rows", x, w, b, r, columns, 1e-5, kept=kept), x, w, b, r)
+    assert_close(found, h, rtol=0)
+    assert_close(y, row_reference(h, w, b), **looseness("float32"))
+    mean, rstd = wide(h).mean(1), 1 / np.sqrt(wide(h).var(1) + 1e-5)
+    assert len(statistics) == 2 * kept
+    for got, expected in zip(statistics, (mean, rstd) if kept else (), strict=True):
+        assert_close(got, expected, rtol=1e-5, atol=1e-5)
+    with assume((9, 0)):
+        found = run_version("simulator", lambda g, x, w, m, s, e: norm_grad.backward("rows", g, x, w, m, s, e, columns, True),
+                            g, h, w, mean.astype("f4"), rstd.astype("f4"), extra)
+    expected = row_gradients(g, h, w, True)
+    assert_close(found[0], expected[0] + wide(extra), **looseness("float32", 10))
+    for i in (1, 2):
+        assert_close(found[i], expected[i], **looseness("float32", rows))
 
 
 @gpu
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("columns", [8, 40, 64, 128])
-def test_short_rows_read_several_at_once(columns, dtype):
-    """The last blocks have fewer rows than they could, and groups some of theirs alone."""
+def test_groups_beyond_the_last_row(columns, dtype):
+    """They do the last one again, with the same result."""
     from cudamath.kernels import norm
 
     x, r = numbers((1_200_011, columns), dtype, scale=2, shift=1), numbers((1_200_011, columns), dtype, 1)

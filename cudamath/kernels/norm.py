@@ -15,13 +15,13 @@ The variance is the mean square of x - mean, with the row still in registers, ne
 Versions, from simple to fast.
 
 1. `plain`  one thread per row; for the sums over rows, one thread per column. Any GPU, and the simulator.
-2. `rows`   a row in the registers of a group of threads (see rows.py): x is read once. Of short rows a group takes two or
-            four at once, so that places, weights and tests are found once for all: rows of 64 numbers took 224 instructions
-            an access of float32 and 296 of 16 bits, more than the memory waits for; now 148 and 236. The gradient's groups take
-            rows g, g + groups, g + 2 groups, ... in turn, and fetch the next row before they work on this one, so that memory
-            never waits for arithmetic. A thread meets the same columns in every row, so it adds up dweight and dbias in
-            registers on the way; the groups of a block add theirs in shared memory, and a second kernel the blocks'. Nothing is
-            atomic: the order of every sum is fixed by the shapes.
+2. `rows`   a row in the registers of a group of threads (see rows.py): x is read once. Of short rows a thread has one access,
+            for which memory leaves it some 200 instructions: so nothing is tested twice, and the root is the hardware's. (To
+            read four rows before working on any takes 2.5 percent longer: fewer blocks are then on a multiprocessor.) The
+            gradient's groups take rows g, g + groups, g + 2 groups, ... in turn, and fetch the next row before they work on
+            this one, so that memory never waits for arithmetic. A thread meets the same columns in every row, so it adds up
+            dweight and dbias in registers on the way; the groups of a block add theirs in shared memory, and a second kernel
+            the blocks'. Nothing is atomic: the order of every sum is fixed by the shapes.
 3. `shared` (norm_shared.py)  forward: groups, whose channels it finds in fewer instructions, and rows too long for a block's
             registers, in those of a cluster of blocks (9.0 on). Read once.
 4. `ring` (norm_grad_ring.py)  gradients of rows of 16-bit numbers that take a warp or more: as `rows`, but the rows to come
@@ -50,14 +50,14 @@ import functools
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from ..core.layout import Layout
 from ..core.plan import ArrayArg, Input, Launch, Output, Plan
-from ..runtime.device import multiprocessors
 from .build import blocks, codec
 from .elementwise import launch, scalar_function
 from .lazy import cuda, types
 from .rows import (
-    WARP,
     Rows,
     bounded,
     device,
@@ -72,10 +72,9 @@ from .rows import (
     writer,
 )
 
-HELD = 32  # elements of a row a thread holds
+HELD = 32  # elements of a row a thread holds, of 16 bits or where the row is too long for ..
+FEW, MOST = 16, 512  # .. so many in as many threads: then twice as many of these are on a multiprocessor
 NEIGHBOURS = 16  # threads that share a row at least, if it has an access for each: they read a quarter of a kilobyte
-ASIDE = 16  # elements that a thread holds at least, of as many rows as that takes, ..
-FULL = 32  # .. where so many blocks are left for each multiprocessor
 LONG = 1024  # threads for a row of any length
 LONG_GROUP = 2048  # elements of a group from which on a block of 64 threads has something to hold
 
@@ -178,11 +177,11 @@ def plain(dtype, param, parts):
 
 
 @functools.cache
-def rows(dtype, param, shape, parts, side):
+def rows(dtype, param, shape, parts, full):
     """A row in the registers of a group of threads (see Rows); x, r, y, h: (rows * columns,); block (threads, rows per block).
 
-    A group takes `side` rows at a time and reads all before it works on any: of short rows there is then as much under way as
-    of long ones, and their sums go through the shuffles side by side. weight, bias: (columns,) or (channels,); mean, rstd:
+    Groups for which no row is left do the last one once more and write the same, so that no access waits for a test of rows;
+    full: nor for one of columns, as all threads have equally many. weight, bias: (columns,) or (channels,); mean, rstd:
     (rows,) or (0,); part: 1 / columns, as every warp pays for a division.
     """
     load, store, T = codec(dtype)
@@ -191,80 +190,63 @@ def rows(dtype, param, shape, parts, side):
     read_param = parameter(param, width, parts.channels)
     total_of, root = group_total(threads, T), inverse_root(T)
     held = vectors * width
-    everything = side * held
-    center, weighted, biased, residual, channels = parts
+    center, weighted, biased, residual, _ = parts
 
     @bounded(max(threads, 128))
     def norm_rows(x, weight, bias, r, y, h, mean, rstd, rows, columns, groups, share, run, eps, part):
         tx = i32(cuda.threadIdx.x)
-        above = cuda.blockIdx.x * (together * side) + cuda.threadIdx.y  # the first of the rows, which are `together` apart
-        left = i32(min(rows - above, together * side))
-        first = above * columns
+        row = min(cuda.blockIdx.x * together + cuda.threadIdx.y, rows - 1)
+        start = row * columns
         length = i32(columns)
-        v = cuda.local.array(everything, T)
+        v = cuda.local.array(held, T)
         w = cuda.local.array(width, T)
         b = cuda.local.array(width, T)
-        middle = cuda.local.array(side, T)
-        scale = cuda.local.array(side, T)
-        for e in range(everything):
-            v[e] = T(0)
-        for s in range(side):
-            start = first + s * (together * length)
-            for k in range(vectors):
-                column = i32((k * threads + tx) * width)
-                if s * together < left and column < length:
-                    read(x, start + column, v, s * held + k * width)
-        if residual:
-            for s in range(side):
-                start = first + s * (together * length)
-                for k in range(vectors):
-                    column = i32((k * threads + tx) * width)
-                    e = s * held + k * width
-                    if s * together < left and column < length:
-                        read(r, start + column, w, 0)
-                        for j in range(width):  # rounded as it is stored: the gradient will read that
-                            v[e + j] = load(store(v[e + j] + w[j]))
-                        write(h, start + column, v, e)
-        for s in range(side):
-            middle[s] = T(0)
-            if center:
-                for e in range(held):
-                    middle[s] += v[s * held + e]
-                middle[s] = total_of(middle[s], 0) * part
-        for s in range(side):
-            total = T(0)
-            for k in range(vectors):
-                if i32((k * threads + tx) * width) < length:
-                    for e in range(s * held + k * width, s * held + (k + 1) * width):
-                        v[e] -= middle[s]
-                        total += v[e] * v[e]
-            scale[s] = root(total_of(total, 1) * part + eps)
+        if not full:
+            for e in range(held):
+                v[e] = T(0)
         for k in range(vectors):
             column = i32((k * threads + tx) * width)
-            if column < length:
-                for s in range(side):
-                    row = above + s * together
-                    start = first + s * (together * length)
-                    if weighted and (s == 0 or channels):  # columns have the same ones in every row
-                        read_param(weight, row, column, w, groups, share, run)
-                    if biased and (s == 0 or channels):
-                        read_param(bias, row, column, b, groups, share, run)
-                    if s * together < left:
-                        for j in range(width):
-                            e = s * held + k * width + j
-                            v[e] *= scale[s]
-                            if weighted:
-                                v[e] *= w[j]
-                            if biased:
-                                v[e] += b[j]
-                        write(y, start + column, v, s * held + k * width)
+            if full or column < length:
+                read(x, start + column, v, k * width)
+        if residual:
+            for k in range(vectors):
+                column = i32((k * threads + tx) * width)
+                if full or column < length:
+                    read(r, start + column, w, 0)
+                    for j in range(width):  # rounded as it is stored: the gradient will read that
+                        v[k * width + j] = load(store(v[k * width + j] + w[j]))
+                    write(h, start + column, v, k * width)
+        middle = T(0)
+        if center:
+            for e in range(held):
+                middle += v[e]
+            middle = total_of(middle, 0) * part
+        total = T(0)
+        for k in range(vectors):
+            if full or i32((k * threads + tx) * width) < length:
+                for e in range(k * width, (k + 1) * width):
+                    v[e] -= middle
+                    total += v[e] * v[e]
+        scale = root(total_of(total, 1) * part + eps)
         if tx == 0 and rstd.size:
-            for s in range(side):
-                row = above + s * together
-                if s * together < left:
-                    if center:
-                        mean[row] = middle[s]
-                    rstd[row] = scale[s]
+            if center:
+                mean[row] = middle
+            rstd[row] = scale
+        for k in range(vectors):
+            column = i32((k * threads + tx) * width)
+            if full or column < length:
+                if weighted:
+                    read_param(weight, row, column, w, groups, share, run)
+                if biased:
+                    read_param(bias, row, column, b, groups, share, run)
+                for j in range(width):
+                    e = k * width + j
+                    v[e] *= scale
+                    if weighted:
+                        v[e] *= w[j]
+                    if biased:
+                        v[e] += b[j]
+                write(y, start + column, v, k * width)
 
     return norm_rows
 
@@ -376,20 +358,18 @@ def forward(version: str, x: Layout, weight: Layout | None, bias: Layout | None,
     if version == "long_rows":
         kernel = long_rows(x.dtype, given.dtype, width, parts._replace(residual=False))
         return Plan(outputs, [*added, Launch(kernel, rows_, LONG, [flat[3], w, b, flat[2], mean, rstd, columns, *numbers])])
-    shape = fitting_rows(columns, width, fitting(HELD, x.dtype), together=NEIGHBOURS)
+    shape = spread_rows(columns, width, x.dtype)
     if shape is None:
         raise ValueError(f"norm: version 'rows' cannot hold a row of {columns} elements of {x.dtype} in registers")
-    side = at_once(shape, rows_, x)
-    kernel = rows(x.dtype, given.dtype, shape, parts, side)
-    return Plan(outputs, [Launch(kernel, blocks(rows_, shape.rows * side), shape.block,
+    kernel = rows(x.dtype, given.dtype, shape, parts, columns == shape.threads * shape.vectors * shape.width)
+    return Plan(outputs, [Launch(kernel, shape.grid(rows_), shape.block,
                                  [flat[0], w, b, *flat[1:], mean, rstd, rows_, columns, *numbers, T.type(1 / columns)])])
 
 
-def at_once(shape: Rows, many: int, x: Layout) -> int:
-    """Rows that a group reads before it works on any: several short ones, where there are enough for all multiprocessors."""
-    held = shape.vectors * shape.width
-    side = ASIDE // held if shape.width > 1 and shape.threads < WARP and x.itemsize <= 4 and held <= ASIDE else 1
-    return side if many >= shape.rows * side * FULL * multiprocessors(x.device) else 1
+def spread_rows(columns: int, width: int, dtype: np.dtype) -> Rows | None:
+    """How a row is spread over threads; None where it is too long."""
+    few = fitting_rows(columns, width, fitting(FEW, dtype), MOST, NEIGHBOURS) if dtype.itemsize > 2 else None
+    return few or fitting_rows(columns, width, fitting(HELD, dtype), together=NEIGHBOURS)
 
 
 def width_of(columns: int, channels: Channels | None, *arrays: Layout | None) -> int:

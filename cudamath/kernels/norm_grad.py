@@ -18,7 +18,7 @@ from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from ..runtime.device import multiprocessors
 from .build import blocks, codec, numba_type
-from .lazy import cuda
+from .lazy import cuda, types
 from .norm import LONG, Parts, fitting_rows, numbered, sum_into
 from .rows import WARP, Rows, bounded, device, fetcher, fitting, group_sum, group_sums, reader, vector_width, wide, writer
 
@@ -27,11 +27,16 @@ HELD_WARP = 24  # .. more of them where a warp then has a row of 16-bit numbers 
 THREADS = 512  # threads of a row, at most: these may have 128 registers each
 RESIDENT = 512  # threads on a multiprocessor, so of 128 registers; there are no more blocks than can run at once
 RESIDENT_WARP = 384  # .. of 168 registers
+SHORT = 16  # threads of a row of 16-bit numbers at least, if it has an access for each; with one access each ..
+RESIDENT_SHORT = 896  # .. 72 registers will do, ..
+RESIDENT_SHORT_ADDED = 768  # .. or 80 where a third array is under way
 SPLITS = 64  # parts the rows are cut into where a kernel of its own sums over them
 LANES, PARTS = 32, 16  # sums over rows: accesses per block, threads per column
 ROWS, BUSY = 8, 4  # .. rows a thread adds up, unless there are fewer than so many blocks for each multiprocessor
 LAST = 32  # .. of the last sums
 FEW, AHEAD = 256, 8  # threads of a block, where one thread adds up a column's, so many of them in flight
+KEPT = 8  # weights that a thread keeps in registers
+i32 = types.int32
 
 
 @functools.cache
@@ -122,26 +127,33 @@ def rows(dtype, param, shape, parts):
     read_param, write = reader(param, width), writer(dtype, width)
     sums_of, gather = group_sums(threads, T), gathered(parts)
     held, packed = vectors * width, vectors * words
+    kept = held <= KEPT
     center, weighted, biased, residual, _ = parts
     size = threads * held
 
-    @bounded((threads * together, resident(shape, dtype)))
+    @bounded((threads * together, resident(shape, dtype, residual)))
     def norm_rows_grad(g, x, weight, mean, rstd, extra, dx, sums, rows, columns):
-        tx = cuda.threadIdx.x
+        tx = i32(cuda.threadIdx.x)
         groups = cuda.gridDim.x * together
         group = cuda.blockIdx.x * together + cuda.threadIdx.y
-        accesses = columns // width
+        accesses = i32(columns // width)
+        part = T(1) / T(columns)
         next_g = cuda.local.array(packed, raw)
         next_x = cuda.local.array(packed, raw)
         beside = cuda.local.array(packed, raw)
         a = cuda.local.array(held, T)
         v = cuda.local.array(held, T)
         w = cuda.local.array(width, T)
+        own = cuda.local.array(held if kept else width, T)
         dweight = cuda.local.array(held, T)
         dbias = cuda.local.array(held, T)
         for e in range(held):
             dweight[e] = T(0)
             dbias[e] = T(0)
+        if weighted and kept:
+            for k in range(vectors):
+                if i32(k * threads + tx) < accesses:
+                    read_param(weight, (k * threads + tx) * width, own, k * width)
         next_scale = T(0)
         next_middle = T(0)
         if group < rows:
@@ -149,20 +161,20 @@ def rows(dtype, param, shape, parts):
             if center:
                 next_middle = mean[group]
             for k in range(vectors):
-                if k * threads + tx < accesses:
-                    fetch(g, group * accesses + k * threads + tx, next_g, k * words)
-                    fetch(x, group * accesses + k * threads + tx, next_x, k * words)
+                if i32(k * threads + tx) < accesses:
+                    fetch(g, group * accesses + (k * threads + tx), next_g, k * words)
+                    fetch(x, group * accesses + (k * threads + tx), next_x, k * words)
         # All groups of a block go round equally often (the reductions are joint work), the last time perhaps idly.
         for turn in range((rows + groups - 1) // groups):
             row = turn * groups + group
             scale = next_scale
             middle = next_middle
             for k in range(vectors):
-                if row < rows and k * threads + tx < accesses:
+                if row < rows and i32(k * threads + tx) < accesses:
                     widen(next_g, k * words, a, k * width)
                     widen(next_x, k * words, v, k * width)
                     if residual:
-                        fetch(extra, row * accesses + k * threads + tx, beside, k * words)
+                        fetch(extra, row * accesses + (k * threads + tx), beside, k * words)
                 else:
                     for e in range(k * width, (k + 1) * width):
                         a[e] = T(0)
@@ -173,22 +185,24 @@ def rows(dtype, param, shape, parts):
                 if center:
                     next_middle = mean[following]
                 for k in range(vectors):
-                    if k * threads + tx < accesses:
-                        fetch(g, following * accesses + k * threads + tx, next_g, k * words)
-                        fetch(x, following * accesses + k * threads + tx, next_x, k * words)
+                    if i32(k * threads + tx) < accesses:
+                        fetch(g, following * accesses + (k * threads + tx), next_g, k * words)
+                        fetch(x, following * accesses + (k * threads + tx), next_x, k * words)
             sum_g = T(0)
             sum_gx = T(0)
             for k in range(vectors):
-                if k * threads + tx < accesses:
-                    if weighted:
-                        read_param(weight, (k * threads + tx) * width, w, 0)
+                if i32(k * threads + tx) < accesses:
+                    at = k * width if kept else 0
+                    if weighted and not kept:
+                        read_param(weight, (k * threads + tx) * width, own, at)
                     for j in range(width):
-                        sum_g, sum_gx = gather(a, v, k * width + j, w[j], middle, scale, dweight, dbias, sum_g, sum_gx)
+                        e = k * width + j
+                        sum_g, sum_gx = gather(a, v, e, own[at + j], middle, scale, dweight, dbias, sum_g, sum_gx)
             sum_g, sum_gx = sums_of(sum_g, sum_gx, turn)
-            mean_g = sum_g / T(columns)
-            mean_gx = sum_gx / T(columns)
+            mean_g = sum_g * part
+            mean_gx = sum_gx * part
             for k in range(vectors):
-                if row < rows and k * threads + tx < accesses:
+                if row < rows and i32(k * threads + tx) < accesses:
                     if residual:
                         widen(beside, k * words, w, 0)
                     for j in range(width):
@@ -196,7 +210,7 @@ def rows(dtype, param, shape, parts):
                         a[e] = scale * (a[e] - mean_g - v[e] * mean_gx)
                         if residual:
                             a[e] += w[j]
-                    write(dx, (row * accesses + k * threads + tx) * width, a, k * width)
+                    write(dx, (row * accesses + (k * threads + tx)) * width, a, k * width)
         if together > 1 and (weighted or biased):  # the groups of a block, one after the other
             room = cuda.shared.array(size, T)
             for which in range(2):
@@ -425,7 +439,7 @@ def backward(version: str, g: Layout, x: Layout, weight: Layout | None, mean: La
         shape = spread_grad(columns, width, x.dtype, parts.residual)
         if shape is None:
             raise ValueError(f"norm: version 'rows' cannot hold a row of {columns} elements of {x.dtype} in registers")
-        groups = min(shape.grid(rows_), multiprocessors(x.device) * resident(shape, x.dtype))
+        groups = min(shape.grid(rows_), multiprocessors(x.device) * resident(shape, x.dtype, parts.residual))
         _, _, words, kind = fetcher(x.dtype, width)
         packed = [a.view((x.size * words // width,), dtype=kind) for a in (Input(0), Input(1), other)]
         if version == "ring":
@@ -446,15 +460,19 @@ def backward(version: str, g: Layout, x: Layout, weight: Layout | None, mean: La
 
 def spread_grad(columns: int, width: int, dtype, residual: bool) -> Rows | None:
     """How a row is spread over threads; None where it is too long."""
-    alone = fitting_rows(columns, width, HELD_WARP, WARP) if width == 8 else None
+    alone = fitting_rows(columns, width, HELD_WARP, WARP, SHORT) if width == 8 else None
     held = HELD // 2 if residual and dtype.itemsize > 2 else HELD  # a third array is under way, not packed
     return alone or fitting_rows(columns, width, fitting(held, dtype), THREADS)
 
 
-def resident(shape: Rows, dtype) -> int:
+def resident(shape: Rows, dtype, residual: bool) -> int:
     """Blocks on a multiprocessor."""
-    many = shape.vectors * shape.width > HELD or dtype.itemsize == 8
-    return max((RESIDENT_WARP if many else RESIDENT) // (shape.threads * shape.rows), 1)
+    held = shape.vectors * shape.width
+    if held <= KEPT and shape.width == 8:
+        most = RESIDENT_SHORT_ADDED if residual else RESIDENT_SHORT
+    else:
+        most = RESIDENT_WARP if held > HELD or dtype.itemsize == 8 else RESIDENT
+    return max(most // (shape.threads * shape.rows), 1)
 
 
 def best(columns: int, width: int, x: Layout, residual: bool) -> str:

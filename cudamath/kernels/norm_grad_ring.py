@@ -71,7 +71,7 @@ def rows(dtype, param, shape, parts, depth):
         if residual:
             bulk_load(i32(place + 8 * row_words), extra + row * 2 * columns, count, barrier)
 
-    @bounded((threads * together, resident(shape, dtype)))
+    @bounded((threads * together, resident(shape, dtype, parts.residual)))
     def norm_ring_grad(g, x, weight, mean, rstd, extra, dx, sums, rows, columns):
         ring = cuda.shared.array(0, raw)
         found = cuda.shared.array(0, f32)  # the same memory

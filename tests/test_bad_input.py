@@ -86,7 +86,7 @@ def test_what_vjp_keeps_must_not_change(device, name):
     for changed in (x, w):
         _, pull = cm.vjp(lambda x: (x * x * w).sum(), x)
         CHANGES[name](changed)
-        with pytest.raises(RuntimeError, match="^multiply: .*changed in place after it was used"):
+        with pytest.raises(RuntimeError, match=f"^{'square' if changed is x else 'multiply'}: .*changed in place after"):
             pull(cm.asarray(1.0))
     _, pull = cm.vjp(lambda x: (x * 3).sum(), x)  # nothing of x is needed
     CHANGES[name](x)

@@ -191,7 +191,7 @@ def test_which_volumes_go_to_the_library(fake, monkeypatch, x, w, groups, dtype,
             monkeypatch.setattr(dnn, "available", lambda there=there: there)
             lacks.clear(), lacks.update(lack)
             for card in (cards._conv3d, cards._conv3d_input_grad, cards._conv3d_weight_grad, conv._conv2d):
-                card.plans.clear()
+                card.plans.clear(), card.taped.clear()
             conv_volumes.by_library.cache_clear()
             for _ in range(2):
                 fake.launches.clear()

@@ -58,7 +58,7 @@ class _Room:
 def number_reader(layout: Layout) -> Callable[[ndarray], Any] | None:
     """`read(x)`: the element of an array of this layout (of one element) as a Python scalar, or None where the driver has to
     copy it; None where it always has to."""
-    return _number_reader(layout.dtype, layout.device) if IN_ORDER else None
+    return _number_reader(layout.dtype, layout.device) if IN_ORDER and layout.device >= 0 else None
 
 
 @functools.cache
@@ -110,7 +110,7 @@ def _number_reader(dtype: np.dtype, device: int) -> Callable[[ndarray], Any]:
 def array_reader(layout: Layout) -> Callable[[ndarray], Any] | None:
     """`read(x)`: a NumPy array of the elements of a contiguous array of this layout, or None where the driver has to copy it;
     None where it always has to."""
-    if not IN_ORDER or not 0 < layout.nbytes <= MOST or not layout.contiguous:
+    if not IN_ORDER or layout.device < 0 or not 0 < layout.nbytes <= MOST or not layout.contiguous:
         return None
     device, nbytes = layout.device, layout.nbytes
     room_layout = Layout.new((HEAD + MOST,), np.dtype(np.uint8), device)

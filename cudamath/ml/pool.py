@@ -144,16 +144,16 @@ def max_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
     [[[[5.0, 8.0]]]]
     """
     key = ("max_pool2d", kernel_size, stride, padding, dilation, ceil_mode)
-    simple = not return_indices and _integers(kernel_size, stride, padding, dilation)
+    simple, card = _integers(kernel_size, stride, padding, dilation), _max_pool2d_noted if return_indices else _max_pool2d
     if simple:
-        known = _max_pool2d.again(key, (x,))
+        known = card.again(key, (x,))
         if known is not None:
             return known
     given, x = x, images("max_pool2d", x)
     where = _windows("max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode)
     y = _max(x, where, return_indices)
     if simple:
-        _max_pool2d.remember(key, (given,), (x,), **where, old=x.shape[2:])
+        card.remember(key, (given,), (x,), **where, old=x.shape[2:], **({"within": False} if return_indices else {}))
     return y
 
 

@@ -392,7 +392,9 @@ def take(x: Any, /, indices: Any, axis: int | None = None, out: Any = None, mode
     """
     key, asked = ("take", axis, axis.__class__), (x, indices)
     if out is None and mode == "raise":
-        known = _take.again(key, asked)
+        plain = x.__class__ is indices.__class__ is ndarray and x._node is None and (axis is None or axis.__class__ is int)
+        run = _take.plans.get((key, x._layout, indices._layout)) if plain else None  # what `again` finds, a call less
+        known = run(x, indices) if run is not None else _take.again(key, asked)
         if known is not None:
             return known
     x = require("take", x)
@@ -505,9 +507,11 @@ def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:
     array([[1., 0.],
            [0., 2.]])
     """
-    if type(x) is type(ind) is type(v) is ndarray and x._node is None and (
+    if type(x) is type(ind) is type(v) is ndarray and x._node is None and type(mode) is str and (
             x._layout.device == v._layout.device >= 0 and apart(x, v) and two_blocks(x, ind)):
-        if _scatter.again(("put", mode), (x, v, ind)) is not None:
+        run = None if v._node is not None else _scatter.plans.get((("put", mode), x._layout, v._layout, ind._layout))
+        if run is not None:  # seen before
+            run(x, v, ind)
             wrote(x)
             return
     x = require("put", x)

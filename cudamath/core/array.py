@@ -22,7 +22,7 @@ from .flags import Flags
 from .host import owns
 from .layout import Layout
 from .looked_up import cut, seen_before
-from .reading import array_readers, consider, number_of
+from .reading import array_readers, consider, number_of, number_readers
 
 
 class ndarray:
@@ -243,6 +243,9 @@ class ndarray:
         return self.to_numpy().tobytes(order)  # type: ignore[arg-type]
 
     def _number(self) -> Any:
+        read = number_readers.get(self._layout)  # of one element on a GPU
+        if read is not None and self._node is None and (found := read(self)) is not None:
+            return found
         if self._layout.size != 1:
             raise TypeError(f"only arrays of one element can become a Python number, got shape {self.shape}")
         return number_of(self) if self._layout.device >= 0 and self._node is None else self.item()

@@ -91,20 +91,28 @@ def _number_reader(dtype: np.dtype, device: int) -> Callable[[ndarray], Any]:
                 break
         else:
             current.synchronize()
-        for i in parts:
-            if halves[2 * i + 1] != ticket:
-                current.synchronize()
-                if halves[2 * i + 1] != ticket:
-                    return None
-            if whole is not None:
-                whole[i] = halves[2 * i]
+            if halves[last] != ticket:
+                return None
+        if whole is not None and not _gather(halves, whole, ticket, current):
+            return None
         flags.raise_pending(device)
         value = item()
         spare.append(taken)
         return value
 
-    looks, parts, last = range(LOOKS), range(pieces), 2 * pieces - 1
+    looks, last = range(LOOKS), 2 * pieces - 1
     return read
+
+
+def _gather(halves: memoryview, whole: memoryview, ticket: int, current: stream.Stream) -> bool:
+    """Bring the pieces of a number together, when each has come; whether they did."""
+    for i in range(len(whole)):
+        if halves[2 * i + 1] != ticket:
+            current.synchronize()
+            if halves[2 * i + 1] != ticket:
+                return False
+        whole[i] = halves[2 * i]
+    return True
 
 
 def array_reader(layout: Layout) -> Callable[[ndarray], Any] | None:

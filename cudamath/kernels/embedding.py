@@ -15,12 +15,12 @@ The gradient is a scatter-add in a fixed order: add_rows.py, or segments.py.
 `one_hot` gives rows of the identity: it writes n x classes elements and reads next to nothing.
 
 Measured (row versions_embedding):
-65,536 rows of 50,257 x 768, float32; NVIDIA H200, commit 3d25f70cb8e1, 2026-11-22
+65,536 rows of 50,257 x 768, float32; NVIDIA H200, commit 337bc89f0c46, 2026-11-23
 
                 GB/s     of a copy
-    plain      1,592          0.37
-    rows       3,397          0.80
-    long       4,185          0.98
+    plain      1,587          0.37
+    rows       3,390          0.80
+    long       4,165          0.98
 
 (end of what was measured)
 """

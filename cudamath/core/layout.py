@@ -23,7 +23,8 @@ _MOST_AXES = 64  # NumPy's
 class Layout:
     """Shape, strides in bytes, dtype, device number (-1: CPU) and whether the first element is 16-byte aligned."""
 
-    __slots__ = ("shape", "strides", "dtype", "device", "aligned", "ndim", "size", "itemsize", "nbytes", "contiguous")
+    __slots__ = ("shape", "strides", "dtype", "device", "aligned", "ndim", "size", "itemsize", "nbytes", "contiguous",
+                 "in_lines")
 
     shape: Shape
     strides: Shape
@@ -35,6 +36,7 @@ class Layout:
     itemsize: int
     nbytes: int
     contiguous: bool
+    in_lines: bool  # contiguous, and of one axis at least
 
     @staticmethod
     def of(shape: Shape, strides: Shape, dtype: np.dtype, device: int, aligned: bool = True) -> Layout:
@@ -53,6 +55,7 @@ class Layout:
             if found.nbytes >> 63 or found.ndim > _MOST_AXES or not found.size and prod([n or 1 for n in shape]) >> 60:
                 raise ValueError(f"an array of {dtype} of shape {shape} is too large: {found.nbytes} bytes, {found.ndim} axes")
             found.contiguous = shapes.is_contiguous(shape, strides, found.itemsize)
+            found.in_lines = found.contiguous and found.ndim > 0
             found = _interned.setdefault(key, found)
         return found
 

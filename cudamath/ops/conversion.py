@@ -45,8 +45,11 @@ def ascontiguousarray(obj: Any, /, dtype: Any = None) -> ndarray:
     >>> cm.ascontiguousarray(cm.zeros((2, 3)).T).flags.c_contiguous
     True
     """
-    if dtype is None and type(obj) is ndarray and (layout := obj._layout).contiguous and layout.shape:
-        return obj
+    try:
+        if dtype is None and obj._layout.in_lines:
+            return obj
+    except AttributeError:  # no array of ours
+        pass
     x = asarray(obj, dtype)
     return in_order("ascontiguousarray", x if x.ndim else ravel(x), "C")
 

@@ -25,7 +25,7 @@ from .core.layout import Layout
 from .core.op import lazy, registry, require_function
 from .core.trace import Symbol
 from .ops import reduce as reductions
-from .ops.shape import astype, copy, reshape
+from .ops.shape import astype, copy, permute_dims, reshape
 
 __all__ = ["fuse"]
 
@@ -249,7 +249,7 @@ class _Stages:
             return tuple([s // seen.itemsize * size for s in seen.strides])
 
         def run(x: ndarray) -> list[ndarray]:
-            x = x if x._layout.strides == strides(symbol.layout) else copy(x)
+            x = _in_order(x, symbol.layout)
             return [x._view(Layout.of(layout.shape, strides(layout), x.dtype, x._layout.device))]
 
         self.list.append(_Stage((source,), run, 1))
@@ -281,6 +281,14 @@ class _Stages:
         for symbol in symbols:
             self.made[symbol] = len(self.arrays)
             self.arrays.append(symbol.layout)
+
+
+def _in_order(x: ndarray, layout: Layout) -> ndarray:
+    """An array whose elements lie in memory in this layout's order: what views of `x` are made of. A kernel of rows writes C
+    order, even where an operation by itself would have kept that of transposed operands."""
+    if x._layout.strides == tuple([s // layout.itemsize * x.itemsize for s in layout.strides]):
+        return x
+    return copy(permute_dims(x, tuple(sorted(range(x.ndim), key=lambda i: -layout.strides[i]))))
 
 
 def _along_rows(symbol: Symbol) -> bool:
@@ -326,7 +334,7 @@ def _symbols(outputs: Sequence[ndarray], layouts: Sequence[Layout]) -> Callable[
             y = env[index]
             y = astype(y, layout.dtype, copy=False)
             if layout is not symbol.layout:
-                y = y if y._layout.strides == symbol.layout.strides else copy(y)
+                y = _in_order(y, symbol.layout)
                 y = copy(y._view(Layout.of(layout.shape, layout.strides, layout.dtype, y._layout.device)))
             out.append(copy(y) if index < len(arrays) else y)
         return out

@@ -106,9 +106,11 @@ class _Rows:
             return self.load(self.stages.array_of(symbol), alignment)
         if symbol.kind == "reduce":
             try:
-                return self.reduction(symbol, alignment)
+                if symbol not in self.stages.apart:
+                    return self.reduction(symbol, alignment)
             except _Unfusible:
-                return self.load(self.stages.array_of(symbol), alignment)
+                self.stages.refused.add(symbol)
+            return self.load(self.stages.array_of(symbol), alignment)
         operands = tuple([self.seen(x[0], x[1], shape, alignment) if isinstance(x, tuple) else
                           self.constant(x, symbol.params[1]) for x in symbol.operands])
         if symbol.kind == "elementwise":
@@ -158,9 +160,12 @@ class _Rows:
 
 
 class _Stages:
-    """The stages of a function whose arguments are the first arrays."""
+    """The stages of a function whose arguments are the first arrays. apart: reductions that no kernel computes on the way, but
+    a stage of their own; refused: those that some kernel could not compute so."""
 
-    def __init__(self, layouts: Sequence[Layout]):
+    def __init__(self, layouts: Sequence[Layout], apart: frozenset[Symbol] = frozenset()):
+        self.apart = apart
+        self.refused: set[Symbol] = set()
         self.arrays: list[Layout] = list(layouts)
         self.made: dict[Symbol, int] = {}
         self.list: list[_Stage] = []
@@ -299,16 +304,17 @@ def _along_rows(symbol: Symbol) -> bool:
             and symbol.operands[0][0].layout.shape == layout.shape)
 
 
-def _symbols(outputs: Sequence[ndarray], layouts: Sequence[Layout]) -> Callable[..., list[ndarray]]:
-    """`run(*arrays)` for traced results: the stages, and the views of their results."""
-    stages = _Stages(layouts)
+def _staged(outputs: Sequence[ndarray], layouts: Sequence[Layout],
+            apart: frozenset[Symbol]) -> tuple[_Stages, list[tuple]]:
+    """The stages for traced results; (array or None for a constant, symbol, layout) of each of these."""
+    stages = _Stages(layouts, apart)
     groups: dict[tuple[int, ...], list[Symbol]] = {}
     symbols = list(dict.fromkeys(y._data for y in outputs))
     for symbol in symbols:
         if symbol.kind not in ("argument", "constant", "reduce"):
             groups.setdefault(symbol.layout.shape, []).append(symbol)
     for symbol in symbols:  # reductions of rows beside results that walk the same rows
-        if symbol.kind == "reduce" and _along_rows(symbol) and symbol.operands[0][1].shape in groups:
+        if symbol.kind == "reduce" and symbol not in apart and _along_rows(symbol) and symbol.operands[0][1].shape in groups:
             groups[symbol.operands[0][1].shape].append(symbol)
         elif symbol.kind == "reduce":  # what reductions of columns will read is written by the same kernel
             operand, layout = symbol.operands[0]
@@ -317,7 +323,17 @@ def _symbols(outputs: Sequence[ndarray], layouts: Sequence[Layout]) -> Callable[
                 groups[layout.shape].append(operand)
     for shape, members in groups.items():
         stages.rows(shape, members)
-    found = [(None if y._data.kind == "constant" else stages.array_of(y._data), y._data, y._layout) for y in outputs]
+    return stages, [(None if y._data.kind == "constant" else stages.array_of(y._data), y._data, y._layout) for y in outputs]
+
+
+def _symbols(outputs: Sequence[ndarray], layouts: Sequence[Layout]) -> Callable[..., list[ndarray]]:
+    """`run(*arrays)` for traced results: the stages, and the views of their results."""
+    apart: frozenset[Symbol] = frozenset()
+    while True:  # a sum that is an array here and made on the way there would differ in its last bit, and the gradient of a
+        stages, found = _staged(outputs, layouts, apart)  # maximum looks for equal numbers
+        if stages.refused <= apart:
+            break
+        apart |= stages.refused
     steps = list(stages.list)
 
     def run(*arrays: ndarray) -> list[ndarray]:

@@ -67,6 +67,7 @@ FUNCTIONS = {
     "turned back": (lambda x, y: (x.T.max(-1, keepdims=True) + x.T).T * y + (x.T + x.T.sum(0)).T, [(2, 5), (2, 5)],
                     2),
     "returned turned": (lambda x: (x.T.max(-1, keepdims=True) + x.T).T, [(2, 5)], 1),
+    "largest of what is centred": (lambda x: (x.T - x.T.mean(-2, keepdims=True)).max(1, keepdims=True), [(6, 33)], 1),
     "beside nothing": (lambda x, y: y.sum(-1, keepdims=True) + y, [(0, 3), (3,)], 1),
     "comparison": (lambda x, y: cm.where((x > y) & (x < 2), x, y), [(9,), ()], 1),
     "least": (lambda x: (x - x.min(-1, keepdims=True)).max((0, 1)), [(3, 5)], 1),

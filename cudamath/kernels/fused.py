@@ -37,7 +37,7 @@ from .lazy import cuda, types
 from .rows import add, group_max, group_min, group_sum, larger, reader, smaller, spread, vector_width, wide, writer
 
 HELD = 32  # float32 registers a thread may hold of a row ..
-HELD_WIDE = 16  # .. of more than WIDE columns of 32 bits or more (layer norm of 4096: 16 take 132.5 us, 8 134.3, 32 135.1)
+HELD_WIDE = 16  # .. of more than WIDE columns of 32 bits or more: 32 is slower, 8 as fast as far as runs differ (limits.toml)
 WIDE = 2048
 MOST_THREADS = 512  # a row that is not held
 UNROLL = 4  # accesses a thread has in flight where nothing is held

@@ -337,14 +337,15 @@ def test_flagging_kernels_in_the_simulator():
 
 def test_plans_compile_without_spills():
     a, b, t = (Layout.new((7, 9, k), np.dtype("c16"), 0) for k in (9, 3, 5))
-    real = Layout.new((7, 9, 9), np.dtype("f8"), 0)
+    wide, single = Layout.new((7, 90, 90), np.dtype("f8"), 0), Layout.new((500, 300), np.dtype("c8"), 0)
     big = Layout.new((2, 300, 300), np.dtype("c16"), 0)
     rows = Layout.new((7, 9), np.dtype("i4"), 0)
     plans = [(planners.inv(big), [big]), (planners.inv_and_sign(a), [a]),
-             (planners.slogdet(a), [a]), (planners.lu_factor(t), [t]), (planners.lu(t), [t]), (planners.eig(real), [real]),
+             (planners.slogdet(a), [a]), (planners.lu_factor(t), [t]), (planners.lu(t), [t]), (planners.eig(wide), [wide]),
              (planners.lu_solve(a, b, rows, version="library"), [a, b, rows]),
              (planners.solve_triangular(a, b, lower=True, unit=False, version="library"), [a, b]),
-             (planners.cholesky(a, upper=False), [a]), (planners.qr(t, complete=True), [t])]
+             (planners.cholesky(a, upper=False), [a]), (planners.qr(t, complete=True), [t]),
+             (planners.svd(single, full=True), [single]), (planners.svdvals(single), [single])]
     for plan, inputs in plans:
         plan.steps = [step for step in plan.steps if isinstance(step, Launch)
                       and step.kernel.py_func.__module__ == small.__name__]  # copies are compiled elsewhere
@@ -485,7 +486,8 @@ def test_library_calls_are_what_the_planners_say():
         assert library(inverse(many)) == ["getrf_batched", "getri_batched"] and library(inverse(one)) == ["getrf", "getrs"]
     assert library(planners.cholesky(one, upper=True)) == ["potrf"]
     assert library(planners.cholesky(many, upper=True)) == ["potrf_batched"]
-    assert library(planners.svd(large, full=True)) == library(planners.svdvals(large)) == ["gesvd"]
+    double = Layout.new((2, 600, 600), np.dtype("f8"), 0)
+    assert library(planners.svd(double, full=True)) == library(planners.svdvals(double)) == ["gesvd"]
     assert not library(planners.svd(many, full=True)) + library(planners.svdvals(one))  # by svd_small, values_small
     assert library(planners.qr(one, complete=False)) == ["geqrf", "orgqr"]
     assert library(planners.qr(many, complete=False)) == library(planners.qr_r(many)) == ["geqrf_batched"]
@@ -494,3 +496,5 @@ def test_library_calls_are_what_the_planners_say():
     assert library(planners.solve(many_large, many_large)) == ["getrf_batched", "getrs_batched"]
     assert library(planners.eigh(large, upper=False)) == ["syevd"]
     assert library(planners.eigh(one, upper=True)) == ["syevd"]
+    assert library(planners.eig(one)) == library(planners.eigvals(many)) == ["geev_on_host"]
+    assert library(planners.eig(large)) == library(planners.eigvals(many_large)) == ["geev"]

@@ -32,10 +32,10 @@ from typing import Any
 import numpy as np
 
 from ..core import shapes
-from ..core.dtypes import real_dtype
+from ..core.dtypes import promote, real_dtype
 from ..core.layout import Layout
 from ..core.plan import Call, Flag, Input, Launch, Output, Plan, Temp, Ticket
-from ..runtime import flags, solver
+from ..runtime import blas, flags, solver
 from . import lu_small
 from .build import blocks
 from .copy import Part, copy_part, whole
@@ -45,6 +45,7 @@ from .matrices import (
     addresses,
     check_diagonal,
     check_info,
+    diagonal_values,
     factors,
     identity,
     inverse_values,
@@ -52,13 +53,16 @@ from .matrices import (
     one_based,
     paired,
     reflected,
+    root_values,
     row_order,
+    singular_vectors,
     triangle,
     zero_based,
 )
 from .triangular import cube, solved, solved_factored
 
 JACOBI = 32  # the largest that the batched Jacobi method takes
+ON_HOST = 64  # rows of a matrix without symmetry up to which LAPACK finds eigenvalues sooner than cuSOLVER (5 ms, on an H200)
 TURNED = 64  # larger triangular matrices in rows are copied into columns: systems with a transposed one take 1.7 times as long
 # A batched routine takes as long for one matrix as for many, and far longer than the other routine does for one: a batch
 # goes there if n^2 <= count * one of these (measured on an H200, n from 64 to 1,024). Batched LU itself is the least slow.
@@ -137,6 +141,13 @@ def _cube(argument: Any, layout: Layout) -> Any:
     """A new array's argument as (count, m, n)."""
     return argument.view((_batch(layout), *layout.shape[-2:]),
                          (math.prod(layout.shape[-2:]) * layout.itemsize, *layout.strides[-2:]))
+
+
+def _turned(layout: Layout) -> Layout:
+    """The transposed matrices, as they lie."""
+    *lead, m, n = layout.shape
+    *outer, row, column = layout.strides
+    return Layout.of((*lead, n, m), (*outer, column, row), layout.dtype, layout.device)
 
 
 def _together(count: int, n: int, share: int) -> bool:
@@ -412,6 +423,13 @@ def qr_r(a: Layout) -> Plan:
     return work.plan()
 
 
+def _symmetric(count: int, n: int) -> Any:
+    """The routine for the eigenvalues of so many Hermitian matrices."""
+    if not _together(count, n, EIGENVALUES):
+        return solver.syevd
+    return solver.syevj_batched if n <= JACOBI else solver.syev_batched
+
+
 def _hermitian(a: Layout, upper: bool, vectors: bool) -> Plan:
     n, count = a.shape[-1], _batch(a)
     w, v = _real(a, a.shape[:-1]), _columns(a)
@@ -419,9 +437,8 @@ def _hermitian(a: Layout, upper: bool, vectors: bool) -> Plan:
     target = Output(1) if vectors else work.temp(v)
     work.copy(Input(0), a, target, v)
     info = work.info(a, count)
-    together = _together(count, n, EIGENVALUES)
-    routine = solver.syevd if not together else solver.syevj_batched if n <= JACOBI else solver.syev_batched
-    work.call(routine(a.dtype, n, solver.UPPER if upper else solver.LOWER, vectors, count), target, Output(0), info)
+    routine, half = _symmetric(count, n), solver.UPPER if upper else solver.LOWER
+    work.call(routine(a.dtype, n, half, vectors, count), target, Output(0), info)
     work.check(info, count)
     return work.plan()
 
@@ -442,6 +459,9 @@ def _general(a: Layout, vectors: bool) -> Plan:
     w, v, inner = a.like(a.shape[:-1], dtype), _columns(a.like(dtype=dtype)), _columns(a)
     work = _Work(w, v) if vectors else _Work(w)
     copied = work.copy(Input(0), a, work.temp(inner), inner)
+    if n <= ON_HOST:
+        work.call(solver.geev_on_host(a.dtype, n, vectors, count), copied, Output(0), Output(1) if vectors else 0)
+        return work.plan()
     info = work.info(a, count)
     packed = a.dtype != dtype
     into = 0 if not vectors else work.temp(inner) if packed else Output(1)
@@ -462,22 +482,67 @@ def eigvals(a: Layout) -> Plan:
     return _general(a, False)
 
 
+def _squared(work: _Work, a: Layout, vectors: bool) -> tuple[Any, Any, Any]:
+    """Scratch in double precision: A (m >= n) in columns; the eigenvectors and eigenvalues of -A^H A, ascending: the largest
+    singular value's come first."""
+    *lead, m, n = a.shape
+    count, wide = _batch(a), promote(a.dtype, np.dtype(np.float64))
+    inner, square = _columns(a.like(dtype=wide)), _columns(a.like((*lead, n, n), wide))
+    columns = work.copy(Input(0), a, work.temp(inner), inner)
+    product, values, info = work.temp(square), work.temp(_real(square, (count, n))), work.info(a, count)
+    operands = [blas.Matrix(how, rows, rows * n) for how, rows in ((0, m), (2, m), (0, n))]  # 2: conjugate, transposed
+    work.call(blas.gemm(wide, n, n, m, *operands, count, alpha=-1), columns, columns, product)
+    work.call(_symmetric(count, n)(wide, n, solver.LOWER, vectors, count), product, values, info)
+    work.check(info, count)
+    return columns, product, values
+
+
+def _svd_by_products(a: Layout, u: Layout, s: Layout, vh: Layout) -> Plan:
+    """A V = Q R, with V from A^H A: R is diagonal but for what double precision rounds away, and Q orthonormal whatever the
+    singular values are. Of a wide matrix, the transposed one."""
+    work = _Work(u, s, vh)
+    left, right = _cube(Output(0), u), _cube(Output(2), vh)
+    if a.shape[-2] < a.shape[-1]:
+        a = _turned(a)
+        left, right = _cube(Output(2), _turned(vh)), _cube(Output(0), _turned(u))
+    *lead, m, n = a.shape
+    count, k = _batch(a), left.shape[-1]
+    columns, v, _ = _squared(work, a, True)
+    wide = promote(a.dtype, np.dtype(np.float64))
+    q, square, taus = _columns(a.like((*lead, m, k), wide)), _columns(a.like((*lead, n, n), wide)), a.like((count, n), wide)
+    target, tau, signed, info = work.temp(q), work.temp(taus), work.temp(_real(taus, (count, n))), work.info(a, count)
+    operands = [blas.Matrix(0, rows, rows * columns) for rows, columns in ((n, n), (m, n), (m, k))]
+    work.call(blas.gemm(wide, n, m, n, *operands, count), v, columns, target)
+    work.call(solver.geqrf(wide, m, n, m * k, count), target, tau, info)
+    work.launch(diagonal_values(wide), s.size, _cube(target, q), signed, Output(1).view((count, n)), Flag(), Ticket())
+    work.call(solver.orgqr(wide, m, k, n, count), target, tau, info)
+    work.launch(singular_vectors(a.dtype), u.size + vh.size, _cube(target, q), _cube(v, square), signed, left, right)
+    return work.plan()
+
+
+def _svd_version(dtype: np.dtype, version: str | None) -> str:
+    """Double precision holds A^H A exactly enough for singular values of float32."""
+    return version or ("products" if real_dtype(dtype).itemsize == 4 else "bidiagonal")
+
+
 def svd(a: Layout, *, full: bool, version: str | None = None) -> Plan:
     """a: (..., m, n) -> u: (..., m, m or k), s: (..., k), vh: (..., n or k, n), where k = min(m, n).
 
-    version: "small" (svd_small), where it fits, or "bidiagonal" (gesvd). The library's own Jacobi method (gesvdj) is faster
-    than gesvd, but its error at 512 is 20 times as large.
+    version: "small" (svd_small), where it fits, "products" (float32 and complex64, see `_svd_by_products`) or "bidiagonal"
+    (gesvd). The library's own Jacobi method (gesvdj) is faster than gesvd, but its error at 512 is 20 times as large.
     """
     *lead, m, n = a.shape
     count, k = _batch(a), min(m, n)
     u, vh = a.like((*lead, m, m if full else k)), a.like((*lead, n if full else k, n))
     s = _real(a, (*lead, k))
-    small = decomposed(a, [u, s, vh]) if version != "bidiagonal" else None
+    small = decomposed(a, [u, s, vh]) if version in (None, "small") else None
     if small:
         return small
     inner = a.like()
     if m >= n:
         u, vh, inner = _columns(u), _columns(vh), _columns(a)
+    if _svd_version(a.dtype, version) == "products":
+        return _svd_by_products(a, u, s, vh)
     work = _Work(u, s, vh)
     copied = work.copy(Input(0), a, work.temp(inner), inner)
     info = work.info(a, count)
@@ -491,10 +556,14 @@ def svdvals(a: Layout, *, version: str | None = None) -> Plan:
     """a: (..., m, n) -> s: (..., min(m, n)). version: as for `svd`."""
     *lead, m, n = a.shape
     count, s = _batch(a), _real(a, (*lead, min(m, n)))
-    small = decomposed(a, [s]) if version != "bidiagonal" else None
+    small = decomposed(a, [s]) if version in (None, "small") else None
     if small:
         return small
     work = _Work(s)
+    if _svd_version(a.dtype, version) == "products":
+        *_, values = _squared(work, a if m >= n else _turned(a), False)
+        work.launch(root_values(s.dtype), s.size, values, Output(0).view((count, min(m, n))), Flag(), Ticket())
+        return work.plan()
     inner = _columns(a) if m >= n else a.like()
     copied = work.copy(Input(0), a, work.temp(inner), inner)
     info = work.info(a, count)

@@ -22,7 +22,7 @@ from . import blas, libraries
 from . import stream as streams
 from .errors import CudaError, DeviceError, library_error
 from .handles import Handles
-from .memory import Buffer, pool_of, relaxed
+from .memory import Buffer, download, pool_of, relaxed, upload
 
 LOWER, UPPER = 0, 1  # cublasFillMode_t
 NO_TRANSPOSE, TRANSPOSE = 0, 1  # cublasOperation_t
@@ -288,6 +288,27 @@ def geev(dtype: np.dtype, n: int, vectors: bool, count: int) -> Function:
         for i in range(count):
             routine(stream, (0, int(vectors), n, kind, a + i * n * n * item, n, values, w + i * n * wide, kind, 0, n,
                              kind, v + i * n * n * item if v else 0, n, kind), info + 4 * i)
+
+    return run
+
+
+def geev_on_host(dtype: np.dtype, n: int, vectors: bool, count: int) -> Function:
+    """run(stream, a, w, v): as `geev`, by LAPACK on the host, which is done with small matrices when cuSOLVER, whose method
+    works on the host in part, has hardly begun. Vectors are complex, of a real A too. LinAlgError of NaN or infinity."""
+    kind, name = np.result_type(dtype, np.complex64), "eig" if vectors else "eigvals"
+
+    def run(stream: Any, a: int, w: int, v: int) -> None:
+        stream.refuse_capture(f"linalg.{name}", "small matrices are decomposed on the host")
+        columns = np.empty((count, n, n), dtype)  # of each matrix, one after another
+        download(columns.ctypes.data, a, columns.nbytes, stream)
+        try:
+            values, found = np.linalg.eig(columns.mT) if vectors else (np.linalg.eigvals(columns.mT), None)
+        except np.linalg.LinAlgError as problem:
+            raise np.linalg.LinAlgError(f"{name}: {problem}") from None
+        for address, part in ((w, values), (v, None if found is None else found.mT)):
+            if part is not None:
+                part = np.ascontiguousarray(part, kind)
+                upload(address, part.ctypes.data, part.nbytes, stream)
 
     return run
 

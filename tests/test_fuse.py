@@ -22,6 +22,15 @@ def normal(shape, dtype=F32, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
+def drawn(name, shapes, dtype):
+    """Random; for maxima of differences such that 16 bits tell all candidates apart, and the gradient goes to the same one."""
+    if name != "largest of what is centred":
+        return [normal(shape, dtype, seed) for seed, shape in enumerate(shapes)]
+    (rows, columns), = shapes
+    order, row = np.random.default_rng(0).permutation(columns) - columns // 2, np.arange(rows)[:, None]
+    return [(order[(np.arange(columns) + 5 * row) % columns] / 2 + row).astype(dtype)]
+
+
 def gelu(x):
     return 0.5 * x * (1 + cm.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
@@ -116,7 +125,7 @@ def simulated(monkeypatch):
 
 
 def arguments(name, dtype=F32):
-    return [normal(shape, dtype, seed) for seed, shape in enumerate(FUNCTIONS[name][1])]
+    return drawn(name, FUNCTIONS[name][1], dtype)
 
 
 @pytest.mark.simulator
@@ -217,7 +226,7 @@ def test_on_the_gpu(name, dtype):
     fused = cm.fuse(function)
     eps = {8: 1e-11, 4: 3e-5}.get(np.dtype(dtype).itemsize, 2e-2)
     for shapes in filter(None, (small, BIG.get(name))):
-        host = [normal(shape, dtype, seed) for seed, shape in enumerate(shapes)]
+        host = drawn(name, shapes, dtype)
         with cm.device("cpu"):
             exact, pull = cm.vjp(lambda *xs: flat(function(*xs)), *[cm.asarray(a.astype(np.float64)) for a in host])
             g = [normal(y.shape, dtype, 5) for y in exact]

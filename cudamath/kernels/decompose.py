@@ -62,7 +62,9 @@ from .matrices import (
 from .triangular import cube, solved, solved_factored
 
 JACOBI = 32  # the largest that the batched Jacobi method takes
-ON_HOST = 64  # rows of a matrix without symmetry up to which LAPACK finds eigenvalues sooner than cuSOLVER (5 ms, on an H200)
+# Rows of a matrix without symmetry up to which LAPACK finds eigenvalues sooner than cuSOLVER does (6 and 5 ms, on an H200), real
+# and complex. With more, LAPACK's threads can take ten times as long on a machine of many processors.
+ON_HOST = {"f": 64, "c": 48}
 TURNED = 64  # larger triangular matrices in rows are copied into columns: systems with a transposed one take 1.7 times as long
 # A batched routine takes as long for one matrix as for many, and far longer than the other routine does for one: a batch
 # goes there if n^2 <= count * one of these (measured on an H200, n from 64 to 1,024). Batched LU itself is the least slow.
@@ -459,7 +461,7 @@ def _general(a: Layout, vectors: bool) -> Plan:
     w, v, inner = a.like(a.shape[:-1], dtype), _columns(a.like(dtype=dtype)), _columns(a)
     work = _Work(w, v) if vectors else _Work(w)
     copied = work.copy(Input(0), a, work.temp(inner), inner)
-    if n <= ON_HOST:
+    if n <= ON_HOST[a.dtype.kind]:
         work.call(solver.geev_on_host(a.dtype, n, vectors, count), copied, Output(0), Output(1) if vectors else 0)
         return work.plan()
     info = work.info(a, count)

@@ -62,8 +62,8 @@ from .matrices import (
 from .triangular import cube, solved, solved_factored
 
 JACOBI = 32  # the largest that the batched Jacobi method takes
-# Rows of a matrix without symmetry up to which LAPACK finds eigenvalues sooner than cuSOLVER does (6 and 5 ms, on an H200), real
-# and complex. With more, LAPACK's threads can take ten times as long on a machine of many processors.
+# Rows of a matrix without symmetry up to which LAPACK is faster than cuSOLVER (6 and 5 ms, on an H200): real ones
+# and complex ones. With more, its threads can take ten times as long on a machine of many processors.
 ON_HOST = {"f": 64, "c": 48}
 TURNED = 64  # larger triangular matrices in rows are copied into columns: systems with a transposed one take 1.7 times as long
 # A batched routine takes as long for one matrix as for many, and far longer than the other routine does for one: a batch

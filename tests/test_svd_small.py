@@ -3,6 +3,8 @@ deficient rank, graded ones, zeros, NaN; in Numba's simulator and on a GPU. What
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 from differences import MACHINES, check_resources, run_version
@@ -179,13 +181,18 @@ def test_inverse_values(machine, dtype):
 
 
 def test_which_matrices_are_small():
-    """Those that fit into shared memory, real, of at most MOST columns; others go to the library."""
-    def first(shape, dtype="f4", full=False, capability=(9, 0)):
+    """Those that fit into shared memory, of at most MOST columns. One of float32 beyond SMALL has a faster way, and so have
+    the values alone of any number of them."""
+    def first(shape, dtype="f4", full=False, capability=(9, 0), planner=planners.svd):
         with devices.assume(capability):
-            step = planners.svd(Layout.new(shape, np.dtype(dtype), 0), full=full).steps[0]
+            step = planner(Layout.new(shape, np.dtype(dtype), 0), **{"full": full} if planner is planners.svd else {}).steps[0]
         return getattr(getattr(step, "kernel", None), "__name__", None)
 
-    assert first((64, 64)) == first((64, 64), "f8") == first((128, 128)) == first((5, 7, 9)) == first((400, 16)) == "svd_small"
+    assert first((64, 64)) == first((64, 64), "f8") == first((2, 128, 128)) == "svd_small"
+    assert first((5, 7, 9)) == first((400, 16)) == "svd_small"
+    assert first((80, 80), "f8") == "svd_small" not in (first((65, 65)), first((65, 70), "c8"), first((128, 128)))
+    values = functools.partial(first, planner=planners.svdvals)
+    assert values((64, 64)) == values((9, 64, 70)) == values((9, 65, 65), "f8") == "values_small" != values((9, 65, 65))
     assert first((64, 64), capability=(7, 5)) == "svd_small" != first((64, 64), "f8", capability=(7, 5))
     assert first((9, 9), "c8") == first((30, 64), "c16") == "svd_small"
     assert "svd_small" not in (first((jacobi.MOST + 1,) * 2), first((128, 128), "f8"), first((2_000, 90)))

@@ -17,7 +17,8 @@ One matrix, or a few large ones, go to cuSOLVER one after the other; batches go 
 addresses, which ``addresses`` writes on the device. Q of such a batch is multiplied out
 by ``reflected``, one thread per column; no library does that, nor LU of a batch of rectangles
 (lu_small.py). Small triangular systems and those of LU factors are one launch (triangular.py); so are the singular values of
-matrices that fit into shared memory (jacobi.py).
+matrices that fit into shared memory (jacobi.py). Those of float32 that do not come from A^H A, whose condition is the square of
+A's: double precision has digits enough for that, and its eigenvalues take a fifth of the time of cuSOLVER's singular values.
 
 Failures (a singular matrix, an iteration that does not converge) are known on the device only: ``check_info`` writes the
 call's ticket, negative, into the error flag, and the next synchronisation raises LinAlgError.
@@ -65,6 +66,7 @@ JACOBI = 32  # the largest that the batched Jacobi method takes
 # Rows of a matrix without symmetry up to which LAPACK is faster than cuSOLVER (6 and 5 ms, on an H200): real ones
 # and complex ones. With more, its threads can take ten times as long on a machine of many processors.
 ON_HOST = {"f": 64, "c": 48}
+SMALL = 64  # rows or columns beyond which the singular values of one matrix of float32 come sooner from products
 TURNED = 64  # larger triangular matrices in rows are copied into columns: systems with a transposed one take 1.7 times as long
 # A batched routine takes as long for one matrix as for many, and far longer than the other routine does for one: a batch
 # goes there if n^2 <= count * one of these (measured on an H200, n from 64 to 1,024). Batched LU itself is the least slow.
@@ -513,7 +515,7 @@ def _svd_by_products(a: Layout, u: Layout, s: Layout, vh: Layout) -> Plan:
     wide = promote(a.dtype, np.dtype(np.float64))
     q, square, taus = _columns(a.like((*lead, m, k), wide)), _columns(a.like((*lead, n, n), wide)), a.like((count, n), wide)
     target, tau, signed, info = work.temp(q), work.temp(taus), work.temp(_real(taus, (count, n))), work.info(a, count)
-    operands = [blas.Matrix(0, rows, rows * columns) for rows, columns in ((n, n), (m, n), (m, k))]
+    operands = [blas.Matrix(0, rows, rows * width) for rows, width in ((n, n), (m, n), (m, k))]
     work.call(blas.gemm(wide, n, m, n, *operands, count), v, columns, target)
     work.call(solver.geqrf(wide, m, n, m * k, count), target, tau, info)
     work.launch(diagonal_values(wide), s.size, _cube(target, q), signed, Output(1).view((count, n)), Flag(), Ticket())
@@ -522,9 +524,18 @@ def _svd_by_products(a: Layout, u: Layout, s: Layout, vh: Layout) -> Plan:
     return work.plan()
 
 
-def _svd_version(dtype: np.dtype, version: str | None) -> str:
+def _by_products(a: Layout, version: str | None) -> bool:
     """Double precision holds A^H A exactly enough for singular values of float32."""
-    return version or ("products" if real_dtype(dtype).itemsize == 4 else "bidiagonal")
+    return version == "products" or version is None and real_dtype(a.dtype).itemsize == 4
+
+
+def _svd_small(a: Layout, outputs: list[Layout], version: str | None) -> Plan | None:
+    """The plan by Jacobi's method, where the matrices fit. It takes as long for one as for a hundred, all at once; products of
+    many give their eigenvalues together, but one by one their vectors."""
+    alone = _batch(a) == 1 or len(outputs) == 1
+    if version in (None, "small") and not (alone and min(a.shape[-2:]) > SMALL and _by_products(a, version)):
+        return decomposed(a, outputs)
+    return None
 
 
 def svd(a: Layout, *, full: bool, version: str | None = None) -> Plan:
@@ -537,13 +548,13 @@ def svd(a: Layout, *, full: bool, version: str | None = None) -> Plan:
     count, k = _batch(a), min(m, n)
     u, vh = a.like((*lead, m, m if full else k)), a.like((*lead, n if full else k, n))
     s = _real(a, (*lead, k))
-    small = decomposed(a, [u, s, vh]) if version in (None, "small") else None
+    small = _svd_small(a, [u, s, vh], version)
     if small:
         return small
     inner = a.like()
     if m >= n:
         u, vh, inner = _columns(u), _columns(vh), _columns(a)
-    if _svd_version(a.dtype, version) == "products":
+    if _by_products(a, version):
         return _svd_by_products(a, u, s, vh)
     work = _Work(u, s, vh)
     copied = work.copy(Input(0), a, work.temp(inner), inner)
@@ -558,11 +569,11 @@ def svdvals(a: Layout, *, version: str | None = None) -> Plan:
     """a: (..., m, n) -> s: (..., min(m, n)). version: as for `svd`."""
     *lead, m, n = a.shape
     count, s = _batch(a), _real(a, (*lead, min(m, n)))
-    small = decomposed(a, [s]) if version in (None, "small") else None
+    small = _svd_small(a, [s], version)
     if small:
         return small
     work = _Work(s)
-    if _svd_version(a.dtype, version) == "products":
+    if _by_products(a, version):
         *_, values = _squared(work, a if m >= n else _turned(a), False)
         work.launch(root_values(s.dtype), s.size, values, Output(0).view((count, min(m, n))), Flag(), Ticket())
         return work.plan()

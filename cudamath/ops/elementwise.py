@@ -169,7 +169,8 @@ def _power_by_base(g: ndarray, x: ndarray, y: Any) -> ndarray:
     """g y x^(y-1), and 0 where y is 0, also at x = 0."""
     if not isinstance(y, ndarray):
         return g * (y * _power(x, y - 1)) if y else g * 0
-    return where(y == 0, 0, g * (y * _power(x, y - 1)))
+    zero = y == 0
+    return where(zero, 0, g * (y * _power(x, where(zero, 1, y) - 1)))  # no 0 ** -1, whose NaN would pass where's own gradient
 
 
 def _power_by_exponent(g: ndarray, out: ndarray, x: Any) -> ndarray:

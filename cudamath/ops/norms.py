@@ -75,9 +75,8 @@ def _vector_norm(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, o
         return astype(reduce.count_nonzero(x, axis=axes, keepdims=keepdims), result)
     length = math.prod([x.shape[i] for i in axes])
     recorded = x._node is not None and not traced
-    if recorded and x.dtype not in PRECISE:  # the card's rule knows real numbers of 32 and 64 bits
-        sizes = abs(x) if x.dtype in dtypes.COMPLEX else astype(x, dtypes.compute_dtype(result))
-        return astype(_vector_norm(name, sizes, axes, keepdims, ord), result, copy=False)
+    if recorded and x.dtype not in PRECISE and x.dtype not in dtypes.COMPLEX:  # the card's rule knows no numbers of 16 bits
+        return astype(_vector_norm(name, astype(x, dtypes.compute_dtype(result)), axes, keepdims, ord), result, copy=False)
     params = {"axis": axes, "keepdims": kept_axes(name, keepdims, x), "dtype": result}
     if not traced and ord not in _PASSES and length <= _SHORT and (length >= _WHOLE or x.size <= _FEW * length):
         return reduce._power_norm(x, scalars=(ord,), **params)

@@ -109,7 +109,11 @@ def _norm_grad(g: ndarray, y: ndarray, x: ndarray, *, kind: str, axis: tuple, **
 
 
 def _power_norm_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple[int, ...], scalars: tuple, **_: Any) -> tuple[ndarray]:
-    return (_spread(g, x.shape, axis) * norm_slope(x, _spread(y, x.shape, axis), scalars[0] - 1.0),)
+    g, y = _spread(g, x.shape, axis), _spread(y, x.shape, axis)
+    if x.dtype in COMPLEX:  # by its size, which points where x does
+        size = abs(x)
+        return (norm_grad(x, size, g * norm_slope(size, y, scalars[0] - 1.0)),)
+    return (g * norm_slope(x, y, scalars[0] - 1.0),)
 
 
 def _mean_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = None) -> ndarray:
@@ -144,7 +148,12 @@ def _spread_in(name: str, x: Any, dtype: Any) -> ndarray:
 
 
 def _std_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: Any) -> ndarray:
-    return sqrt(_var_of(x, where, axis, keepdims, **more))
+    """The root of that variance. Its gradient is 0 where all are equal, as `_std_grad`'s."""
+    variance = _var_of(x, where, axis, keepdims, **more)
+    if variance._node is None:
+        return sqrt(variance)
+    equal_all = variance == 0
+    return choose(equal_all, 0, sqrt(choose(equal_all, 1, variance)))
 
 
 _sum = Reduction("sum", lambda g, _y, _x, *, axis, shape, **_: (_back(g, shape, axis),), neutral=0, combine=add)

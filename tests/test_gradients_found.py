@@ -1,0 +1,74 @@
+"""Gradients that random programs beside central differences, NumPy and PyTorch brought to light: each was wrong once."""
+
+import numpy as np
+import pytest
+
+import cudamath as cm
+
+
+def second(f):
+    """The gradient of the sum of f's gradient."""
+    return cm.grad(lambda x: cm.grad(f)(x).sum())
+
+
+def test_sinc_near_zero(device):
+    """The second derivative at 0 was 0; next to 0 the first had few digits."""
+    places = np.array([0.0, 1e-9, -1e-4, 9e-3, 0.095, 0.0956, -0.3, 2.5])
+    x, u = cm.asarray(places), np.pi * places
+
+    def series(power):
+        """The sum of (-1)^k u^2k / (2k + 1)!, differentiated so many times by u."""
+        total = np.zeros_like(u)
+        for k in range(25):
+            down = np.prod([2.0 * k - i for i in range(power)])
+            if 2 * k >= power:
+                total += (-1.0) ** k * down * u ** (2 * k - power) / float(np.prod(np.arange(1.0, 2 * k + 2)))
+        return total
+
+    np.testing.assert_allclose(cm.grad(lambda x: cm.sinc(x).sum())(x).to_numpy(), np.pi * series(1), rtol=1e-12, atol=1e-30)
+    np.testing.assert_allclose(second(lambda x: cm.sinc(x).sum())(x).to_numpy(), np.pi**2 * series(2), rtol=1e-11)
+    slope = cm.grad(lambda x: cm.sinc(x).sum())(cm.asarray(places.astype("f4"))).to_numpy()
+    np.testing.assert_allclose(slope, np.pi * series(1), rtol=1e-5, atol=1e-12)
+
+
+def test_powers_of_zero(device):
+    """Derivatives of what is multiplied by the exponent 0 were NaN where the base is 0, in `jvp` and of second order."""
+    x, powers = cm.asarray([0.0, 0.0, 0.0, 0.0, 2.0]), cm.asarray([0.0, 1.0, 2.0, 3.0, 0.0])
+    value, slope = cm.jvp(lambda x: x**powers, (x,), (cm.ones(5),))
+    assert value.tolist() == [1, 0, 0, 0, 1] and slope.tolist() == [0, 1, 0, 0, 0]
+    assert cm.grad(lambda x: (x**powers).sum())(x).tolist() == [0, 1, 0, 0, 0]
+    assert second(lambda x: (x**powers).sum())(x).tolist() == [0, 0, 2, 0, 0]
+    rows = cm.jvp(lambda x: cm.vander(x, 3), (cm.asarray([0.0, 0.5]),), (cm.ones(2),))[1]
+    assert rows.tolist() == [[0, 1, 0], [1, 1, 0]]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+def test_deviations_of_equal_numbers(device, dtype):
+    """NaN of complex numbers, and where some elements are left out."""
+    x = cm.asarray(np.array([[3, 3, 3], [1, 2, 6]], dtype))
+    middle = np.array([1, 2, 6]) - 3.0
+    expected = [[0, 0, 0], middle / np.sqrt((middle**2).mean()) / 3]
+    np.testing.assert_allclose(cm.grad(lambda x: cm.std(x, axis=1).sum())(x).to_numpy(), expected, rtol=1e-6)
+    some = cm.asarray([[True, True, False], [True, True, True]])
+    np.testing.assert_allclose(cm.grad(lambda x: cm.std(x, axis=1, where=some).sum())(x).to_numpy(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("length", [3, 20_000])  # the second by parts
+def test_complex_norms_of_any_order_once_they_were_seen(device, length):
+    """A gradient after a call that recorded none raised an error."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=length) + 1j * rng.normal(size=length)
+    x[1] = 0
+    for name in ("norm", "vector_norm"):
+        def f(x, name=name):
+            return getattr(cm.linalg, name)(x, ord=3)
+
+        size = float(f(cm.asarray(x)))
+        np.testing.assert_allclose(size, (np.abs(x) ** 3).sum() ** (1 / 3))
+        for _ in range(2):
+            np.testing.assert_allclose(cm.grad(f)(cm.asarray(x)).to_numpy(), x * np.abs(x) / size**2, rtol=1e-12)
+    if length == 3:
+        y, step = x + 0.5, 1e-6 * (1 + 2j)
+        ahead, back = (cm.grad(f)(cm.asarray(y + s)).to_numpy() for s in (step, -step))
+        turned = cm.jvp(cm.grad(f), (cm.asarray(y),), (cm.asarray(np.full(3, 1 + 2j)),))[1].to_numpy()
+        np.testing.assert_allclose(turned, (ahead - back) / 2e-6, rtol=1e-7, atol=1e-9)

@@ -349,3 +349,15 @@ def test_reductions_without_an_initial_value(device, name):
     for options in ({}, {"where": x > 1}, {"out": cm.zeros(())}):
         with pytest.raises(TypeError, match=f"^{name}(: |\\(\\) )got an unexpected .*initial"):
             getattr(cm, name)(x, initial=1, **options)
+
+
+@pytest.mark.parametrize("name", ["split", "array_split"])
+@pytest.mark.parametrize("places", [[-1], [1, -1], [-9], [-20, 3], [-3, -5], [40, -2], [3, 1]])
+def test_places_from_the_end_are_found_again(device, name, places):
+    """The second call cut before the array's beginning."""
+    numbers = np.arange(24.0).reshape(12, 2)
+    base = cm.asarray(np.concatenate([np.full((2, 2), np.nan), numbers]))
+    for x, theirs, axis in ((base[2:], numbers, 0), (base[:1:-1], numbers[::-1], 0), (base[2:].T, numbers.T, 1)):
+        for _ in range(3):
+            mine = getattr(cm, name)(x, places, axis)
+            assert [y.tolist() for y in mine] == [y.tolist() for y in getattr(np, name)(theirs, places, axis)]

@@ -307,7 +307,8 @@ def _cut(name: str, x: Any, sections: Any, axis: int, even: bool) -> list[ndarra
     if plain:
         step = x._layout.strides[axis]
         remember(_parts, (x._layout, sections, axis, even), [
-            (part._layout, start * step if part.size else 0) for part, start in zip(parts, at, strict=False)])
+            (part._layout, (start if start >= 0 else max(start + size, 0)) * step if part.size else 0)
+            for part, start in zip(parts, at, strict=False)])
     return parts
 
 

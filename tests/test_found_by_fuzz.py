@@ -77,7 +77,32 @@ CALLS = [
       ((None, 2), (4, 2), ([7], 2), ([1, 2], 2), ([1, 2, 3], 2), (np.array([1.5, 2]), 2), (None, 0), ([], 0))],
     # what NumPy lets a number be
     lambda m, a: m.argwhere(a(3)), lambda m, a: m.argwhere(a(0)), lambda m, a: m.add.reduce(a(3.5)),
-    lambda m, a: m.sum(a(3.5), axis=-1, keepdims=True), lambda m, a: m.max(a(3), axis=0)]
+    lambda m, a: m.sum(a(3.5), axis=-1, keepdims=True), lambda m, a: m.max(a(3), axis=0),
+    # along no axis, what comes first was forgotten, and with one element the dtype of results; all bits of an unsigned dtype
+    *[lambda m, a, f=f, i=i, x=x: getattr(m, f).reduce(a(x), axis=() if x.ndim else None, initial=i)
+      for x in (np.array(2, "u2"), np.array([[3, 4]], "i1"), np.array([0.5, -2.0]))
+      for f, i in (("fmin", 1), ("copysign", -2), ("divide", 9), ("floor_divide", 9), ("hypot", 3), ("arctan2", 1))],
+    *[lambda m, a, f=f: (getattr(m, f).reduce(a(np.array([5], "i8"))), getattr(m, f).accumulate(a(np.array([[7]], "u4")), 1))
+      for f in ("divide", "copysign", "hypot", "arctan2", "logaddexp")],
+    lambda m, a: m.divide.reduce(a([3, 2]), initial=np.nan), lambda m, a: m.copysign.reduce(a(5)),
+    lambda m, a: m.bitwise_and.reduce(a(np.zeros((0, 2), "u2"))),
+    lambda m, a: m.logical_xor.reduce(a(2), axis=None, initial=1j),
+    # numbers beside logical functions were rounded first: 1e-300 to a float32 0, 300 to no uint8
+    *[lambda m, a, f=f, t=t, n=n: (getattr(m, f)(a(np.array([0, 1, 3], t)), n), getattr(m, f)(n, a(np.array([0, 1, 3], t))))
+      for f in ("logical_and", "logical_or", "logical_xor") for t in ("u1", "f4", "c8") for n in (300, 1e-300, 0.0, 1e-300j)],
+    *[lambda m, a, t=t: m.logical_xor(a(np.array([0, 1, 3], t)), 1e-300, out=a(np.zeros(3, t))) for t in ("f4", "u1")],
+    # rows of nothing: which is which was not written; whole numbers in bins narrower than 1
+    *[lambda m, a, s=s: m.unique(a(np.zeros(s, "i8")), True, True, True, axis=0) for s in ((2, 0), (5, 0), (0, 2))],
+    *[lambda m, a, b=b, x=x: m.histogram(a(np.array(x)), b) for b in ("auto", "sqrt", "rice", "fd", "doane", "sturges", "scott")
+      for x in ([2, 3, 3], [0, 1, 1, 1], [4, 4, 4], [1, 2, 1, 3, 2, 0, 1])],
+    lambda m, a: m.histogram_bin_edges(a([1, 2, 1, 3, 2, 0, 1]), "auto", range=(0, 1)),
+    # float32 weights of whole numbers; what is left of a division by a longer polynomial begins with no zeros
+    *[lambda m, a, t=t, w=w: m.average(a(np.array([1, 2, 4], t)), weights=a(np.array([1, 2, 3], w)))
+      for t in ("i2", "?", "f4") for w in ("f4", "i8", "f8")],
+    lambda m, a: m.polydiv(a([0.0, -2.0]), a([1.0, 2.0, 3.0])), lambda m, a: m.polydiv(a([0, 0]), a([1, 2, 3])),
+    # how many elements count, for each end and axis
+    *[lambda m, a, n=n, k=k: m.pad(a(CUBE[0]), ((1, 2), (3, 0)), k, stat_length=n)
+      for n in ((1, 2), ((1, 2), (3, 1)), 2, (3,), None) for k in ("maximum", "mean", "median")]]
 
 #: Functions of the module, of an array, and of what is a scalar of NumPy's and a 0-d array here: neither can be looked up by.
 OF_SCALARS = [
@@ -171,6 +196,18 @@ def test_bools_are_subtracted_at_positions(device):
     x = cm.asarray([1.0, 2.0, 3.0])
     cm.subtract.at(x, cm.asarray([0, 1, 0]), True)
     assert x.to_numpy().tolist() == [-1, 1, 3]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "c16", "i8", "u8", "i2", "u1"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("values", [np.array([1, 255, 3], "u1"), np.array([1, -128, 127], "i1"), np.array([1, 2**31, 0], "u4")])
+def test_what_is_subtracted_at_positions_is_negated_in_their_dtype(device, dtype, values):
+    """Minus uint8(1) was 255, and minus int8(-128) itself."""
+    x, expected = cm.asarray(np.array([5, 7], dtype)), np.array([5, 7], dtype)
+    cm.subtract.at(x, cm.asarray([0, 1, 0]), cm.asarray(values))
+    for place, value in zip([0, 1, 0], values.astype(dtype), strict=True):  # whole numbers modulo 2^n
+        expected[place] = expected[place] - value
+    assert x.to_numpy().tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("name", ["add", "subtract", "multiply", "maximum", "minimum"])

@@ -181,10 +181,11 @@ def _edges(name: str, x: ndarray, bins: Any, given: Any, weighted: bool) -> tupl
         count = 1
         if x.size:
             span = float(high) - float(low)
-            x = astype(x, np.float64) if x.dtype in INTEGER_OR_BOOL else x
+            whole = x.dtype in INTEGER_OR_BOOL
+            x = astype(x, np.float64) if whole else x
             values = _ends(x)
             width = _WIDTHS[bins](x, float(values[1]) - float(values[0]))
-            if width and x.dtype in INTEGER_OR_BOOL and width < 1:
+            if whole and width < 1:  # no bin without a whole number in it
                 width = 1.0
             count = max(math.ceil(span / width), 1) if width else 1
     elif _is_number(bins):

@@ -95,16 +95,16 @@ def _after(first: Callable | None, second: Any) -> Callable:
 
 
 def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0, end_values: Any = 0,
-        stat_length: int | None = None, reflect_type: str = "even") -> ndarray:
+        stat_length: Any = None, reflect_type: str = "even") -> ndarray:
     """``x`` with elements put before and after along each axis.
 
     Args: x: any array; pad_width: an integer, a pair (before, after), or such a pair for each axis; mode:
     "constant": ``constant_values`` (a scalar, a pair, or a pair for each axis); "edge": the nearest element; "reflect":
     mirrored, the edge not repeated; "symmetric": mirrored, the edge repeated; "wrap": from the other end; "maximum",
-    "minimum", "mean", "median" of the lines (of the ``stat_length`` elements at that end); "linear_ramp": evenly down to
-    ``end_values``; "empty": anything; reflect_type: "even", others are not supported. Returns: a new array of the same dtype.
-    Raises: ValueError for a negative width, an unknown mode, or nothing to take values from. Gradient: that of the
-    elements of ``x``, plus (but for "constant") that of their copies.
+    "minimum", "mean", "median" of the lines (of the ``stat_length`` elements at that end, given as ``pad_width`` is);
+    "linear_ramp": evenly down to ``end_values``; "empty": anything; reflect_type: "even", others are not supported.
+    Returns: a new array of the same dtype. Raises: ValueError for a negative width, an unknown mode, or nothing to take values
+    from. Gradient: that of the elements of ``x``, plus (but for "constant") that of their copies.
 
     >>> import cudamath as cm
     >>> cm.pad(cm.asarray([1, 2, 3]), (2, 1), mode="reflect")
@@ -141,6 +141,7 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
             _concat.keep(key, run)
         return out
     values = np.broadcast_to(np.asarray(end_values if mode == "linear_ramp" else constant_values), (x.ndim, 2)).tolist()
+    lengths = np.broadcast_to(np.asarray(stat_length, object), (x.ndim, 2)).tolist()
     out = x
     for axis, (before, after) in enumerate(widths):
         if before or after:
@@ -152,8 +153,8 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
                     run = _after(run, _joining("pad", out, parts, axis))
                 out = _joined("pad", parts, axis)
             else:
-                ends = [_end(out, axis, first, n, mode, value, stat_length)
-                        for first, n, value in zip((True, False), (before, after), values[axis], strict=True)]
+                ends = [_end(out, axis, first, *more, mode) for first, *more in zip(
+                    (True, False), widths[axis], values[axis], lengths[axis], strict=True)]
                 out = _joined("pad", [ends[0], out, ends[1]], axis)
     if run is not None:
         _concat.keep(key, run)
@@ -186,7 +187,7 @@ def _once(shape: tuple[int, ...], widths: list[list[int]], mode: str) -> bool:
 _STATISTICS = {"maximum": "max", "minimum": "min", "mean": "mean", "median": "median"}
 
 
-def _end(x: ndarray, axis: int, first: bool, count: int, mode: str, value: Any, length: int | None) -> ndarray:
+def _end(x: ndarray, axis: int, first: bool, count: int, value: Any, length: int | None, mode: str) -> ndarray:
     """What `pad` puts before (first) or after x along an axis, in x's dtype."""
     import cudamath
 

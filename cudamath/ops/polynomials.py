@@ -161,9 +161,7 @@ def polydiv(u: Any, v: Any, /) -> tuple[ndarray, ndarray]:
     kind = dtypes.result_type(u, v, 1.0)
     rest, v = astype(u, kind, copy=False), astype(v, kind, copy=False)
     places = u.size - v.size
-    if places < 0:
-        return zeros(1, kind, device=u.device), rest
-    steps = []
+    steps = [zeros(1, kind, device=u.device)] if places < 0 else []
     for k in range(places + 1):  # long division: each step clears the highest coefficient that is left
         factor = rest[k] / v[0]
         steps.append(reshape(factor, (1,)))

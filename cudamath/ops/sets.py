@@ -16,7 +16,7 @@ from ..core.devices import CPU
 from ..core.dtypes import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL
 from ..core.op import Op, coerce, require
 from ..core.shapes import normalize_axis
-from .creation import empty, full, zeros
+from .creation import arange, empty, full
 from .elementwise import isnan, logical_and, logical_not, not_equal
 from .index import take
 from .join import concat
@@ -126,7 +126,7 @@ class _Distinct:
         self.order: ndarray | None = None
         if rows.ndim == 2:
             columns = [rows[:, j] for j in range(rows.shape[1])][::-1]
-            self.order = lexsort(columns) if columns else astype(zeros(self.n, device=rows.device), "int64")
+            self.order = lexsort(columns) if columns else arange(self.n, device=rows.device)
         elif positions:
             self.order = argsort(rows)
         ordered = sort(rows) if self.order is None else take(rows, self.order, axis=0)

@@ -12,7 +12,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
-from ..core.op import ANY, FLOATING, INEXACT, NUMERIC, REAL, REAL_OR_BOOL, Op, coerce, require
+from ..core.op import ANY, FLOATING, INEXACT, INTEGER_OR_BOOL, NUMERIC, REAL, REAL_OR_BOOL, Op, coerce, require
 from ..core.shapes import normalize_axes
 from ..cpu.quantiles import rounded
 from . import reduce, ufunc
@@ -418,7 +418,9 @@ def average(x: Any, /, axis: Axis = None, weights: Any = None, returned: bool = 
         order = sorted(range(len(axes)), key=axes.__getitem__)
         w = reshape(w.transpose(order), tuple([n if i in axes else 1 for i, n in enumerate(x.shape)]))
     if not alike:
-        kind = dtypes.result_type(x, w) if dtypes.result_type(x, w) in INEXACT else dtypes.default_float()
+        kind = dtypes.result_type(x, w)
+        if x.dtype in INTEGER_OR_BOOL:
+            kind = dtypes.promote(kind, dtypes.default_float())
         x, w = astype(x, kind, copy=False), broadcast_to(astype(w, kind, copy=False), x.shape)
     total = reduce.sum(w, axis, keepdims=keepdims)
     y = _average(reduce.sum(x * w, axis, keepdims=keepdims), total)

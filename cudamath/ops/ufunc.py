@@ -37,6 +37,7 @@ _LOOPS = {
     **dict.fromkeys(["logical_and", "logical_or", "logical_xor", "logical_not"], "b"),
     **dict.fromkeys(["divide", "copysign", "reciprocal", "sqrt", "floor", "ceil", "trunc", "rint", "isnan", "isinf",
                      "isfinite"], "f")}
+LOGICAL = (np.logical_and, np.logical_or, np.logical_xor)
 _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 
 
@@ -256,7 +257,7 @@ class Elementwise:
         if device < 0 or not arrays or any([type(x) is not ndarray or x._layout.device != device for x in arrays]):
             return None
         common = self.common(operands)
-        if common not in self.category or common in dtypes.INTEGER and any(scalars):  # such scalars are checked at each call
+        if common not in self.category or any(scalars) and (common in dtypes.INTEGER or self.ufunc in LOGICAL):  # see `plan`
             return None
         compute, result = resolve(self.name, self.ufunc, common)
         return self._cuda((*operands, target), (*scalars, False), common, compute, result, False, device, into=True)
@@ -300,6 +301,12 @@ class Elementwise:
 
     def plan(self, operands: tuple, scalars: tuple[bool, ...], inplace: bool) -> Callable:
         """`run(*operands)` for these layouts and kinds of scalars."""
+        if self.ufunc in LOGICAL and any([s and type(x) is not bool for x, s in zip(operands, scalars, strict=True)]):
+            def judged(*given: Any) -> ndarray:  # before it is rounded: 1e-300 is not 0, and 300 need not be a uint8
+                return self.call(tuple([bool(x) if s else x for x, s in zip(given, scalars, strict=True)]),
+                                 given[0] if inplace else None)
+
+            return judged
         arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]
         shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
         common = self.common(operands)

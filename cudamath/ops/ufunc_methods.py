@@ -27,6 +27,7 @@ from .inspection import can_cast
 from .join import concat
 from .output import deliver
 from .shape import astype, broadcast_to, moveaxis, reshape, span
+from .ufunc import LOGICAL
 
 _REDUCTIONS: dict[np.ufunc, Callable] = {
     np.add: reduce.sum, np.multiply: reduce.prod, np.maximum: reduce.max, np.minimum: reduce.min,
@@ -37,7 +38,6 @@ _SCANS: dict[np.ufunc, Callable] = {np.add: scan.cumsum, np.multiply: scan.cumpr
 _SCATTERS: dict[np.ufunc, Callable] = {np.add: add_at, np.multiply: multiply_at, np.maximum: maximum_at,
                                        np.minimum: minimum_at}
 _OF_BOOLS = {np.logical_or: np.maximum, np.logical_and: np.minimum}  # what these are between bools
-_LOGICAL = {np.logical_and, np.logical_or, np.logical_xor}
 _ASSOCIATIVE = {np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logical_and, np.logical_or, np.logical_xor,
                 np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.logaddexp, np.logaddexp2, np.hypot, np.gcd, np.lcm}
 
@@ -63,13 +63,16 @@ def attach(function: Callable) -> None:
             return y if out is None else deliver(f"{name}.reduce", y, out)
         if more:
             raise TypeError(f"{name}.reduce: takes no {', '.join(more)}")
-        x = _comparable(f"{name}.reduce", card, x)
-        axes = tuple(range(x.ndim)) if axis is None else normalize_axes(f"{name}.reduce", axis, x.ndim)
+        x = _closed(function, _comparable(f"{name}.reduce", card, x))
+        whole = axis is None or x.ndim == 0 and axis.__class__ is int and axis in (0, -1)
+        axes = tuple(range(x.ndim)) if whole else normalize_axes(f"{name}.reduce", axis, x.ndim)
         if len(axes) > 1 and ufunc not in _ASSOCIATIVE:
             raise ValueError(f"{name}.reduce: the function is not associative, one axis at a time; got {axes}")
         y = x
         if initial is not None and 0 in [x.shape[a] for a in axes]:  # nothing comes after it
             y, initial = full([1 if i in axes else n for i, n in enumerate(x.shape)], initial, x.dtype, device=x.device), None
+        if initial is not None and not axes:
+            y = function(full((), initial, y.dtype, device=y.device), y)
         for i, a in enumerate(axes):
             if initial is not None and i == len(axes) - 1:
                 first = full((*y.shape[:a], 1, *y.shape[a + 1 :]), initial, y.dtype, device=y.device)
@@ -88,7 +91,7 @@ def attach(function: Callable) -> None:
         else:
             x = _given(f"{name}.accumulate", card, function, x, dtype)
             y = _SCANS[ufunc](x, axis) if ufunc in _SCANS else (
-                _accumulated(ufunc, function, _comparable(f"{name}.accumulate", card, x), axis))
+                _accumulated(ufunc, function, _closed(function, _comparable(f"{name}.accumulate", card, x)), axis))
         return y if out is None else deliver(f"{name}.accumulate", y, out)
 
     def outer(x: Any, y: Any, /, **more: Any) -> ndarray:
@@ -102,7 +105,8 @@ def attach(function: Callable) -> None:
         if ufunc is np.subtract:
             if type(values) is not float:
                 values = coerce(f"{name}.at", (x, values))[1]
-                values = astype(values, x.dtype) if values.dtype.kind == "b" else values
+                if values.dtype.kind in "biu" and x.dtype.kind != "b":  # first: -uint8(1) is 255
+                    values = astype(values, x.dtype, copy=False)
             add_at(x, key, -values)
         elif ufunc in _SCATTERS:
             _SCATTERS[ufunc](x, key, values)
@@ -135,7 +139,7 @@ def _given(name: str, card: Any, function: Callable, x: ndarray, dtype: Any) -> 
     if dtype is None:
         return x
     wanted = as_dtype(dtype, name)
-    if card.compares or card.ufunc in _LOGICAL:  # bools of whatever x is
+    if card.compares or card.ufunc in LOGICAL:  # bools of whatever x is
         if wanted.kind != "b":
             raise TypeError(f"{name}: results are bools, got dtype {wanted}")
         return x
@@ -147,11 +151,19 @@ def _given(name: str, card: Any, function: Callable, x: ndarray, dtype: Any) -> 
 
 def _comparable(name: str, card: Any, x: ndarray) -> ndarray:
     """What a function whose results are bools is applied to between elements and results: bools."""
-    if card.ufunc in _LOGICAL:
+    if card.ufunc in LOGICAL:
         return elementwise.not_equal(x, 0) if x.dtype.kind != "b" else x
     if x.dtype.kind != "b" and card.compares:
         raise TypeError(f"{name}: wants bool arrays, as its results are, got {x.dtype} of shape {x.shape}")
     return x
+
+
+def _closed(function: Callable, x: ndarray) -> ndarray:
+    """x in the dtype of the function's results of it: also of one element, and before the first step."""
+    if x.dtype.kind not in "biu":
+        return x
+    one = full((), 1, x.dtype, device="cpu")
+    return astype(x, function(one, one).dtype, copy=False)
 
 
 def _reduced(name: str, ufunc: np.ufunc, function: Callable, x: ndarray, axis: int) -> ndarray:
@@ -161,7 +173,8 @@ def _reduced(name: str, ufunc: np.ufunc, function: Callable, x: ndarray, axis: i
         if ufunc.identity is None:
             raise ValueError(f"{name}.reduce: nothing to reduce along axis {axis} of shape {x.shape}, and there is no identity")
         one = reduce.sum(x, axis, keepdims=True)
-        return full(one.shape, ufunc.identity, function(x, x).dtype, device=x.device)
+        dtype = function(x, x).dtype
+        return full(one.shape, np.array(ufunc.identity).astype(dtype), dtype, device=x.device)  # all bits: -1, also unsigned
     if ufunc not in _ASSOCIATIVE:
         y = span(x, axis, 0, 1)
         for i in range(1, n):

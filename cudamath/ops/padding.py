@@ -153,7 +153,7 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
                     run = _after(run, _joining("pad", out, parts, axis))
                 out = _joined("pad", parts, axis)
             else:
-                ends = [_end(out, axis, first, *more, mode) for first, *more in zip(
+                ends = [_end(out, axis, first, mode, n, value, length) for first, n, value, length in zip(
                     (True, False), widths[axis], values[axis], lengths[axis], strict=True)]
                 out = _joined("pad", [ends[0], out, ends[1]], axis)
     if run is not None:
@@ -187,7 +187,7 @@ def _once(shape: tuple[int, ...], widths: list[list[int]], mode: str) -> bool:
 _STATISTICS = {"maximum": "max", "minimum": "min", "mean": "mean", "median": "median"}
 
 
-def _end(x: ndarray, axis: int, first: bool, count: int, value: Any, length: int | None, mode: str) -> ndarray:
+def _end(x: ndarray, axis: int, first: bool, mode: str, count: int, value: Any, length: int | None) -> ndarray:
     """What `pad` puts before (first) or after x along an axis, in x's dtype."""
     import cudamath
 

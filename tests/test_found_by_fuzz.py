@@ -96,6 +96,10 @@ CALLS = [
     *[lambda m, a, b=b, x=x: m.histogram(a(np.array(x)), b) for b in ("auto", "sqrt", "rice", "fd", "doane", "sturges", "scott")
       for x in ([2, 3, 3], [0, 1, 1, 1], [4, 4, 4], [1, 2, 1, 3, 2, 0, 1])],
     lambda m, a: m.histogram_bin_edges(a([1, 2, 1, 3, 2, 0, 1]), "auto", range=(0, 1)),
+    lambda m, a: m.histogram_bin_edges(a(3), "sturges", range=(-3, 3)),
+    # at the end of a table, of equal places another one than the last
+    *[lambda m, a, t=t, k=k: m.interp(a(np.array([3, 0, 2, 4, -1], t)), a([0.0, 0, 1, 3, 3, 3]), a(np.arange(6) ** 2 * k))
+      for t in ("f4", "i4", "f8") for k in (1.5, 1j)],
     # float32 weights of whole numbers; what is left of a division by a longer polynomial begins with no zeros
     *[lambda m, a, t=t, w=w: m.average(a(np.array([1, 2, 4], t)), weights=a(np.array([1, 2, 3], w)))
       for t in ("i2", "?", "f4") for w in ("f4", "i8", "f8")],

@@ -360,8 +360,8 @@ def test_network_of_two_turns_simulated(dtype, monkeypatch):
 def table_of(dtype):
     """Numbers in and around a table whose places repeat, and its values."""
     x = np.array([-9, -2, -1.5, -1, 0, 0.25, 1, 2.75, 3, 4, 99, np.nan, np.inf, -np.inf]).astype(dtype)
-    places = np.array([-1.5, -1, -1, 0, 1, 3, 4]).astype(dtype)
-    return x, places, np.array([1, 2, 2, -1, 0, 8, 3]).astype(dtype)
+    places = np.array([-1.5, -1, -1, 0, 1, 3, 4, 4]).astype(dtype)
+    return x, places, np.array([1, 2, 2, -1, 0, 8, 3, -6]).astype(dtype)
 
 
 def interpolated(x, places, values, left=None, right=None):

@@ -211,7 +211,7 @@ def interpolate(dtype: np.dtype) -> Any:
                     y = below
             if t == zero:
                 y = below
-            if t == one or last == 0:  # in a table of one place even for NaN
+            if t == one or low > last or last == 0:  # at the last of equal places; in a table of one place even for NaN
                 y = above
             if v < load(places[0]):
                 y = left if sides & 1 else load(values[0])

@@ -185,7 +185,7 @@ def _edges(name: str, x: ndarray, bins: Any, given: Any, weighted: bool) -> tupl
             x = astype(x, np.float64) if whole else x
             values = _ends(x)
             width = _WIDTHS[bins](x, float(values[1]) - float(values[0]))
-            if whole and width < 1:  # no bin without a whole number in it
+            if whole and 0 < width < 1:  # no bin without a whole number in it
                 width = 1.0
             count = max(math.ceil(span / width), 1) if width else 1
     elif _is_number(bins):

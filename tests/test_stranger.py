@@ -18,6 +18,12 @@ def test_a_bool_is_no_axis(device, call):
         call(cm, cm.asarray(A))
 
 
+def test_differences_taken_more_often_than_there_are_numbers(device):
+    assert cm.diff(cm.asarray(A), 10**30, 0).shape == (0, 5)  # and it comes to an end
+    x = cm.asarray([[1.0, 2.0], [3.0, 5.0]])
+    np.testing.assert_array_equal(cm.ml.group_norm(x, np.int64(2)).to_numpy(), cm.ml.group_norm(x, 2).to_numpy())
+
+
 def test_contains(device):
     x = cm.asarray(V)
     assert 3 in x and 11 not in x and None not in x and "a" not in x
@@ -55,6 +61,12 @@ def test_copyto_loses_nothing(device, into, value, error):
     (lambda: cm.where(V > 3, V.astype("u1"), 300), OverflowError, "where: 300 as uint8: Python integer 300 out of bounds"),
     (lambda: cm.where(V > 3, "a", 2), TypeError, "where: wants numbers or something with the array protocols, got str"),
     (lambda: cm.sum(A, where=np.ones(3, bool)), ValueError, r"sum: shapes \(3,\) and \(4, 5\) cannot be broadcast"),
+    (lambda: cm.vecmat(np.ones((2, 3)), np.ones((4, 3, 5))), ValueError, r"vecmat: the .* shapes \(2, 3\) and \(4, 3, 5\)"),
+    (lambda: cm.matvec(np.ones((4, 5, 3)), np.ones((2, 3))), ValueError, r"matvec: the .* shapes \(4, 5, 3\) and \(2, 3\)"),
+    (lambda: cm.isclose(V[:3], F), ValueError, r"isclose: shapes \(3,\) and \(10,\)"),
+    (lambda: cm.ml.group_norm(np.ones((2, 4)), [2]), TypeError, r"group_norm: num_groups must be an integer, got \[2\]"),
+    (lambda: [cm.ml.group_norm(cm.asarray(A), n) for n in (1, 1.0)], TypeError, "group_norm: num_groups must be an integer"),
+    (lambda: cm.ml.one_hot([-1, -2]), IndexError, "one_hot: index -[12] at"),
     (lambda: cm.mean(A, where=np.ones(3, bool)), ValueError, r"mean: shapes \(3,\) and \(4, 5\)"),
     (lambda: cm.sum(V, where=np.ones((3, 10), bool)), ValueError, r"sum: where of shape \(3, 10\) does not fit an array of"),
 ])

@@ -124,7 +124,7 @@ def one_hot(indices: Any, num_classes: int | None = None, *, dtype: Any = "int64
     if num_classes is None:
         if not indices.size:
             raise ValueError(f"one_hot: wants num_classes where there are no indices, got indices of shape {indices.shape}")
-        num_classes = int(indices.max()) + 1
+        num_classes = max(int(indices.max()) + 1, 1)
     num_classes = as_integer("one_hot", "num_classes", num_classes, 1)
     rows = _one_hot(in_order(indices).reshape((indices.size,)), classes=num_classes, dtype=as_dtype(dtype, "one_hot"))
     return rows.reshape((*indices.shape, rows.shape[1]))

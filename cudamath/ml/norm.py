@@ -14,7 +14,7 @@ from ..core import tape
 from ..core.array import ndarray
 from ..core.layout import Layout
 from ..core.op import FLOATING, Op, coerce
-from ..core.shapes import normalize_shape
+from ..core.shapes import as_integer, normalize_shape
 from ..ops.creation import ones, zeros
 from ..ops.elementwise import sqrt, where
 from ..ops.shape import _copy, copy, moveaxis
@@ -535,24 +535,24 @@ def _grouped(name: str, x: Any, groups: int | None, weight: Any, bias: Any, eps:
     if known is not None:
         return known
     try:
-        key = (name, x._layout, groups, None if weight is None else weight._layout, None if bias is None else bias._layout)
+        key = (name, x._layout, groups, groups.__class__, *[None if v is None else v._layout for v in (weight, bias)])
         groups, ready = _known[key]
-    except (AttributeError, KeyError):
+    except (AttributeError, KeyError, TypeError):
         ready = False
     if not ready:
         x, found = _operands(name, x, {"weight": weight, "bias": bias})
         if x.ndim < 2:
             raise ValueError(f"{name}: wants x (N, C, ...), got shape {x.shape}")
         channels, told = x.shape[1], groups
-        groups = channels if groups is None else groups
-        if not isinstance(groups, int) or groups < 1 or channels % groups:
+        groups = channels if groups is None else as_integer(name, "num_groups", groups, 1)
+        if channels % groups:
             raise ValueError(f"{name}: num_groups must divide the channels of x {x.shape}, got {groups}")
         if not channels // groups * math.prod(x.shape[2:]):
             raise ValueError(f"{name}: groups without elements, x has shape {x.shape}")
         weight, bias = _parameters(name, x, (channels,), found, optional=True)
         if len(_known) >= 4096:
             _known.clear()
-        _known[name, x._layout, told, *[None if v is None else v._layout for v in (weight, bias)]] = (
+        _known[name, x._layout, told, told.__class__, *[None if v is None else v._layout for v in (weight, bias)]] = (
             groups, all(v is None or v._layout.contiguous for v in (x, weight, bias)))
         x, weight, bias = (None if v is None else in_order(v) for v in (x, weight, bias))
     params: dict[str, Any] = {"groups": groups, "eps": number(name, "eps", eps)}

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.op import ANY, coerce
+from ..core.shapes import broadcast_shapes
 from .elementwise import PRECISE, abs, equal, isfinite, isnan
 from .reduce import all
 from .ufunc import Elementwise
@@ -28,6 +29,7 @@ def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan
     if x.dtype == y.dtype and x.dtype in PRECISE and type(rtol) in (int, float) and type(atol) in (int, float):
         result = _within(x, y, _tolerance(y, float(rtol), float(atol)))
     else:
+        broadcast_shapes("isclose", x.shape, y.shape)
         near = abs(x * 1.0 - y) <= atol + rtol * abs(y * 1.0)
         result = equal(x, y) | near & isfinite(x) & isfinite(y)
     return result | isnan(x) & isnan(y) if equal_nan else result

@@ -53,7 +53,7 @@ def diff(x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any
         before, after = (e if e is None or e.ndim else _broadcast_as("diff", e, one) for e in ends)
         x = _joined("diff", [part for part in (before, x, after) if part is not None], axis)
     step = not_equal if x.dtype in BOOLEAN else subtract
-    for _ in range(n):
+    for _ in range(min(n, x.shape[axis])):  # nothing is left after so many
         x = step(*_neighbours(x, axis))
     return x
 

@@ -170,10 +170,7 @@ def matmul(a: Any, b: Any, /, out: Any = None, *, dtype: Any = None) -> ndarray:
         raise ValueError(f"matmul: the last axis of a must be as long as the last but one of b (the only one of a vector), "
                          f"got shapes {left} and {right}")
     if len(left) > 2 and len(right) > 2 and left[:-2] != right[:-2]:
-        try:
-            broadcast_shapes("matmul", left[:-2], right[:-2])
-        except ValueError:
-            raise ValueError(f"matmul: the leading axes of shapes {left} and {right} cannot be broadcast together") from None
+        _leading("matmul", left, 2, right, 2)
     if type(out) is ndarray and not wide and _matmul.into((a, b), out, tf32=_tf32):
         return out
     product = _matmul_int32(a, b) if wide else _matmul(a, b, tf32=_tf32)
@@ -317,6 +314,14 @@ _vecdot = Composed("vecdot", lambda a, b: _dot_products(a, b)[0], (
     _dot_grad_left, lambda g, _y, a, _b: expand_dims(g, axis=-1) * a), broadcasts=True)
 
 
+def _leading(name: str, left: tuple[int, ...], rows: int, right: tuple[int, ...], more: int) -> None:
+    """Check that what is left of matrices' or vectors' own axes, so many each, can be broadcast."""
+    try:
+        broadcast_shapes(name, left[: len(left) - rows], right[: len(right) - more])
+    except ValueError:
+        raise ValueError(f"{name}: the leading axes of shapes {left} and {right} cannot be broadcast together") from None
+
+
 def _shaped(name: str, a: ndarray, wanted: int, what: str) -> None:
     if a.ndim < wanted:
         raise ValueError(f"{name}: {what}, got shape {a.shape}")
@@ -337,6 +342,8 @@ def matvec(a: Any, x: Any, /, out: Any = None) -> ndarray:
     _shaped("matvec", x, 1, "wants vectors")
     if a.shape[-1] != x.shape[-1]:
         raise ValueError(f"matvec: the last axes of shapes {a.shape} and {x.shape} differ in length")
+    if a.ndim > 2 and x.ndim > 1:
+        _leading("matvec", a.shape, 2, x.shape, 1)
     y = matmul(a, expand_dims(x, axis=-1))[..., 0]
     return y if out is None else deliver("matvec", y, out)
 
@@ -356,6 +363,8 @@ def vecmat(x: Any, a: Any, /, out: Any = None) -> ndarray:
     _shaped("vecmat", x, 1, "wants vectors")
     if a.shape[-2] != x.shape[-1]:
         raise ValueError(f"vecmat: the last axis of shape {x.shape} and the last but one of shape {a.shape} differ in length")
+    if a.ndim > 2 and x.ndim > 1:
+        _leading("vecmat", x.shape, 1, a.shape, 2)
     if x.dtype.kind == "c":
         x = conj(x)
     y = matmul(expand_dims(x, axis=-2), a)[..., 0, :]

@@ -104,6 +104,12 @@ CALLS = [
     *[lambda m, a, t=t, w=w: m.average(a(np.array([1, 2, 4], t)), weights=a(np.array([1, 2, 3], w)))
       for t in ("i2", "?", "f4") for w in ("f4", "i8", "f8")],
     lambda m, a: m.polydiv(a([0.0, -2.0]), a([1.0, 2.0, 3.0])), lambda m, a: m.polydiv(a([0, 0]), a([1, 2, 3])),
+    # a float64 for NaN made float64 of all; integers met one another before they met the float
+    *[lambda m, a, t=t: m.nan_to_num(a(np.array([1, np.nan, np.inf], t)), nan=np.float64(2), posinf=np.float64(3))
+      for t in ("f4", "f2", "c8")],
+    *[lambda m, a, t=t, f=f: getattr(m, f)([a(np.ones(2, k)) for k in t]) for f in ("concatenate", "stack")
+      for t in (("u1", "i1", "f2"), ("i2", "u2", "c8"), ("u2", "f4", "i2"), ("i1", "u2", "f2", "i4"))],
+    lambda m, a: m.select([a([True, False]), a([False, True])], [a(np.ones(2, "u1")), a(np.ones(2, "i1"))], np.float16(2)),
     # how many elements count, for each end and axis
     *[lambda m, a, n=n, k=k: m.pad(a(CUBE[0]), ((1, 2), (3, 0)), k, stat_length=n)
       for n in ((1, 2), ((1, 2), (3, 1)), 2, (3,), None) for k in ("maximum", "mean", "median")]]
@@ -156,6 +162,7 @@ def test_as_numpy(device, call):
     lambda m, x: m.logical_and(m.asarray(x), 1, out=m.zeros(3), where=m.asarray(x > 0), casting="no"),
     lambda m, x: m.fmax(m.asarray(x.astype("i1")), 1, out=m.zeros(3, dtype="i4"), where=m.asarray(x > 0), casting="no"),
     lambda m, x: m.putmask(m.zeros(3, dtype="i1"), m.asarray(x > 0), m.asarray(x)),
+    lambda m, x: m.insert(m.asarray(x.astype(int)), 0, 1 + 2j),
     lambda m, x: m.place(m.zeros(3, dtype="f4"), m.asarray(x > 0), m.asarray(x))])
 def test_what_would_be_lost_without_a_word(device, call):
     x = np.array([1.5, -2.5, 300.25])
@@ -402,3 +409,12 @@ def test_places_from_the_end_are_found_again(device, name, places):
         for _ in range(3):
             mine = getattr(cm, name)(x, places, axis)
             assert [y.tolist() for y in mine] == [y.tolist() for y in getattr(np, name)(theirs, places, axis)]
+
+
+def test_numbers_that_do_not_fit_are_not_inserted(device):
+    """Of 300 became 44, of -1 255."""
+    for module, words in ((np, None), (cm, "^insert: (300|-1) as uint8")):
+        for value in (300, -1):
+            with pytest.raises(OverflowError, match=words):
+                module.insert(module.asarray(np.array([1, 2], "u1")), 0, value)
+    assert cm.insert(cm.asarray([1, 2]), 1, [2.75, 3]).tolist() == np.insert([1, 2], 1, [2.75, 3]).tolist()

@@ -154,16 +154,19 @@ def result_type(*operands: Any) -> np.dtype:
             return a if a is b else promote(a, b)
         except AttributeError:
             pass
-    strong: np.dtype | None = None
+    found: list[np.dtype] = []
     weak: list[type] = []
     for operand in operands:
         if type(operand) in (bool, int, float, complex):
             weak.append(type(operand))
         else:
             # a scalar type such as np.float32 has a `dtype` too: the descriptor of its instances
-            dtype = as_dtype(operand if isinstance(operand, type) else getattr(operand, "dtype", operand), "result_type")
-            strong = dtype if strong is None or strong is dtype else promote(strong, dtype)
-    if strong is None:
+            found.append(as_dtype(operand if isinstance(operand, type) else getattr(operand, "dtype", operand), "result_type"))
+    if len(found) > 2:  # integers meet floats before one another: of uint8, int8 and float16 each is a float16
+        found.sort(key=INTEGER.__contains__)
+    if found:
+        strong = functools.reduce(promote, found)
+    else:
         if not weak:
             raise ValueError("result_type: wants at least one array, dtype or scalar")
         strong = scalar_dtype(weak.pop(0))

@@ -294,6 +294,7 @@ def nan_to_num(x: Any, /, copy: bool = True, nan: float = 0.0, posinf: float | N
         y = x if posinf is None else choose(isposinf(x), posinf, x)
         y = y if neginf is None else choose(isneginf(x), neginf, y)
         y = _without_nan(y, nan, _largest(x.dtype))
+        y = y if y.dtype == x.dtype else y.astype(x.dtype)  # a float64 for NaN
     else:
         y = x.copy()
     return y if copy else deliver("nan_to_num", y, x)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import shapes
+from ..core import array, shapes
 from ..core.array import ndarray
 from ..core.op import coerce, require
 from ..core.shapes import normalize_axes, normalize_axis, normalize_shape
@@ -320,7 +320,10 @@ def insert(x: Any, /, obj: Any, values: Any, axis: int | None = None) -> ndarray
     if places.size and (places.min() < -n or places.max() > n):
         raise IndexError(f"insert: index {places.tolist()} is out of bounds for axis {axis} of shape {x.shape}")
     places = np.where(places < 0, places + n, places)
-    given = astype(coerce("insert", (x, values))[1], x.dtype, copy=False)
+    if hasattr(values, "dtype"):
+        given = astype(coerce("insert", (x, values))[1], x.dtype, copy=False)
+    else:  # Python's numbers are what they are: 300 is no uint8
+        given = array.asarray(values, x.dtype, x.device, name="insert")
     if scalar:
         given = moveaxis(reshape(given, (1,) * (x.ndim - given.ndim) + given.shape), 0, axis)
         places = np.repeat(places, given.shape[axis])

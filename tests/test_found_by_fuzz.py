@@ -87,6 +87,8 @@ CALLS = [
     lambda m, a: m.divide.reduce(a([3, 2]), initial=np.nan), lambda m, a: m.copysign.reduce(a(5)),
     lambda m, a: m.bitwise_and.reduce(a(np.zeros((0, 2), "u2"))),
     lambda m, a: m.logical_xor.reduce(a(2), axis=None, initial=1j),
+    *[lambda m, a, f=f, x=x, k=k: getattr(m, f).reduce(a(np.array(x)), k) for f in ("hypot", "gcd") for k in ((), 0, None)
+      for x in ([[-2]], [[-2], [3]], -4)],
     # numbers beside logical functions were rounded first: 1e-300 to a float32 0, 300 to no uint8
     *[lambda m, a, f=f, t=t, n=n: (getattr(m, f)(a(np.array([0, 1, 3], t)), n), getattr(m, f)(n, a(np.array([0, 1, 3], t))))
       for f in ("logical_and", "logical_or", "logical_xor") for t in ("u1", "f4", "c8") for n in (300, 1e-300, 0.0, 1e-300j)],

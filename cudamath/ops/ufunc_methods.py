@@ -71,6 +71,8 @@ def attach(function: Callable) -> None:
         y = x
         if initial is not None and 0 in [x.shape[a] for a in axes]:  # nothing comes after it
             y, initial = full([1 if i in axes else n for i, n in enumerate(x.shape)], initial, x.dtype, device=x.device), None
+        if initial is None and ufunc in (np.hypot, np.gcd) and all([x.shape[a] == 1 for a in axes]):
+            initial = 0  # of one element: its absolute value, as of several
         if initial is not None and not axes:
             y = function(full((), initial, y.dtype, device=y.device), y)
         for i, a in enumerate(axes):

@@ -112,6 +112,10 @@ CALLS = [
     *[lambda m, a, t=t, f=f: getattr(m, f)([a(np.ones(2, k)) for k in t]) for f in ("concatenate", "stack")
       for t in (("u1", "i1", "f2"), ("i2", "u2", "c8"), ("u2", "f4", "i2"), ("i1", "u2", "f2", "i4"))],
     lambda m, a: m.select([a([True, False]), a([False, True])], [a(np.ones(2, "u1")), a(np.ones(2, "i1"))], np.float16(2)),
+    # numbers were rounded to the choice beside them before they met the others
+    *[lambda m, a, k=k, n=n, t=t: m.select([a([1, 0, 0]) > 0, a([0, 1, 0]) > 0], [a(np.ones(3, k)), a(np.ones(3, t))], n)
+      for k, t in (("f8", "f4"), ("c16", "u1"), ("f4", "f2"), ("i8", "u2")) for n in (0.1, -1, 1e-30)],
+    lambda m, a: m.select([a([True, False])] * 2, [0.1, a(np.ones(2, "f4"))], a(np.ones(2))),
     # how many elements count, for each end and axis
     *[lambda m, a, n=n, k=k: m.pad(a(CUBE[0]), ((1, 2), (3, 0)), k, stat_length=n)
       for n in ((1, 2), ((1, 2), (3, 1)), 2, (3,), None) for k in ("maximum", "mean", "median")]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes
+from ..core import array, dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
 from ..core.op import ANY, FLOATING, INTEGER, Op, coerce, require
@@ -48,10 +48,12 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     for mask in masks:
         if mask.dtype.kind != "b":
             raise TypeError(f"select: conditions must be bool arrays, got {mask.dtype} of shape {mask.shape}")
-    kind = dtypes.result_type(*[c if isinstance(c, bool | int | float | complex) else require("select", c)
-                                for c in (*choicelist, default)])
-    out: Any = default
-    for mask, choice in zip(reversed(masks), reversed(list(choicelist)), strict=True):
+    *choices, out = [c if isinstance(c, bool | int | float | complex) else require("select", c) for c in (*choicelist, default)]
+    kind = dtypes.result_type(*choices, out)
+    for mask, choice in zip(reversed(masks), reversed(choices), strict=True):
+        if dtypes.result_type(choice, out) != kind:  # a number is one of all choices' dtype: 0.1 beside float64 is no float32
+            choice, out = [array.asarray(c, kind, mask.device, name="select") if type(c) in _SCALARS else c
+                           for c in (choice, out)]
         out = where(mask, choice, out)
     return astype(out, kind, copy=False)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.devices import CPU, default_index, index_of
-from ..core.dtypes import FLOATING, as_dtype, default_float, promote, scalar_dtype
+from ..core.dtypes import FLOATING, as_dtype, default_float, promote, result_type, scalar_dtype
 from ..core.layout import Layout
 from ..core.op import INTEGER, INTEGER_OR_BOOL, Op, as_numbers, coerce, require
 from ..core.shapes import as_integer, contiguous_strides, normalize_shape
@@ -25,6 +25,7 @@ from .join import concat, stack
 from .masks import FETCHED, nonzero
 from .reduce import any as any_of
 from .shape import _broadcast, _broadcast_as, _copy, _fill, astype, diagonal, expand_dims, flip, pattern, ravel, reshape, view
+from .ufunc import SCALARS
 from .views import remember
 
 __all__ = ["c_", "diag_indices", "fill_diagonal", "geomspace", "indices", "ix_", "logspace", "meshgrid", "mgrid", "ogrid", "r_",
@@ -181,9 +182,11 @@ class _Joined:
             except ValueError:
                 raise ValueError(f"r_: wants a text of numbers, 'axis, ndmin, first', got {text!r}") from None
             axis, ndmin, first = (*given, *(axis, 1, -1)[len(given):])[:3]
+        items = [mgrid[i] if isinstance(i, slice) else i if type(i) in SCALARS else asarray(i) for i in items]
+        kind = result_type(*items) if items else None
         arrays = []
         for item in items:
-            x = mgrid[item] if isinstance(item, slice) else asarray(item)
+            x = asarray(item, kind) if type(item) in SCALARS else item
             more = ndmin - x.ndim
             if more > 0:  # the array's own axes stay together
                 lead = min(max(first if first >= 0 else more + 1 + first, 0), more)

@@ -113,7 +113,7 @@ CALLS = [
       for t in (("u1", "i1", "f2"), ("i2", "u2", "c8"), ("u2", "f4", "i2"), ("i1", "u2", "f2", "i4"))],
     lambda m, a: m.select([a([True, False]), a([False, True])], [a(np.ones(2, "u1")), a(np.ones(2, "i1"))], np.float16(2)),
     *[lambda m, a, t=t, n=n: m.r_[a(np.array([1, 2], t)), n, 2:4] for t in ("f4", "c8") for n in (0.5, 1, 1j)],
-    *[lambda m, a, t=t: (m.r_[a(np.array([1, 2], t)), 3, True], m.r_[1, a(np.array([1, 2], t)), [4]]) for t in ("u1", "f2", "?")],
+    *[lambda m, a, t=t: (m.r_[a(np.ones(2, t)), 3, True], m.r_[1, a(np.ones(2, t)), [4]]) for t in ("u1", "f2", "?")],
     # numbers were rounded to the choice beside them before they met the others
     *[lambda m, a, k=k, n=n, t=t: m.select([a([1, 0, 0]) > 0, a([0, 1, 0]) > 0], [a(np.ones(3, k)), a(np.ones(3, t))], n)
       for k, t in (("f8", "f4"), ("c16", "u1"), ("f4", "f2"), ("i8", "u2")) for n in (0.1, -1, 1e-30)],

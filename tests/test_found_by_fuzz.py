@@ -114,6 +114,12 @@ CALLS = [
     lambda m, a: m.select([a([True, False]), a([False, True])], [a(np.ones(2, "u1")), a(np.ones(2, "i1"))], np.float16(2)),
     *[lambda m, a, t=t, n=n: m.r_[a(np.array([1, 2], t)), n, 2:4] for t in ("f4", "c8") for n in (0.5, 1, 1j)],
     *[lambda m, a, t=t: (m.r_[a(np.ones(2, t)), 3, True], m.r_[1, a(np.ones(2, t)), [4]]) for t in ("u1", "f2", "?")],
+    # weighted quantiles of integers went through float64; slopes took the coordinates' dtype
+    *[lambda m, a, f=f, t=t: getattr(m, f)(a(np.array([5, 2**60 + 1, 7, 2**60 + 3] if t == "i8" else [5, 1, 7, 2], t)),
+                                          [0.1, 0.6, 1], method="inverted_cdf", weights=a([1.0, 2, 0, 3]))
+      for f in ("quantile", "nanquantile") for t in ("i8", "u1", "f4")],
+    *[lambda m, a, t=t, k=k: m.gradient(a(np.array([1, 4, 2, 7], t)), a([0.5, 1, 3, 3.5]), edge_order=k)
+      for t in ("f4", "c8", "i4") for k in (1, 2)],
     # numbers were rounded to the choice beside them before they met the others
     *[lambda m, a, k=k, n=n, t=t: m.select([a([1, 0, 0]) > 0, a([0, 1, 0]) > 0], [a(np.ones(3, k)), a(np.ones(3, t))], n)
       for k, t in (("f8", "f4"), ("c16", "u1"), ("f4", "f2"), ("i8", "u2")) for n in (0.1, -1, 1e-30)],

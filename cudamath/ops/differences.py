@@ -124,6 +124,7 @@ def gradient(x: Any, /, *spacing: Any, axis: Axes = None, edge_order: int = 1) -
     if x.dtype not in INEXACT:
         x = astype(x, dtypes.default_float())
     out = [_slope(x, a, h, edge_order) for a, h in zip(axes, steps, strict=True)]
+    out = [y if y.dtype == x.dtype else astype(y, x.dtype) for y in out]  # float64 coordinates of a float32
     return out[0] if len(out) == 1 else tuple(out)
 
 

@@ -128,8 +128,10 @@ def _weighted(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool
             raise ValueError(f"{name}: weights of shape {weights.shape} fit neither shape {x.shape} nor axis {axis}")
         weights = broadcast_to(moveaxis(expand_dims(weights, axis=tuple(range(1, x.ndim))), 0, axis), x.shape)
     fractions = _fractions(name, q, scale)
-    lines, axes, shape = _lines(name, x, axis)
+    lines, axes, shape = _lines(name, x, axis, method)
     heavy, _, _ = _lines(name, weights, axis)
+    exact = lines.dtype not in INEXACT  # has no NaN
+    skip = skip and not exact
     n = lines.shape[-1]
     if not n:
         raise ValueError(f"{name}: no elements along axes {axes} of an array of shape {shape}")
@@ -149,6 +151,8 @@ def _weighted(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool
     def one(q: float) -> ndarray:
         place = clip(reduce.sum(parts < q, axis=-1, keepdims=True), 0, n - 1)
         found = take_along_axis(ordered, place, axis=-1)[..., 0]
+        if exact:
+            return found
         return where(total[..., 0] > 0, found, np.nan) if skip else _unless_nan.call((found, end))
 
     found = stack([one(float(f)) for f in fractions.ravel()]) if fractions.size else lines[:0]

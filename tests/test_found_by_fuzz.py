@@ -92,6 +92,7 @@ CALLS = [
     # numbers beside logical functions were rounded first: 1e-300 to a float32 0, 300 to no uint8
     *[lambda m, a, f=f, t=t, n=n: (getattr(m, f)(a(np.array([0, 1, 3], t)), n), getattr(m, f)(n, a(np.array([0, 1, 3], t))))
       for f in ("logical_and", "logical_or", "logical_xor") for t in ("u1", "f4", "c8") for n in (300, 1e-300, 0.0, 1e-300j)],
+    *[lambda m, a, n=n: m.logical_and(n, a(np.array([2, 0], "u1")), dtype="?") for n in (256, 2**40, 1e-300, 0.5, 0)],
     *[lambda m, a, t=t: m.logical_xor(a(np.array([0, 1, 3], t)), 1e-300, out=a(np.zeros(3, t))) for t in ("f4", "u1")],
     # rows of nothing: which is which was not written; whole numbers in bins narrower than 1
     *[lambda m, a, s=s: m.unique(a(np.zeros(s, "i8")), True, True, True, axis=0) for s in ((2, 0), (5, 0), (0, 2))],

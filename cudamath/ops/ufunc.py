@@ -281,6 +281,8 @@ class Elementwise:
             return seen(common)
 
         wanted = None if dtype is None else dtypes.as_dtype(dtype, self.name)
+        if self.ufunc in LOGICAL:  # 256 is no uint8 0
+            operands = tuple([bool(x) if type(x) in SCALARS else x for x in operands])
         arrays = [x if type(x) in SCALARS else coerce(self.name, (x,))[0] for x in operands]
         common = dtypes.result_type(*arrays)
         try:

@@ -57,6 +57,7 @@ def many(x, y):
 #: name -> (function, shapes of its arguments, kernels of rows and others that it takes)
 FUNCTIONS = {
     "gelu": (gelu, [(5, 7)], 1),
+    "real parts": (lambda x, y: cm.real((x + 1j * y) * (y - 2j * x)) * x.real, [(3, 4), (4,)], 1),
     "chain": (lambda x, y, z: cm.exp(-(x - y) ** 2) * z / (1 + abs(y)) - cm.ml.silu(z), [(3, 4), (4,), (3, 1)], 1),
     "layer norm": (layer_norm, [(3, 12), (12,), (12,)], 1),
     "softmax": (softmax, [(2, 3, 9)], 1),
@@ -162,7 +163,7 @@ def test_gradients_in_the_simulator(name, dtype, simulated):
 
 @pytest.mark.skipif(build.SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize(("name", "kernel"), [("layer norm", "fused_rows"), ("mean square", "fused_rows"), ("gelu", "vector"),
-                                              ("transposed", "tiled_vector")])
+                                              ("real parts", "rows"), ("transposed", "tiled_vector")])
 def test_compiles_without_spills(name, kernel, monkeypatch):
     function, shapes, _ = FUNCTIONS[name]
     seen = []

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from simulated_gpu import simulated_gpu
 
 import cudamath as cm
 
@@ -72,3 +73,35 @@ def test_complex_norms_of_any_order_once_they_were_seen(device, length):
         ahead, back = (cm.grad(f)(cm.asarray(y + s)).to_numpy() for s in (step, -step))
         turned = cm.jvp(cm.grad(f), (cm.asarray(y),), (cm.asarray(np.full(3, 1 + 2j)),))[1].to_numpy()
         np.testing.assert_allclose(turned, (ahead - back) / 2e-6, rtol=1e-7, atol=1e-9)
+
+
+def real_parts_in_fused_functions():
+    """They were the complex numbers themselves: in results, and in gradients of real numbers among complex ones."""
+    rng = np.random.default_rng(5)
+    z, r = (rng.normal(size=(2, 3)) + 1j * rng.normal(size=(2, 3)) for _ in range(2))
+    for w in (rng.normal(size=(2, 3)), rng.normal(size=3) + 1j * rng.normal(size=3)):
+        size = abs(w) + 1
+        np.testing.assert_allclose(cm.fuse(lambda x: cm.real(x) * (1j * x))(cm.asarray(z)).to_numpy(), z.real * (1j * z))
+        np.testing.assert_allclose(cm.fuse(lambda x: x * x.real.sum(1, keepdims=True))(cm.asarray(z)).to_numpy(),
+                                   z * z.real.sum(1, keepdims=True))
+
+        def loss(x, y):
+            part = cm.fuse(lambda x, y: cm.real(x * y[1] / (abs(y[0]) + 1)))(x, (y, cm.asarray(r.conj())))
+            return part.sum()
+
+        by_x, by_w = cm.grad(loss, (0, 1))(cm.asarray(z), cm.asarray(w))
+        slope = -(z * r.conj()).real / size**2 * w / abs(w)
+        np.testing.assert_allclose(by_x.to_numpy(), r / size)
+        np.testing.assert_allclose(by_w.to_numpy(), slope if slope.shape == w.shape else slope.sum(0))
+
+
+def test_real_parts_in_fused_functions(device):
+    real_parts_in_fused_functions()
+
+
+@pytest.mark.simulator
+def test_real_parts_in_fused_functions_simulated(monkeypatch):
+    with simulated_gpu(monkeypatch), cm.device("cuda:0"):
+        real_parts_in_fused_functions()
+        with pytest.raises(TypeError, match="fuse: what is fused has no bytes to view; it saw float64 .* as int64"):
+            cm.fuse(lambda x: x.view("int64") + 1)(cm.ones(3))

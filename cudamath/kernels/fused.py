@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import shapes
-from ..core.dtypes import compute_dtype
+from ..core.dtypes import COMPLEX, compute_dtype
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from .build import SIMULATOR, blocks, codec, compiled, device_function, power_of_two
@@ -99,6 +99,13 @@ def value_function(value: Value, inputs: tuple[np.dtype, ...]) -> Any:
             return R(1) if v != 0 else R(0)
 
         return truth
+    if inputs[0] in COMPLEX and value.dtype not in COMPLEX:
+
+        @device_function
+        def real(v):
+            return load(store(R(v.real)))
+
+        return real
 
     @device_function
     def cast(v):

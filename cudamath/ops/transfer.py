@@ -7,14 +7,14 @@ from typing import Any
 
 from ..core import tape
 from ..core.array import allocate, asarray, ndarray, over, upload, wrap
-from ..core.devices import CPU
+from ..core.devices import CPU, TRACED
 from ..core.dtypes import COMPLEX, real_dtype
 from ..core.layout import Layout
 from ..core.op import ViewOp, registry, require
 from ..runtime import memory, stream
 from ..runtime.errors import DeviceError
 from .index import setitem
-from .shape import _fill, pattern
+from .shape import _fill, astype, pattern
 from .views import remember
 
 __all__ = ["imag", "real"]
@@ -128,6 +128,8 @@ def real(x: Any, /) -> ndarray:
     [1.0]
     """
     x = require("real", x)
+    if x.dtype in COMPLEX and x._layout.device == TRACED:
+        return astype(x, real_dtype(x.dtype))  # a Symbol has one dtype, whatever it is seen through
     return _real(x, offset=0) if x.dtype in COMPLEX else x
 
 

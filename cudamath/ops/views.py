@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..core.array import ndarray
+from ..core.devices import TRACED
 from ..core.layout import Layout
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -75,6 +76,8 @@ def viewing_as(function: Function) -> Function:
         except (KeyError, TypeError):  # TypeError: what has no hash is no dtype either
             pass
         y = function(x, dtype)
+        if x._layout.device == TRACED and y.dtype != x.dtype:  # its Symbol would be taken for a value of that dtype
+            raise TypeError(f"fuse: what is fused has no bytes to view; it saw {x.dtype} of shape {x.shape} as {y.dtype}")
         if x._layout.device >= 0 and x._node is None:
             remember(known, (x._layout, dtype), y._layout)
         return y

@@ -161,6 +161,22 @@ def test_gradients_in_the_simulator(name, dtype, simulated):
             assert_close(each, exact.to_numpy(), rtol=eps, atol=eps * np.abs(exact.to_numpy()).max(initial=1), what=name)
 
 
+ROUNDED_ONCE = [1 + 2.0**-11 + 2.0**-30, 1 + 2.0**-11, 3.0]  # in float32 the first is the second, a tie that goes to 1
+
+
+@pytest.mark.simulator
+def test_doubles_become_halves_at_once(simulated):
+    with cm.device("cpu"):
+        x = cm.asarray(np.array(ROUNDED_ONCE))
+        found, = card_of(lambda x: [(x * 1.0).astype("float16")], [x])(x)
+        assert simulated and found.tolist() == np.array(ROUNDED_ONCE).astype("f2").tolist() == [1 + 2.0**-10, 1, 3]
+
+
+def test_doubles_become_halves_at_once_in_one_kernel(device):
+    x = cm.asarray(np.array(ROUNDED_ONCE))
+    assert cm.fuse(lambda x: (x * 1.0).astype("float16"))(x).tolist() == [1 + 2.0**-10, 1, 3]
+
+
 @pytest.mark.skipif(build.SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize(("name", "kernel"), [("layer norm", "fused_rows"), ("mean square", "fused_rows"), ("gelu", "vector"),
                                               ("real parts", "rows"), ("transposed", "tiled_vector")])

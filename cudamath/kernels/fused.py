@@ -27,9 +27,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import shapes
-from ..core.dtypes import COMPLEX, compute_dtype
+from ..core.dtypes import COMPLEX, compute_dtype, float16, float64
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
+from . import ptx
 from .build import SIMULATOR, blocks, codec, compiled, device_function, power_of_two
 from .copy import copy_part, whole
 from .elementwise import NAMES, launch, result_layout, scalar_function
@@ -106,6 +107,13 @@ def value_function(value: Value, inputs: tuple[np.dtype, ...]) -> Any:
             return load(store(R(v.real)))
 
         return real
+    if (inputs[0], value.dtype) == (float64, float16):
+
+        @device_function
+        def once(v):  # through float32 it would be rounded twice
+            return load(ptx.double_to_half(v))
+
+        return once
 
     @device_function
     def cast(v):

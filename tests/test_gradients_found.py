@@ -105,3 +105,24 @@ def test_real_parts_in_fused_functions_simulated(monkeypatch):
         real_parts_in_fused_functions()
         with pytest.raises(TypeError, match="fuse: what is fused has no bytes to view; it saw float64 .* as int64"):
             cm.fuse(lambda x: x.view("int64") + 1)(cm.ones(3))
+
+
+IN_PLACE = {"a row": lambda y: y.__setitem__(0, 5), "all": lambda y: y.__setitem__(..., 7), "fill": lambda y: y.fill(3),
+            "copyto": lambda y: cm.copyto(y, 2), "fill_diagonal": lambda y: cm.fill_diagonal(y, 3),
+            "add": lambda y: y.__iadd__(1)}
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_fused_functions_that_write_numbers(monkeypatch, name):
+    """What was written was lost."""
+    def changed(x, start):
+        y = start(x)
+        IN_PLACE[name](y)
+        return y + x
+
+    with simulated_gpu(monkeypatch), cm.device("cuda:0"):
+        for start in (lambda x: x * 1, cm.zeros_like, lambda x: x):
+            with pytest.raises(TypeError, match="fuse: a function that is fused makes new arrays; it changed one in place"):
+                cm.fuse(lambda x, start=start: changed(x, start))(cm.ones((3, 3)))
+        assert cm.fuse(lambda x: cm.full_like(x, 2) + x)(cm.ones((3, 3))).tolist() == [[3.0] * 3] * 3

@@ -20,6 +20,9 @@ from .layout import Layout
 FUSIBLE = ("where", "copy", "astype")
 
 
+_IN_PLACE = "fuse: a function that is fused makes new arrays; it changed one in place"
+
+
 class Symbol:
     """The value of a traced array. `operands`: (Symbol, layout through which it is seen) or a Python scalar."""
 
@@ -72,7 +75,7 @@ class TracedPlan:
 def elementwise(kinds: tuple, expression: str, compute: np.dtype, target: Layout, inplace: bool) -> TracedPlan:
     """The plan of an elementwise card. kinds: a Layout or a scalar's dtype for each operand; `run` gets the arrays first."""
     if inplace:
-        raise TypeError("fuse: a function that is fused makes new arrays; it changed one in place")
+        raise TypeError(_IN_PLACE)
     scalar = [not isinstance(kind, Layout) for kind in kinds]
     order = sorted(range(len(kinds)), key=scalar.__getitem__)
 
@@ -110,6 +113,8 @@ def op(name: str, layouts: tuple[Layout | None, ...], params: dict[str, Any]) ->
 
 def _fill(out: ndarray, *halves: int) -> None:
     """A new array filled with one value: a constant, seen through an array of that shape."""
+    if isinstance(out._data, Symbol):  # or a view of it, which the value would not reach
+        raise TypeError(_IN_PLACE)
     data = np.array(halves, np.uint64).tobytes()[: out.itemsize]
     value = np.frombuffer(data, np.uint8).view(out.dtype)[0]
     out._data = Symbol("constant", out._layout, (), value)

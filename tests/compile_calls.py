@@ -281,6 +281,8 @@ def libraries(t: np.dtype) -> None:
                 la.solve(a, b), la.inv(a), la.slogdet(a), la.cholesky(a), la.cholesky(a, upper=True), la.eigh(a), la.eigvalsh(a)
                 la.solve_triangular(a, b), la.solve_triangular(a, b, lower=True), la.eig(a), la.eigvals(a)
             la.lu_factor(a), la.qr(a), la.qr(a, mode="complete"), la.qr(a, mode="r"), la.svd(a), la.svdvals(a)
+    for shape in ((70, 70), (70, 90), (9, 140, 130)):  # products in double precision; eig by cuSOLVER
+        la.svd(made(shape, t)), la.svdvals(made(shape, t)), la.eig(made((70, 70), t))
     for shape in ((70, 70), (9, 30, 30)):
         la.lu_solve(la.lu_factor(made(shape, t)), made((*shape[:-1], 3), t))
     cm.grad(lambda a: cm.abs(la.lu_factor(a)[0]).sum())(made((5, 5), t))

@@ -283,6 +283,8 @@ def libraries(t: np.dtype) -> None:
             la.lu_factor(a), la.qr(a), la.qr(a, mode="complete"), la.qr(a, mode="r"), la.svd(a), la.svdvals(a)
     for shape in ((70, 70), (70, 90), (9, 140, 130)):  # products in double precision; eig by cuSOLVER
         la.svd(made(shape, t)), la.svdvals(made(shape, t)), la.eig(made((70, 70), t))
+    for shape in ((200, 300, 3), (300, 300), (100, 20), (200, 20), (9, 3), (9, 12), (18, 18), (33, 33)):
+        la.qr(made(shape, t)), la.qr(made(shape, t), mode="complete"), la.qr(made(shape, t), mode="r")
     for shape in ((70, 70), (9, 30, 30)):
         la.lu_solve(la.lu_factor(made(shape, t)), made((*shape[:-1], 3), t))
     cm.grad(lambda a: cm.abs(la.lu_factor(a)[0]).sum())(made((5, 5), t))

@@ -344,7 +344,7 @@ def test_plans_compile_without_spills():
              (planners.slogdet(a), [a]), (planners.lu_factor(t), [t]), (planners.lu(t), [t]), (planners.eig(wide), [wide]),
              (planners.lu_solve(a, b, rows, version="library"), [a, b, rows]),
              (planners.solve_triangular(a, b, lower=True, unit=False, version="library"), [a, b]),
-             (planners.cholesky(a, upper=False), [a]), (planners.qr(t, complete=True), [t]),
+             (planners.cholesky(a, upper=False), [a]), (planners.qr(t, complete=True, version="library"), [t]),
              (planners.svd(single, full=True), [single]), (planners.svdvals(single), [single])]
     for plan, inputs in plans:
         plan.steps = [step for step in plan.steps if isinstance(step, Launch)
@@ -489,8 +489,10 @@ def test_library_calls_are_what_the_planners_say():
     double = Layout.new((2, 600, 600), np.dtype("f8"), 0)
     assert library(planners.svd(double, full=True)) == library(planners.svdvals(double)) == ["gesvd"]
     assert not library(planners.svd(many, full=True)) + library(planners.svdvals(one))  # by svd_small, values_small
-    assert library(planners.qr(one, complete=False)) == ["geqrf", "orgqr"]
-    assert library(planners.qr(many, complete=False)) == library(planners.qr_r(many)) == ["geqrf_batched"]
+    assert not library(planners.qr(many, complete=False)) + library(planners.qr_r(one))  # by qr_small, r_small
+    assert library(planners.qr(large, complete=False)) == ["geqrf", "orgqr"]
+    assert library(planners.qr(many, complete=False, version="library")) == ["geqrf_batched"]
+    assert library(planners.qr_r(many, version="library")) == ["geqrf_batched"]
     assert library(planners.eigh(many, upper=False)) == ["syevj_batched"]
     assert library(planners.eigh(many_large, upper=False)) == ["syev_batched"]
     assert library(planners.solve(many_large, many_large)) == ["getrf_batched", "getrs_batched"]

@@ -13,12 +13,12 @@ that nothing has to be moved afterwards:
 - Solutions, Q, L, eigenvectors and the factors of a tall matrix come out in columns and are handed on like that: an
   array's strides say so, and a product reads either order.
 
-One matrix, or a few large ones, go to cuSOLVER one after the other; batches go to the routines that take a table of
-addresses, which ``addresses`` writes on the device. Q of such a batch is multiplied out
-by ``reflected``, one thread per column; no library does that, nor LU of a batch of rectangles
-(lu_small.py). Small triangular systems and those of LU factors are one launch (triangular.py); so are the singular values of
-matrices that fit into shared memory (jacobi.py). Those of float32 that do not come from A^H A, whose condition is the square of
-A's: double precision has digits enough for that, and its eigenvalues take a fifth of the time of cuSOLVER's singular values.
+One matrix, or a few large ones, go to cuSOLVER one after the other; batches go to the routines that take a table of addresses,
+which ``addresses`` writes on the device. ``reflected`` multiplies out Q of such a batch, one thread per column; no library does
+that, nor LU of a batch of rectangles (lu_small.py). Small triangular systems and those of LU factors are one launch
+(triangular.py); so are QR (qr_small.py) and singular values (jacobi.py) of matrices that fit into shared memory. Larger ones of
+float32 have them from A^H A, whose condition is the square of A's: double precision has digits enough for that, and its
+eigenvalues take a fifth of the time of cuSOLVER's singular values.
 
 Failures (a singular matrix, an iteration that does not converge) are known on the device only: ``check_info`` writes the
 call's ticket, negative, into the error flag, and the next synchronisation raises LinAlgError.
@@ -37,7 +37,7 @@ from ..core.dtypes import promote, real_dtype
 from ..core.layout import Layout
 from ..core.plan import Call, Flag, Input, Launch, Output, Plan, Temp, Ticket
 from ..runtime import blas, flags, solver
-from . import lu_small
+from . import lu_small, qr_small
 from .build import blocks
 from .copy import Part, copy_part, whole
 from .jacobi import decomposed
@@ -391,12 +391,15 @@ def _reflectors(work: _Work, a: Layout, target: Any, to: Layout) -> Any:
     return tau
 
 
-def qr(a: Layout, *, complete: bool) -> Plan:
-    """a: (..., m, n) -> q: (..., m, k), in columns, and r: (..., k, n); k is m if `complete`, else min(m, n)."""
+def qr(a: Layout, *, complete: bool, version: str | None = None) -> Plan:
+    """a: (..., m, n) -> q: (..., m, k), in columns, and r: (..., k, n); k is m if `complete`, else min(m, n).
+    version: "small" (qr_small.py), where it fits, or "library"."""
     *lead, m, n = a.shape
-    count = _batch(a)
-    k = m if complete else min(m, n)
+    count, k = _batch(a), m if complete else min(m, n)
     q, r = _columns(a.like((*lead, m, k))), a.like((*lead, k, n))
+    small = qr_small.factored(a, [q, r]) if version != "library" else None
+    if small:
+        return small
     work = _Work(q, r)
     together = _together(count, max(m, n), REFLECTORS)
     if n <= k and not together:
@@ -415,10 +418,13 @@ def qr(a: Layout, *, complete: bool) -> Plan:
     return work.plan()
 
 
-def qr_r(a: Layout) -> Plan:
-    """a: (..., m, n) -> r: (..., min(m, n), n)."""
+def qr_r(a: Layout, *, version: str | None = None) -> Plan:
+    """a: (..., m, n) -> r: (..., min(m, n), n). version: as for `qr`."""
     *lead, m, n = a.shape
     r = a.like((*lead, min(m, n), n))
+    small = qr_small.factored(a, [r]) if version != "library" else None
+    if small:
+        return small
     work = _Work(r)
     to = _columns(a)
     target = work.temp(to)

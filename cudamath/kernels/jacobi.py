@@ -79,31 +79,42 @@ def arithmetic(dtype: np.dtype) -> Any:
 
 
 @functools.cache
+def over_lanes(dtype: np.dtype, lanes: int, largest: bool = False) -> Any:
+    """The device function that adds a number of each of `lanes` neighbouring threads, or finds the largest. All threads of a
+    block call it."""
+    T, R, steps = numba_type(dtype), numba_type(real_dtype(dtype)), lanes.bit_length() - 1
+    both = device_function((lambda one, other: max(one, other)) if largest else (lambda one, other: one + other))
+
+    @device_function
+    def total(value):
+        if SIMULATOR:
+            parts = cuda.shared.array(THREADS, R)
+            t = cuda.threadIdx.x
+            parts[t] = value
+            cuda.syncthreads()
+            value = parts[t - t % lanes]
+            for e in range(1, lanes):
+                value = both(value, parts[t - t % lanes + e])
+            cuda.syncthreads()
+        else:
+            for e in range(steps):
+                value = both(value, cuda.shfl_xor_sync(FULL, value, 1 << e))
+        return value
+
+    if dtype.kind != "c":
+        return total
+    return device_function(lambda value: T(complex(total(value.real), total(value.imag))))
+
+
+@functools.cache
 def sweeper(dtype: np.dtype, vectors: bool, lanes: int, deep: int, whole: bool) -> Any:
     """The device function that makes the columns of a matrix orthogonal. A pair has `lanes` threads; `deep` elements of each
     of them are under way at once, a `whole` column if it has no more."""
     real, is_complex = real_dtype(dtype), dtype.kind == "c"
     T, R, near = numba_type(dtype), numba_type(real), float(np.finfo(real).eps)
     top, (scale, least) = float(np.finfo(real).max), SCALE[real.itemsize]
-    steps, dead = lanes.bit_length() - 1, near * near
+    dead, total, total_product = near * near, over_lanes(real, lanes), over_lanes(dtype, lanes)
     conjugate, squared, largest_part, scaled, over = arithmetic(dtype)
-
-    @device_function
-    def total(value):
-        """The sum over the lanes of a pair."""
-        if SIMULATOR:
-            parts = cuda.shared.array(THREADS, R)
-            t = cuda.threadIdx.x
-            parts[t] = value
-            cuda.syncthreads()
-            value = R(0)
-            for e in range(lanes):
-                value += parts[t - t % lanes + e]
-            cuda.syncthreads()
-        else:
-            for e in range(steps):
-                value += cuda.shfl_xor_sync(FULL, value, 1 << e)
-        return value
 
     @device_function
     def turn(alpha, beta, gamma, tolerance):
@@ -219,12 +230,10 @@ def sweeper(dtype: np.dtype, vectors: bool, lanes: int, deep: int, whole: bool) 
                     x_noise, y_noise = noise[x], noise[y]
                 if not SIMULATOR:
                     cuda.syncwarp()  # all lanes have read them: lane 0 changes them below
-                alpha, beta = total(alpha), total(beta)
+                alpha, beta, gamma = total(alpha), total(beta), total_product(gamma)
                 if is_complex:
-                    gamma = T(complex(total(gamma.real), total(gamma.imag)))
                     product = R(math.hypot(gamma.real, gamma.imag))
                 else:
-                    gamma = total(gamma)
                     product = gamma
                 if alpha > max(R(dead) * x_noise, R(least)) and beta > max(R(dead) * y_noise, R(least)):
                     sine, half = turn(alpha, beta, product, tolerance)
@@ -399,10 +408,15 @@ def _lanes(rows: int, n: int, itemsize: int) -> tuple[int, int, bool]:
     return lanes, deep or 4, deep is not None
 
 
-def _apart(count: int, lanes: int, itemsize: int) -> int:
+def apart(count: int, lanes: int, itemsize: int) -> int:
     """From column to column: such that pairs that are read together lie in different banks."""
     banks = 128 // itemsize
     return count + (min(lanes, banks) - count) % banks
+
+
+def room(a: Layout, wanted: int, kept: int) -> int:
+    """How much shared memory a block can have that wants so many bytes, besides those that it keeps for other things."""
+    return (ALWAYS if wanted + kept <= ALWAYS else ROOM.get(capability(a.device), OTHERS)) - kept
 
 
 def _cube(argument: Any, layout: Layout, turned: bool) -> Any:
@@ -425,13 +439,13 @@ def decomposed(a: Layout, outputs: list[Layout]) -> Plan | None:
     count, vectors = a.size // (m * n), len(outputs) > 1
     lanes, deep, alone = _lanes(m, n, a.itemsize)
     rows, v_rows = (-(-size // (lanes * deep)) * lanes * deep for size in (m, n))
-    step, v_step = (_apart(size, lanes, a.itemsize) for size in (rows, v_rows))
+    step, v_step = (apart(size, lanes, a.itemsize) for size in (rows, v_rows))
     shared = max(n * (step + v_step * vectors), 3 * m * vectors) * a.itemsize
     adds = vectors and outputs[0].shape[-1] + outputs[2].shape[-2] > 2 * n
     threads = -(-max((n + n % 2) // 2 * lanes, m if adds else 1) // 32) * 32  # of added columns, one of a row
     if n > MOST or threads > THREADS or adds and m > ADDED:
         return None
-    if shared + KEPT > (ALWAYS if shared + KEPT <= ALWAYS else ROOM.get(capability(a.device), OTHERS)):
+    if shared > room(a, shared, KEPT):
         return None
     given, steps, temps = _cube(Input(0), a, turned), [], []
     if given is None:  # its leading axes do not merge

@@ -26,7 +26,7 @@ import numpy as np
 from ..core.dtypes import real_dtype
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
-from .build import device_function, numba_type
+from .build import SIMULATOR, device_function, numba_type
 from .copy import copy_part, whole
 from .jacobi import apart, arithmetic, exponent, over_lanes, room
 from .lazy import cuda, types
@@ -34,8 +34,10 @@ from .rows import bounded
 from .triangular import cube
 
 THREADS = 512
+at = int if SIMULATOR else types.uint64  # a place in memory: of a number with a sign it is asked whether it counts from the end
 DEEP, HELD = 8, 64  # elements of a column that a thread has at most, and bytes
 MOST = 256  # columns
+SHARE = 2  # columns of each group of threads, if there are threads enough: all of them work out v
 LEAST = {4: 2.0**-80, 8: 2.0**-900}  # squared lengths of columns that count as 0, by a real number's bytes
 
 
@@ -73,58 +75,68 @@ def reflector(dtype: np.dtype, lanes: int, deep: int) -> Any:
         b, t = cuda.blockIdx.x, cuda.threadIdx.x
         m, n = a.shape[1], a.shape[2]
         group, lane, groups = t // lanes, t % lanes, cuda.blockDim.x // lanes
+        last_group = t // 32 * (32 // lanes) + 32 // lanes - 1  # of this warp
         for i in range(group, lanes * deep, groups):
             for j in range(lane, n, lanes):
                 memory[j * step + i] = a[b, i, j] if i < m else T(0)
         cuda.syncthreads()
         for first in range(0, n, groups):  # all go round as often, here and below: they add together
-            column, largest = min(first + group, n - 1), R(0)
-            for e in range(deep):
-                size = largest_part(memory[column * step + lane + e * lanes])
-                if size > largest and size <= R(top):  # neither NaN nor infinity: they stay what they are
-                    largest = size
+            column, largest = first + group, R(0)
+            place = column * step + lane
+            if column < n:
+                for e in range(deep):
+                    size = largest_part(memory[at(place + e * lanes)])
+                    if size > largest and size <= R(top):  # neither NaN nor infinity: they stay what they are
+                        largest = size
             _, power = math.frexp(largest_of(largest))
-            if first + group < n:
+            if column < n:
                 power = exponent(-power)
                 for e in range(deep):
-                    i = column * step + lane + e * lanes
-                    memory[i] = scaled(memory[i], power)
+                    memory[at(place + e * lanes)] = scaled(memory[at(place + e * lanes)], power)
                 if lane == 0:
                     powers[column] = power
         cuda.syncthreads()
 
         v, held = cuda.local.array(deep, T), cuda.local.array(deep, T)
-        for j in range(min(m, n)):
-            square = R(0)
-            for e in range(deep):
-                v[e] = memory[j * step + lane + e * lanes]
-            for e in range(deep):
-                if lane + e * lanes > j:
-                    square += squared(v[e])
-            beta, tau, factor = reflection(memory[j * step + j], total_real(square))
-            for e in range(deep):
-                i = lane + e * lanes
-                v[e] = v[e] * factor if i > j else T(1) if i == j else T(0)
-            for first in range(j + 1, n, groups):
-                column = min(first + group, n - 1) * step
-                along = T(0)
+        first, owner, steps = 0, 0, min(m, n)  # column j is its group's `first`-th and belongs to group `owner`
+        for j in range(steps):
+            if SIMULATOR or first + last_group >= j:  # a warp without columns from j on waits for the others
+                square = R(0)
                 for e in range(deep):
-                    held[e] = memory[column + lane + e * lanes]
+                    v[e] = memory[at(j * step + lane + e * lanes)]
                 for e in range(deep):
-                    along += conjugate(v[e]) * held[e]
-                along = total(along) * conjugate(tau)
-                if first + group < n:
-                    for e in range(deep):
-                        memory[column + lane + e * lanes] = held[e] - along * v[e]
-            cuda.syncthreads()
-            if j % groups == group:
+                    if lane + e * lanes > j:
+                        square += squared(v[e])
+                beta, tau, factor = reflection(memory[at(j * step + j)], total_real(square))
                 for e in range(deep):
                     i = lane + e * lanes
-                    if i > j:
-                        memory[j * step + i] = v[e]
-                    elif i == j:
-                        memory[j * step + i] = T(beta)
-                        taus[j] = tau
+                    v[e] = v[e] * factor if i > j else T(1) if i == j else T(0)
+                start = first
+                while start < n:
+                    column = start + group
+                    inside = j < column and column < n
+                    place, along = column * step + lane, T(0)
+                    if inside:
+                        for e in range(deep):
+                            held[e] = memory[at(place + e * lanes)]
+                        for e in range(deep):
+                            along += conjugate(v[e]) * held[e]
+                    along = total(along) * conjugate(tau)
+                    if inside:
+                        for e in range(deep):
+                            memory[at(place + e * lanes)] = held[e] - along * v[e]
+                    start += groups
+            cuda.syncthreads()
+            if owner == group:
+                for e in range(deep):
+                    i = lane + e * lanes
+                    if i >= j:
+                        memory[at(j * step + i)] = v[e] if i > j else T(beta)
+                if lane == 0:
+                    taus[j] = tau
+            owner += 1
+            if owner == groups:
+                owner, first = 0, first + groups
         cuda.syncthreads()
 
     return reflected
@@ -167,24 +179,31 @@ def qr_small(dtype: np.dtype, lanes: int, deep: int) -> Any:
             i, j = e // n, e % n
             r[b, i, j] = scaled(memory[j * step + i], exponent(-powers[j])) if i <= j else T(0)
         group, lane, groups = t // lanes, t % lanes, cuda.blockDim.x // lanes
-        held = cuda.local.array(deep, T)
+        cuda.syncthreads()  # R is written: above v_j there shall be 0, at its beginning 1
+        steps = min(m, n)
+        for j in range(group, steps, groups):
+            for e in range(deep):
+                i = lane + e * lanes
+                if i <= j:
+                    memory[at(j * step + i)] = T(1) if i == j else T(0)
+        cuda.syncthreads()
+        last_group = groups - 1 if SIMULATOR else t // 32 * (32 // lanes) + 32 // lanes - 1  # of this warp
+        v, held = cuda.local.array(deep, T), cuda.local.array(deep, T)
         for first in range(0, k, groups):
             column = first + group
             for e in range(deep):
                 held[e] = T(1) if lane + e * lanes == column else T(0)
-            last = min(first + groups, min(m, n)) - 1  # reflections behind a column leave its unit vector as it is
-            for back in range(last + 1):
-                j = last - back
+            j = min(first + last_group, steps - 1)  # reflections behind a column leave its unit vector as it is
+            while j >= 0:
                 along = T(0)
                 for e in range(deep):
-                    i = lane + e * lanes
-                    if i >= j:
-                        along += conjugate(memory[j * step + i] if i > j else T(1)) * held[e]
+                    v[e] = memory[at(j * step + lane + e * lanes)]
+                for e in range(deep):
+                    along += conjugate(v[e]) * held[e]
                 along = total(along) * taus[j]
                 for e in range(deep):
-                    i = lane + e * lanes
-                    if i >= j:
-                        held[e] -= along * (memory[j * step + i] if i > j else T(1))
+                    held[e] -= along * v[e]
+                j -= 1
             if column < k:
                 for e in range(deep):
                     if lane + e * lanes < m:
@@ -213,7 +232,7 @@ def factored(a: Layout, outputs: list[Layout]) -> Plan | None:
         temps = [a.like()]
         steps = copy_part(whole(Input(0), a), whole(Temp(0), temps[0]))
         given = cube(Temp(0), temps[0])
-    columns = max(n, *[y.shape[-1] for y in outputs])
+    columns = -(-max(n, *[y.shape[-1] for y in outputs]) // SHARE)
     threads = min(-(-columns * lanes // 32) * 32, THREADS)
     kernel = (qr_small if len(outputs) == 2 else r_small)(a.dtype, lanes, deep)
     found = [cube(Output(i), y) for i, y in enumerate(outputs)]

@@ -22,6 +22,7 @@ from cudamath.core.plan import Call, Flag, Input, Launch, Output, Plan, Ticket
 from cudamath.cpu import decompose as host
 from cudamath.kernels import decompose as planners
 from cudamath.kernels import matrices as small
+from cudamath.kernels import singular
 from cudamath.runtime import flags, solver, stream
 from cudamath.testing import assert_close, compile_plan, simulate
 
@@ -93,7 +94,7 @@ def test_kernels(machine, dtype):
     lu, exchanges = np.stack([p[0] for p in packed]).astype(dtype), np.stack([p[1] for p in packed]).astype(np.int64) + 1
 
     def log_determinant(lu: Layout, pivots: Layout) -> Plan:
-        return Plan([lu.like((3,)), planners._real(lu, (3,))], [Launch(small.log_determinant(lu.dtype), 3, small.THREADS,
+        return Plan([lu.like((3,)), planners.real_like(lu, (3,))], [Launch(small.log_determinant(lu.dtype), 3, small.THREADS,
                                                                       [Input(0), Input(1), Output(0), Output(1)])])
 
     sign, logdet = run_version(machine, log_determinant, lu, exchanges)
@@ -109,7 +110,7 @@ def test_kernels(machine, dtype):
 def test_versions_of_svd(version, dtype):
     for shape, full in itertools.product([(3, 7, 4), (2, 4, 7), (1, 30, 30), (2, 1, 5)], (True, False)):
         a = rand(np.random.default_rng(0), shape, dtype)
-        u, s, vh = run_version("gpu", lambda x, full=full: planners.svd(x, full=full, version=version), a)
+        u, s, vh = run_version("gpu", lambda x, full=full: singular.svd(x, full=full, version=version), a)
         theirs = np.linalg.svd(a, full_matrices=full)
         assert (u.shape, vh.shape) == (theirs.U.shape, theirs.Vh.shape)
         near(s, theirs.S)
@@ -117,7 +118,7 @@ def test_versions_of_svd(version, dtype):
         near((u[..., :k] * s[..., None, :]) @ vh[..., :k, :], a)
         for q in (u, vh.mT.conj()):
             near(q.mT.conj() @ q, np.broadcast_to(np.eye(q.shape[-1], dtype=dtype), (shape[0], q.shape[-1], q.shape[-1])))
-        near(run_version("gpu", lambda x: planners.svdvals(x, version=version), a), theirs.S)
+        near(run_version("gpu", lambda x: singular.svdvals(x, version=version), a), theirs.S)
 
 
 @pytest.mark.simulator
@@ -345,7 +346,7 @@ def test_plans_compile_without_spills():
              (planners.lu_solve(a, b, rows, version="library"), [a, b, rows]),
              (planners.solve_triangular(a, b, lower=True, unit=False, version="library"), [a, b]),
              (planners.cholesky(a, upper=False), [a]), (planners.qr(t, complete=True, version="library"), [t]),
-             (planners.svd(single, full=True), [single]), (planners.svdvals(single), [single])]
+             (singular.svd(single, full=True), [single]), (singular.svdvals(single), [single])]
     for plan, inputs in plans:
         plan.steps = [step for step in plan.steps if isinstance(step, Launch)
                       and step.kernel.py_func.__module__ == small.__name__]  # copies are compiled elsewhere
@@ -371,8 +372,8 @@ def test_nothing_is_moved_twice():
         assert len(found) == 2 and found[-1] == "library"
     assert kernels(planners.solve_triangular(Layout.new((65, 65), np.dtype("f8"), 0), Layout.new((65, 1), np.dtype("f8"), 0),
                                              lower=True, unit=True))[-1] == "library"
-    assert kernels(planners.svd(Layout.new((4, 9), np.dtype("f8"), 0), full=False)) == ["svd_small"]
-    found = kernels(planners.svd(Layout.new((4, 9), np.dtype("f8"), 0), full=False, version="bidiagonal"))
+    assert kernels(singular.svd(Layout.new((4, 9), np.dtype("f8"), 0), full=False)) == ["svd_small"]
+    found = kernels(singular.svd(Layout.new((4, 9), np.dtype("f8"), 0), full=False, version="bidiagonal"))
     assert found[1:] == ["library", "check_info"]
 
 
@@ -487,8 +488,8 @@ def test_library_calls_are_what_the_planners_say():
     assert library(planners.cholesky(one, upper=True)) == ["potrf"]
     assert library(planners.cholesky(many, upper=True)) == ["potrf_batched"]
     double = Layout.new((2, 600, 600), np.dtype("f8"), 0)
-    assert library(planners.svd(double, full=True)) == library(planners.svdvals(double)) == ["gesvd"]
-    assert not library(planners.svd(many, full=True)) + library(planners.svdvals(one))  # by svd_small, values_small
+    assert library(singular.svd(double, full=True)) == library(singular.svdvals(double)) == ["gesvd"]
+    assert not library(singular.svd(many, full=True)) + library(singular.svdvals(one))  # by svd_small, values_small
     assert not library(planners.qr(many, complete=False)) + library(planners.qr_r(one))  # by qr_small, r_small
     assert library(planners.qr(large, complete=False)) == ["geqrf", "orgqr"]
     assert library(planners.qr(many, complete=False, version="library")) == ["geqrf_batched"]

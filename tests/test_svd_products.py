@@ -1,10 +1,11 @@
-"""Singular values of float32 and complex64 by way of A^H A in double precision: diagonal_values, root_values and
-singular_vectors by name, the plan in the simulator with LAPACK in the library's place, and on a GPU; and eigenvalues of small
-matrices without symmetry, which LAPACK finds on the host. What the public functions do: test_linalg.py."""
+"""Singular values by way of A^H A: diagonal_values, root_values, singular_vectors, near_one and as_they_were by name, the plans
+in the simulator with LAPACK in the library's place, and on a GPU; and eigenvalues of small matrices without symmetry, which
+LAPACK finds on the host. What the public functions do: test_linalg.py."""
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 
 import numpy as np
@@ -18,7 +19,7 @@ import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.core.plan import Flag, Input, Launch, Output, Plan, Ticket
 from cudamath.kernels import decompose as planners
-from cudamath.kernels import matrices as small
+from cudamath.kernels import singular
 from cudamath.runtime import blas, solver, stream
 
 la = cm.linalg
@@ -49,25 +50,31 @@ CASES = {
     "graded columns": lambda rng, n: rng.standard_normal((n, n)) * np.logspace(0, -20, n),
     "large": lambda rng, n: rng.standard_normal((n, n)) * 1e37,
     "small": lambda rng, n: rng.standard_normal((n, n)) * 1e-37,
+    "huge": lambda rng, n: rng.standard_normal((n, n)) * 1e300,
+    "tiny": lambda rng, n: rng.standard_normal((n, n)) * 1e-300,
 }
+TYPES = [(case, dtype) for case in CASES for dtype in ("f4", "f8", "c8", "c16")
+         if case not in ("huge", "tiny") or dtype in ("f8", "c16")]
 
 
 def check(a: np.ndarray, x: cm.ndarray, full: bool) -> None:
-    """LAPACK's values in double precision, within float32's epsilons of the largest one; vectors orthonormal, and A again."""
-    exact = np.linalg.svd(a.astype(np.promote_types(a.dtype, np.float64)), full_matrices=full)
+    """LAPACK's values in double precision, within epsilons of the largest one: 4 of float32, which is computed in float64, and
+    4 n of float64 itself; vectors orthonormal, and A again."""
+    wide = np.promote_types(a.dtype, np.float64)
+    exact = np.linalg.svd(a.astype(wide), full_matrices=full)
     u, s, vh = (part.to_numpy() for part in la.svd(x, full))
     assert u.shape == exact.U.shape and vh.shape == exact.Vh.shape and s.shape == exact.S.shape
-    assert u.dtype == vh.dtype == a.dtype and s.dtype == np.float32
-    k = s.shape[-1]
-    bound = 4 * eps("f4") * max(float(exact.S.max()), 1e-45)
+    assert u.dtype == vh.dtype == a.dtype and s.dtype == a.real.dtype
+    k, near = s.shape[-1], 4 * eps(a.dtype) * (1 if wide != a.dtype else max(a.shape[-2:]))
+    bound = near * max(float(exact.S.max()), 1e-300)
     assert np.abs(s - exact.S).max() <= bound
     assert (np.diff(s, axis=-1) <= 0).all() and (s >= 0).all()
-    wide = [part.astype(np.promote_types(a.dtype, np.float64)) for part in (u, vh)]
-    assert np.abs((wide[0][..., :k] * s[..., None, :].astype(np.float64)) @ wide[1][..., :k, :] - a).max() <= bound
-    for q in (wide[0], H(wide[1])):
-        assert np.abs(H(q) @ q - np.eye(q.shape[-1])).max() <= 4 * eps("f4")
+    u, vh = u.astype(wide), vh.astype(wide)
+    assert np.abs((u[..., :k] * s[..., None, :].astype(np.float64)) @ vh[..., :k, :] - a).max() <= bound
+    for q in (u, H(vh)):
+        assert np.abs(H(q) @ q - np.eye(q.shape[-1])).max() <= near
     only = la.svdvals(x).to_numpy()
-    assert only.dtype == np.float32 and np.abs(only - exact.S).max() <= bound and (np.diff(only, axis=-1) <= 0).all()
+    assert only.dtype == s.dtype and np.abs(only - exact.S).max() <= bound and (np.diff(only, axis=-1) <= 0).all()
 
 
 # ---------------------------------------------------------------- LAPACK in the library's place, on the simulator's memory
@@ -127,69 +134,77 @@ def orgqr(dtype, m, n, k, count):
     return run
 
 
+def gesvdj(dtype, n, vectors, count):
+    def run(stream, a, s, u, v, info):
+        found = np.linalg.svd(at(a, (count, n, n), dtype).mT)
+        at(s, (count, n), np.float64)[...] = found.S
+        if vectors:
+            at(u, (count, n, n), dtype).mT[...], at(v, (count, n, n), dtype).mT[...] = found.U, H(found.Vh)
+        at(info, (count,), np.int32)[...] = 0
+
+    return run
+
+
 @pytest.fixture
 def lapack(monkeypatch):
     """A simulated GPU, on which no matrix is small, with LAPACK for cuBLAS and cuSOLVER."""
     monkeypatch.setattr(blas, "gemm", gemm)
-    for routine in (syevd, geqrf, orgqr):
+    for routine in (syevd, geqrf, orgqr, gesvdj):
         monkeypatch.setattr(solver, routine.__name__, routine)
-    monkeypatch.setattr(planners, "decomposed", lambda *_: None)
+    monkeypatch.setattr(singular, "decomposed", lambda *_: None)
     monkeypatch.setattr(planners, "_together", lambda *_: False)
     with simulated_gpu(monkeypatch):
         yield
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("dtype", ["f4", "c8"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "dtype"), TYPES)
 def test_plans_with_lapack(lapack, case, dtype):
     rng = np.random.default_rng(0)
     a = CASES[case](rng, 5)
-    a = (a * (1 + 0.5j) if dtype == "c8" else a).astype(dtype)
+    a = (a * (1 + 0.5j) if dtype[0] == "c" else a).astype(dtype)
     for full in (True, False):
         for x in (cm.asarray(a, device="cuda:0"), cm.asarray(np.ascontiguousarray(a.mT), device="cuda:0").mT):
             check(a, x, full)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", ["f4", "c8"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "dtype"), TYPES)
 def test_products_on_a_gpu(case, dtype):
-    """Beyond what fits into shared memory, as shipped; the small ones by name."""
+    """Beyond what fits into shared memory, as shipped; small ones by name."""
     rng = np.random.default_rng(1)
-    a = rand(rng, (), dtype) * CASES[case](rng, 130)
-    a = a.astype(dtype)
+    a = (rand(rng, (), dtype) * CASES[case](rng, 130)).astype(dtype)
     with cm.device("cuda"):
         for how in ("rows", "columns"):
             check(a, look(how, a), how == "rows")
-    little = CASES[case](rng, 7).astype(dtype)
-    u, s, vh = run_version("gpu", lambda x: planners.svd(x, full=False, version="products"), little)
+    little = (rand(rng, (), dtype) * CASES[case](rng, 7)).astype(dtype)
     exact = np.linalg.svd(little.astype(np.promote_types(dtype, np.float64)), full_matrices=False)
-    assert np.abs(s - exact.S).max() <= 4 * eps("f4") * float(exact.S.max())
-    values = run_version("gpu", lambda x: planners.svdvals(x, version="products"), little)
-    assert np.abs(values - exact.S).max() <= 4 * eps("f4") * float(exact.S.max())
+    bound = 40 * eps(dtype) * max(float(exact.S.max()), 1e-300)
+    u, s, vh = run_version("gpu", lambda x: singular.svd(x, full=False, version="products"), little)
+    assert np.abs(s - exact.S).max() <= bound and np.abs((u * s[..., None, :]) @ vh - little).max() <= bound
+    assert np.abs(run_version("gpu", lambda x: singular.svdvals(x, version="products"), little) - exact.S).max() <= bound
 
 
-def test_float32_goes_by_products_and_float64_does_not():
+def test_which_routines():
+    """Jacobi's method comes after the products where they are no more precise than A."""
     def library(plan: Plan) -> list[str]:
         return [step.fn.__qualname__.split(".")[0] for step in plan.steps if not isinstance(step, Launch)]
 
-    for dtype in ("f4", "c8"):
+    for dtype, more in (("f4", []), ("c8", []), ("f8", ["gesvdj"]), ("c16", ["gesvdj"])):
         a = Layout.new((600, 500), np.dtype(dtype), 0)
-        assert library(planners.svd(a, full=True)) == ["gemm", "syevd", "gemm", "geqrf", "orgqr"]
-        assert library(planners.svdvals(a)) == ["gemm", "syevd"]
-        assert library(planners.svd(a, full=True, version="bidiagonal")) == ["gesvd"]
-    for dtype in ("f8", "c16"):
-        a = Layout.new((600, 500), np.dtype(dtype), 0)
-        assert library(planners.svd(a, full=True)) == library(planners.svdvals(a)) == ["gesvd"]
+        after = [*more, "orgqr", "gemm", "gemm"] if more else ["orgqr"]
+        assert library(singular.svd(a, full=True)) == ["gemm", "syevd", "gemm", "geqrf", *after]
+        assert library(singular.svdvals(a)) == (["gemm", "syevd", "gemm", "geqrf", "gesvdj"] if more else ["gemm", "syevd"])
+        for planner in (singular.svdvals, functools.partial(singular.svd, full=True)):
+            assert library(planner(a, version="bidiagonal")) == ["gesvd"]
 
 
 @pytest.mark.gpu
 def test_what_is_not_finite_has_no_singular_values():
     for value in (np.nan, np.inf):
-        a = np.eye(150, dtype=np.float32)
-        a[3, 4] = value
-        for name in ("svd", "svdvals"):
+        for dtype, name in itertools.product(("f4", "f8"), ("svd", "svdvals")):
+            a = np.eye(150, dtype=dtype)
+            a[3, 4] = value
             with pytest.raises(np.linalg.LinAlgError, match=f"^{name}: SVD did not converge"):
                 getattr(la, name)(cm.asarray(a, device="cuda"))
                 cm.cuda.synchronize()
@@ -206,15 +221,32 @@ def test_values_from_a_diagonal(machine, dtype):
     r[0, [0, 1, 2], [0, 1, 2]] = [-3, 1e-9, -2e-9]
     r[1, [0, 1, 2], [0, 1, 2]] = [2, -1, 0]
     signed, s = run_version(machine, lambda r: Plan([r.like((2, 3), "f8"), r.like((2, 3), "f4")], [Launch(
-        small.diagonal_values(r.dtype), 1, 128, [Input(0), Output(0), Output(1), Flag(), Ticket()])]), r)
+        singular.diagonal_values, 1, 128, [Input(0), Output(0), Output(1), Flag(), Ticket()])]), r)
     np.testing.assert_array_equal(signed, [[-3, 1e-9, -2e-9], [2, -1, 0]])
     np.testing.assert_array_equal(s, np.float32([[3, 2e-9, 2e-9], [2, 1, 0]]))
 
 
 @pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("dtype", ["f8", "c16"])
+def test_powers_of_two(machine, dtype):
+    """near_one and, back again, as_they_were; what is not finite does not count."""
+    a = rand(np.random.default_rng(0), (3, 700), dtype) * np.array([[1e300], [1e-300], [0]])
+    a[0, 5] = np.nan
+    a[1, 5] = np.inf
+    most = [np.nanmax(np.abs(np.where(np.isfinite(row), row, 0).astype(dtype).view("f8"))) for row in a]
+    powers = run_version(machine, lambda a: Plan([a.like((3,), "i4")], [Launch(
+        singular.near_one(a.dtype), 3, singular.THREADS, [Input(0), Output(0)])]), a.copy())
+    np.testing.assert_array_equal(powers, [-np.frexp(x)[1] for x in most])
+    s = np.array([[0.75, 0.5], [1, 0.25], [0, 0]])
+    found = run_version(machine, lambda s, p: Plan([s.like()], [Launch(
+        singular.as_they_were, 1, 128, [Input(0), Input(1), Output(0), Flag(), Ticket()])]), s, powers.astype("i4"))
+    np.testing.assert_array_equal(found, np.ldexp(s, -powers[:, None]))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
 def test_roots_of_eigenvalues(machine):
-    found = run_version(machine, lambda w: Plan([w.like(dtype="f4")], [Launch(
-        small.root_values(np.dtype("f4")), 1, 128, [Input(0), Output(0), Flag(), Ticket()])]), np.array([[-9.0, -2.0, 1e-17]]))
+    found = run_version(machine, lambda w: Plan([w.like(dtype="f4")], [Launch(singular.root_values(np.dtype("f4")), 1, 128, [
+        Input(0), Output(0), Flag(), Ticket()])]), np.array([[-9.0, -2.0, 1e-17]]))
     np.testing.assert_array_equal(found, np.float32([[3, 2**0.5, 0]]))
 
 
@@ -224,8 +256,9 @@ def test_vectors_from_double_precision(machine, dtype):
     rng = np.random.default_rng(0)
     wide = np.promote_types(dtype, np.float64)
     q, v, signed = rand(rng, (2, 5, 4), wide), rand(rng, (2, 3, 3), wide), rng.standard_normal((2, 3))
+    inputs = [Input(0), Input(1), Input(2)]
     left, right = run_version(machine, lambda q, v, d: Plan([q.like(dtype=dtype), v.like(dtype=dtype)], [Launch(
-        small.singular_vectors(np.dtype(dtype)), 1, 128, [Input(0), Input(1), Input(2), Output(0), Output(1)])]), q, v, signed)
+        singular.singular_vectors(np.dtype(dtype)), 1, 128, [*inputs, Output(0), Output(1)])]), q, v, signed)
     signs = np.concatenate([np.where(signed < 0, -1, 1), np.ones((2, 1))], 1)  # the added vector has none
     np.testing.assert_array_equal(left, (q * signs[:, None]).astype(dtype))
     np.testing.assert_array_equal(right, H(v).astype(dtype))

@@ -15,7 +15,7 @@ import cudamath as cm
 from cudamath.core.dtypes import real_dtype
 from cudamath.core.layout import Layout
 from cudamath.cpu import decompose as host
-from cudamath.kernels import build, jacobi
+from cudamath.kernels import build, jacobi, singular
 from cudamath.kernels import decompose as planners
 from cudamath.runtime import device as devices
 from cudamath.testing import layout_of, simulate
@@ -71,10 +71,10 @@ def test_small_decompositions(machine, dtype, case):
     want = np.linalg.svd(a.astype(exact), compute_uv=False)
     bound = 4 * eps * max(a.shape)
     size = want.max(axis=-1, keepdims=True, initial=0)
-    values = run_version(machine, lambda x: planned(planners.svdvals(x), "values_small"), a)
+    values = run_version(machine, lambda x: planned(singular.svdvals(x), "values_small"), a)
     assert values.dtype == real_dtype(a.dtype) and (abs(values - want) <= bound * size).all()
     for full in (True, False):
-        u, s, vh = run_version(machine, lambda x, full=full: planned(planners.svd(x, full=full), "svd_small"), a)
+        u, s, vh = run_version(machine, lambda x, full=full: planned(singular.svd(x, full=full), "svd_small"), a)
         np.testing.assert_array_equal(s, values)
         m, n = a.shape[-2:]
         assert (u.shape[-2:], vh.shape[-2:]) == ((m, m if full else k), (n if full else k, n))
@@ -96,11 +96,11 @@ def test_small_singular_values_of_graded_matrices_keep_their_digits(machine, dty
     rng = np.random.default_rng(0)
     lengths = np.logspace(0, -12, 6)
     a = (rng.standard_normal((6, 6)) * lengths).astype(dtype)
-    s = run_version(machine, planners.svdvals, a)
+    s = run_version(machine, singular.svdvals, a)
     want = np.linalg.slogdet(a.astype("f8") / lengths)[1] + np.log(lengths).sum()  # their product is that of the values
     assert abs(np.log(s.astype("f8")).sum() - want) <= 500 * np.finfo(dtype).eps
     diagonal = np.diag(np.logspace(0, -20, 6)).astype(dtype)
-    np.testing.assert_array_equal(run_version(machine, planners.svdvals, diagonal), np.diag(diagonal))
+    np.testing.assert_array_equal(run_version(machine, singular.svdvals, diagonal), np.diag(diagonal))
 
 
 @pytest.mark.simulator
@@ -108,7 +108,7 @@ def test_small_singular_values_of_graded_matrices_keep_their_digits(machine, dty
 def test_a_matrix_that_is_not_finite_raises_the_flag(bad):
     a = np.eye(4, 3, dtype="f4")
     a[2, 1] = bad
-    for plan in (planners.svd(layout_of(a), full=True), planners.svdvals(layout_of(a))):
+    for plan in (singular.svd(layout_of(a), full=True), singular.svdvals(layout_of(a))):
         with pytest.raises(IndexError):  # what the simulator makes of any flag
             simulate(plan, a)
 
@@ -143,7 +143,7 @@ def test_larger_ones(dtype, shape):
     """Those that fit, by the small version; the same bits in every run, alone and in a batch."""
     a = rand(np.random.default_rng(0), shape, dtype)
     gpu = cm.asarray(a, device="cuda")
-    if names_or_none(planners.svd(gpu._layout, full=False)) == ["svd_small"]:
+    if names_or_none(singular.svd(gpu._layout, full=False)) == ["svd_small"]:
         first, second = cm.linalg.svd(gpu, full_matrices=False), cm.linalg.svd(gpu[None], full_matrices=False)
         for x, y in zip(first, second, strict=True):
             np.testing.assert_array_equal(x.to_numpy(), y.to_numpy()[0])
@@ -183,15 +183,15 @@ def test_inverse_values(machine, dtype):
 def test_which_matrices_are_small():
     """Those that fit into shared memory, of at most MOST columns. One of float32 beyond SMALL has a faster way, and so have
     the values alone of any number of them."""
-    def first(shape, dtype="f4", full=False, capability=(9, 0), planner=planners.svd):
+    def first(shape, dtype="f4", full=False, capability=(9, 0), planner=singular.svd):
         with devices.assume(capability):
-            step = planner(Layout.new(shape, np.dtype(dtype), 0), **{"full": full} if planner is planners.svd else {}).steps[0]
+            step = planner(Layout.new(shape, np.dtype(dtype), 0), **{"full": full} if planner is singular.svd else {}).steps[0]
         return getattr(getattr(step, "kernel", None), "__name__", None)
 
     assert first((64, 64)) == first((64, 64), "f8") == first((2, 128, 128)) == "svd_small"
     assert first((5, 7, 9)) == first((400, 16)) == "svd_small"
     assert first((80, 80), "f8") == "svd_small" not in (first((65, 65)), first((65, 70), "c8"), first((128, 128)))
-    values = functools.partial(first, planner=planners.svdvals)
+    values = functools.partial(first, planner=singular.svdvals)
     assert values((64, 64)) == values((9, 64, 70)) == values((9, 65, 65), "f8") == "values_small" != values((9, 65, 65))
     assert first((64, 64), capability=(7, 5)) == "svd_small" != first((64, 64), "f8", capability=(7, 5))
     assert first((9, 9), "c8") == first((30, 64), "c16") == "svd_small"
@@ -218,7 +218,7 @@ def test_no_spills(dtype, capability):
     """Of the larger of the two kernels, where a thread holds most."""
     a = Layout.new((40, 40), np.dtype(dtype), 0)
     with devices.assume(capability):
-        check_resources(planners.svd(a, full=False), [a], capability)
+        check_resources(singular.svd(a, full=False), [a], capability)
 
 
 @pytest.mark.gpu

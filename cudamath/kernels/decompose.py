@@ -16,9 +16,7 @@ that nothing has to be moved afterwards:
 One matrix, or a few large ones, go to cuSOLVER one after the other; batches go to the routines that take a table of addresses,
 which ``addresses`` writes on the device. ``reflected`` multiplies out Q of such a batch, one thread per column; no library does
 that, nor LU of a batch of rectangles (lu_small.py). Small triangular systems and those of LU factors are one launch
-(triangular.py); so are QR (qr_small.py) and singular values (jacobi.py) of matrices that fit into shared memory. Larger ones of
-float32 have them from A^H A, whose condition is the square of A's: double precision has digits enough for that, and its
-eigenvalues take a fifth of the time of cuSOLVER's singular values.
+(triangular.py); so is QR of matrices that fit into shared memory (qr_small.py). Singular values: singular.py.
 
 Failures (a singular matrix, an iteration that does not converge) are known on the device only: ``check_info`` writes the
 call's ticket, negative, into the error flag, and the next synchronisation raises LinAlgError.
@@ -33,20 +31,18 @@ from typing import Any
 import numpy as np
 
 from ..core import shapes
-from ..core.dtypes import promote, real_dtype
+from ..core.dtypes import real_dtype
 from ..core.layout import Layout
 from ..core.plan import Call, Flag, Input, Launch, Output, Plan, Temp, Ticket
-from ..runtime import blas, flags, solver
+from ..runtime import flags, solver
 from . import lu_small, qr_small
 from .build import blocks
 from .copy import Part, copy_part, whole
-from .jacobi import decomposed
 from .matrices import (
     THREADS,
     addresses,
     check_diagonal,
     check_info,
-    diagonal_values,
     factors,
     identity,
     inverse_values,
@@ -54,9 +50,7 @@ from .matrices import (
     one_based,
     paired,
     reflected,
-    root_values,
     row_order,
-    singular_vectors,
     triangle,
     zero_based,
 )
@@ -66,7 +60,6 @@ JACOBI = 32  # the largest that the batched Jacobi method takes
 # Rows of a matrix without symmetry up to which LAPACK is faster than cuSOLVER (6 and 5 ms, on an H200): real ones
 # and complex ones. With more, its threads can take ten times as long on a machine of many processors.
 ON_HOST = {"f": 64, "c": 48}
-SMALL = 64  # rows or columns beyond which the singular values of one matrix of float32 come sooner from products
 TURNED = 64  # larger triangular matrices in rows are copied into columns: systems with a transposed one take 1.7 times as long
 # A batched routine takes as long for one matrix as for many, and far longer than the other routine does for one: a batch
 # goes there if n^2 <= count * one of these (measured on an H200, n from 64 to 1,024). Batched LU itself is the least slow.
@@ -83,11 +76,11 @@ flags.failures.update({
 # ------------------------------------------------------------------------------------------ building a plan
 
 
-def _batch(layout: Layout, trailing: int = 2) -> int:
+def batch(layout: Layout, trailing: int = 2) -> int:
     return math.prod(layout.shape[: layout.ndim - trailing])
 
 
-def _columns(layout: Layout) -> Layout:
+def in_columns(layout: Layout) -> Layout:
     """The layout of new memory for these matrices, each column-major."""
     m, n = layout.shape[-2:]
     outer = shapes.contiguous_strides(layout.shape, layout.itemsize)[:-2]
@@ -99,11 +92,11 @@ def _lies_in_columns(layout: Layout) -> bool:
     return abs(layout.strides[-2]) < abs(layout.strides[-1])
 
 
-def _real(layout: Layout, shape: tuple[int, ...]) -> Layout:
+def real_like(layout: Layout, shape: tuple[int, ...]) -> Layout:
     return layout.like(shape, real_dtype(layout.dtype))
 
 
-class _Work:
+class Work:
     """The parts of a plan under construction."""
 
     def __init__(self, *outputs: Layout):
@@ -141,13 +134,13 @@ class _Work:
         return Plan(self.outputs, self.steps, self.temps)
 
 
-def _cube(argument: Any, layout: Layout) -> Any:
+def new_cube(argument: Any, layout: Layout) -> Any:
     """A new array's argument as (count, m, n)."""
-    return argument.view((_batch(layout), *layout.shape[-2:]),
+    return argument.view((batch(layout), *layout.shape[-2:]),
                          (math.prod(layout.shape[-2:]) * layout.itemsize, *layout.strides[-2:]))
 
 
-def _turned(layout: Layout) -> Layout:
+def turned(layout: Layout) -> Layout:
     """The transposed matrices, as they lie."""
     *lead, m, n = layout.shape
     *outer, row, column = layout.strides
@@ -159,11 +152,11 @@ def _together(count: int, n: int, share: int) -> bool:
     return count > 1 and n * n <= count * share
 
 
-def _factor(work: _Work, a: Layout, columns: bool, share: int = LU) -> tuple[Any, Layout, Any, Any, Any]:
+def _factor(work: Work, a: Layout, columns: bool, share: int = LU) -> tuple[Any, Layout, Any, Any, Any]:
     """LU of a square matrix, or of its transpose, in scratch: (the factors, their layout, pivots, info, table of addresses
     or None)."""
-    n, count = a.shape[-1], _batch(a)
-    inner = _columns(a) if columns else a.like()
+    n, count = a.shape[-1], batch(a)
+    inner = in_columns(a) if columns else a.like()
     lu = work.copy(Input(0), a, work.temp(inner), inner)
     info = work.info(a, count)
     if _together(count, n, share):
@@ -182,9 +175,9 @@ def _factor(work: _Work, a: Layout, columns: bool, share: int = LU) -> tuple[Any
 
 def solve(a: Layout, b: Layout) -> Plan:
     """a: (..., n, n), b: (..., n, k) -> x: (..., n, k)."""
-    n, k, count = *b.shape[-2:], _batch(a)
-    x = _columns(b)
-    work = _Work(x)
+    n, k, count = *b.shape[-2:], batch(a)
+    x = in_columns(b)
+    work = Work(x)
     columns = _lies_in_columns(a) or not _together(count, n, LU)  # large transposed systems take longer than turning them round
     lu, _, pivots, info, table = _factor(work, a, columns)
     work.check(info, count)
@@ -198,11 +191,11 @@ def solve(a: Layout, b: Layout) -> Plan:
     return work.plan()
 
 
-def _determinant(work: _Work, lu: Any, layout: Layout, pivots: Any, sign: Any, logdet: Any) -> None:
+def _determinant(work: Work, lu: Any, layout: Layout, pivots: Any, sign: Any, logdet: Any) -> None:
     """Sign and logarithm of determinants from the factors, arrays of one number a matrix."""
-    count = _batch(layout)
+    count = batch(layout)
     work.steps.append(Launch(log_determinant(layout.dtype), count, THREADS,
-                             [_cube(lu, layout), pivots, sign.view((count,)), logdet.view((count,))]))
+                             [new_cube(lu, layout), pivots, sign.view((count,)), logdet.view((count,))]))
 
 
 def inv(a: Layout) -> Plan:
@@ -216,16 +209,16 @@ def inv_and_sign(a: Layout) -> Plan:
 
 
 def _inverse(a: Layout, sign: bool) -> Plan:
-    n, count, lead = a.shape[-1], _batch(a), a.shape[:-2]
-    x = _columns(a) if _lies_in_columns(a) else a.like()
-    work = _Work(x, a.like(lead)) if sign else _Work(x)
+    n, count, lead = a.shape[-1], batch(a), a.shape[:-2]
+    x = in_columns(a) if _lies_in_columns(a) else a.like()
+    work = Work(x, a.like(lead)) if sign else Work(x)
     lu, inner, pivots, info, table = _factor(work, a, _lies_in_columns(a), INVERSE)
     if sign:
-        _determinant(work, lu, inner, pivots, Output(1), work.temp(_real(a, lead)))
+        _determinant(work, lu, inner, pivots, Output(1), work.temp(real_like(a, lead)))
     else:
         work.check(info, count)
     if table is None:
-        work.launch(identity(a.dtype), a.size, _cube(Output(0), x))
+        work.launch(identity(a.dtype), a.size, new_cube(Output(0), x))
         work.call(solver.getrs(a.dtype, n, n, solver.NO_TRANSPOSE, count), lu, pivots, Output(0), info)
     else:
         to = work.table(Output(0), x, count, n * n * a.itemsize)
@@ -236,21 +229,21 @@ def _inverse(a: Layout, sign: bool) -> Plan:
 def slogdet(a: Layout) -> Plan:
     """a: (..., n, n) -> sign and log |det|, both (...). A singular matrix is none of the failures: 0 and -inf."""
     lead = a.shape[:-2]
-    work = _Work(a.like(lead), _real(a, lead))
+    work = Work(a.like(lead), real_like(a, lead))
     lu, inner, pivots, _, _ = _factor(work, a, _lies_in_columns(a))
     _determinant(work, lu, inner, pivots, Output(0), Output(1))
     return work.plan()
 
 
-def _packed(work: _Work, a: Layout, target: Any, to: Layout, pivots: Any = None) -> tuple[Any, int]:
+def _packed(work: Work, a: Layout, target: Any, to: Layout, pivots: Any = None) -> tuple[Any, int]:
     """LU factors of `a` in `target`, column-major matrices; the pivots, min(m, n) a matrix, in scratch or where they are
     wanted, and the number that they count from: 0 there."""
     m, n = a.shape[-2:]
-    k, count = min(m, n), _batch(a)
+    k, count = min(m, n), batch(a)
     given = cube(Input(0), a)
     if lu_small.fits(a) and given is not None:
         found = work.temp(a.like((count, k), INT32)) if pivots is None else pivots.view((count, k))
-        work.steps.append(Launch(lu_small.lu_small(a.dtype), count, lu_small.THREADS, [given, _cube(target, to), found]))
+        work.steps.append(Launch(lu_small.lu_small(a.dtype), count, lu_small.THREADS, [given, new_cube(target, to), found]))
         return found, 0
     work.copy(Input(0), a, target, to)
     info = work.info(a, count)
@@ -265,8 +258,8 @@ def _packed(work: _Work, a: Layout, target: Any, to: Layout, pivots: Any = None)
 
 def lu_factor(a: Layout) -> Plan:
     """a: (..., m, n) -> the packed factors (..., m, n), in columns, and the pivots (..., min(m, n)), int32, 0-based."""
-    packed, pivots = _columns(a), a.like((*a.shape[:-2], min(a.shape[-2:])), INT32)
-    work = _Work(packed, pivots)
+    packed, pivots = in_columns(a), a.like((*a.shape[:-2], min(a.shape[-2:])), INT32)
+    work = Work(packed, pivots)
     found, first = _packed(work, a, Output(0), packed, Output(1))
     if first:
         work.launch(zero_based, pivots.size, found.view((pivots.size,)), Output(1).view((pivots.size,)))
@@ -276,22 +269,22 @@ def lu_factor(a: Layout) -> Plan:
 def lu(a: Layout) -> Plan:
     """a: (..., m, n) -> p: (..., m, m), l: (..., m, k), u: (..., k, n), all in columns; k = min(m, n)."""
     *lead, m, n = a.shape
-    k, count = min(m, n), _batch(a)
-    p, low, up = (_columns(a.like((*lead, *shape))) for shape in ((m, m), (m, k), (k, n)))
-    work = _Work(p, low, up)
-    inner, orders = _columns(a), a.like((count, m), INT64)
+    k, count = min(m, n), batch(a)
+    p, low, up = (in_columns(a.like((*lead, *shape))) for shape in ((m, m), (m, k), (k, n)))
+    work = Work(p, low, up)
+    inner, orders = in_columns(a), a.like((count, m), INT64)
     packed, order = work.temp(inner), work.temp(orders)
     found, first = _packed(work, a, packed, inner)
     work.launch(row_order, count * m, found, order, first)
-    work.launch(factors(a.dtype), count * m * max(m, n), _cube(packed, inner), order, _cube(Output(0), p),
-                _cube(Output(1), low), _cube(Output(2), up))
+    work.launch(factors(a.dtype), count * m * max(m, n), new_cube(packed, inner), order, new_cube(Output(0), p),
+                new_cube(Output(1), low), new_cube(Output(2), up))
     return work.plan()
 
 
 def exchanged(pivots: Layout, *, m: int) -> Plan:
     """pivots: (..., k), 0-based, in C order -> the order of the rows of P A, (..., m), int64."""
     lead, k = pivots.shape[:-1], pivots.shape[-1]
-    work = _Work(pivots.like((*lead, m), INT64))
+    work = Work(pivots.like((*lead, m), INT64))
     count = math.prod(lead)
     if count * m:
         work.launch(row_order, count * m, Input(0).view((count, k)), Output(0).view((count, m)), 0)
@@ -301,16 +294,16 @@ def exchanged(pivots: Layout, *, m: int) -> Plan:
 def lu_solve(packed: Layout, b: Layout, pivots: Layout, *, version: str | None = None) -> Plan:
     """packed: (..., n, n), b: (..., n, k), pivots: (..., n), 0-based, in C order -> x: (..., n, k), in columns.
     version: "library", or what fits."""
-    n, k, count = *b.shape[-2:], _batch(packed)
-    x = _columns(b)
+    n, k, count = *b.shape[-2:], batch(packed)
+    x = in_columns(b)
     small = solved_factored(packed, b, pivots, x) if version is None else None
     if small:
         return small
-    work = _Work(x)
-    inner, lu = _columns(packed), Input(0)
+    work = Work(x)
+    inner, lu = in_columns(packed), Input(0)
     if packed.strides != inner.strides:
         lu = work.copy(lu, packed, work.temp(inner), inner)
-    work.launch(check_diagonal(packed.dtype), count * n, _cube(lu, inner), Flag(), Ticket())
+    work.launch(check_diagonal(packed.dtype), count * n, new_cube(lu, inner), Flag(), Ticket())
     together = _together(count, n, LU)
     rows = work.temp(packed.like((count * n,), INT32 if together else INT64))
     work.launch(one_based, count * n, Input(2).view((count * n,)), rows, n, Flag(), Ticket())
@@ -326,29 +319,29 @@ def lu_solve(packed: Layout, b: Layout, pivots: Layout, *, version: str | None =
 
 def solve_triangular(a: Layout, b: Layout, *, lower: bool, unit: bool, version: str | None = None) -> Plan:
     """a: (..., n, n), one triangle of it; b: (..., n, k) -> (..., n, k), in columns. version: "library", or what fits."""
-    n, k, count, item = *b.shape[-2:], _batch(a), a.itemsize
-    x = _columns(b)
+    n, k, count, item = *b.shape[-2:], batch(a), a.itemsize
+    x = in_columns(b)
     small = solved(a, b, x, lower=lower, unit=unit) if version is None else None
     if small:
         return small
-    work = _Work(x)
+    work = Work(x)
     read: Any = Input(0)
     lead, steps = shapes.collapse(a.shape[:-2], a.strides[:-2])
-    in_columns = _lies_in_columns(a)
-    row, column = (s // item for s in (a.strides[-2:] if not in_columns else a.strides[:-3:-1]))
+    columnwise = _lies_in_columns(a)
+    row, column = (s // item for s in (a.strides[-2:] if not columnwise else a.strides[:-3:-1]))
     unreadable = len(lead) > 1 or any(s % item for s in a.strides) or column != 1 and n > 1 or row < n and n > 1
-    if unreadable or count == 1 and n > TURNED and not in_columns:
-        inner = _columns(a)
+    if unreadable or count == 1 and n > TURNED and not columnwise:
+        inner = in_columns(a)
         read, a = work.copy(read, a, work.temp(inner), inner), inner
         lead, steps = shapes.collapse(a.shape[:-2], a.strides[:-2])
-        in_columns, row = True, n
+        columnwise, row = True, n
     step = steps[0] if lead else 0
     if not unit:
         work.launch(check_diagonal(a.dtype), count * n, read.view((count, n, n), (step, *a.strides[-2:])), Flag(), Ticket())
     work.copy(Input(1), b, Output(0), x)
     # rows of A, read as columns, are A^T, whose triangle is the other one
-    transpose = solver.NO_TRANSPOSE if in_columns else solver.TRANSPOSE
-    stored = solver.LOWER if lower == in_columns else solver.UPPER
+    transpose = solver.NO_TRANSPOSE if columnwise else solver.TRANSPOSE
+    stored = solver.LOWER if lower == columnwise else solver.UPPER
     size = (solver.LEFT, stored, transpose, unit, n, k, max(row, n), n)
     if count == 1:
         work.call(solver.trsm(a.dtype, *size), read, Output(0))
@@ -360,9 +353,9 @@ def solve_triangular(a: Layout, b: Layout, *, lower: bool, unit: bool, version: 
 
 def cholesky(a: Layout, *, upper: bool) -> Plan:
     """a: (..., n, n), one triangle of it -> its factor: a lower one in columns, an upper one in rows."""
-    n, count = a.shape[-1], _batch(a)
-    out = a.like() if upper else _columns(a)
-    work = _Work(out)
+    n, count = a.shape[-1], batch(a)
+    out = a.like() if upper else in_columns(a)
+    work = Work(out)
     work.copy(Input(0), a, Output(0), out)
     info = work.info(a, count)
     if count > 2:
@@ -371,14 +364,14 @@ def cholesky(a: Layout, *, upper: bool) -> Plan:
     else:
         work.call(solver.potrf(a.dtype, n, solver.LOWER, count), Output(0), info)
     work.check(info, count)
-    work.launch(triangle(a.dtype, upper), a.size, _cube(Output(0), out), _cube(Output(0), out))
+    work.launch(triangle(a.dtype, upper), a.size, new_cube(Output(0), out), new_cube(Output(0), out))
     return work.plan()
 
 
-def _reflectors(work: _Work, a: Layout, target: Any, to: Layout) -> Any:
+def _reflectors(work: Work, a: Layout, target: Any, to: Layout) -> Any:
     """Householder's reflectors of `a` in the first columns of a column-major target; their factors tau."""
     m, n = a.shape[-2:]
-    count, k = _batch(a), min(m, n)
+    count, k = batch(a), min(m, n)
     inside = to.view((*to.shape[:-1], n), to.strides)
     work.steps += copy_part(whole(Input(0), a), Part(target, inside))
     taus = a.like((count, k))
@@ -395,22 +388,22 @@ def qr(a: Layout, *, complete: bool, version: str | None = None) -> Plan:
     """a: (..., m, n) -> q: (..., m, k), in columns, and r: (..., k, n); k is m if `complete`, else min(m, n).
     version: "small" (qr_small.py), where it fits, or "library"."""
     *lead, m, n = a.shape
-    count, k = _batch(a), m if complete else min(m, n)
-    q, r = _columns(a.like((*lead, m, k))), a.like((*lead, k, n))
+    count, k = batch(a), m if complete else min(m, n)
+    q, r = in_columns(a.like((*lead, m, k))), a.like((*lead, k, n))
     small = qr_small.factored(a, [q, r]) if version != "library" else None
     if small:
         return small
-    work = _Work(q, r)
+    work = Work(q, r)
     together = _together(count, max(m, n), REFLECTORS)
     if n <= k and not together:
         target, to = Output(0), q
     else:
-        to = _columns(a)
+        to = in_columns(a)
         target = work.temp(to)
     tau = _reflectors(work, a, target, to)
-    work.launch(triangle(a.dtype, True), r.size, _cube(target, to), _cube(Output(1), r))
+    work.launch(triangle(a.dtype, True), r.size, new_cube(target, to), new_cube(Output(1), r))
     if together:
-        work.launch(reflected(a.dtype), count * k, _cube(target, to), tau, _cube(Output(0), q))
+        work.launch(reflected(a.dtype), count * k, new_cube(target, to), tau, new_cube(Output(0), q))
         return work.plan()
     if target != Output(0):
         work.steps += copy_part(Part(target, to.view(q.shape, to.strides)), whole(Output(0), q))
@@ -425,15 +418,15 @@ def qr_r(a: Layout, *, version: str | None = None) -> Plan:
     small = qr_small.factored(a, [r]) if version != "library" else None
     if small:
         return small
-    work = _Work(r)
-    to = _columns(a)
+    work = Work(r)
+    to = in_columns(a)
     target = work.temp(to)
     _reflectors(work, a, target, to)
-    work.launch(triangle(a.dtype, True), r.size, _cube(target, to), _cube(Output(0), r))
+    work.launch(triangle(a.dtype, True), r.size, new_cube(target, to), new_cube(Output(0), r))
     return work.plan()
 
 
-def _symmetric(count: int, n: int) -> Any:
+def symmetric(count: int, n: int) -> Any:
     """The routine for the eigenvalues of so many Hermitian matrices."""
     if not _together(count, n, EIGENVALUES):
         return solver.syevd
@@ -441,13 +434,13 @@ def _symmetric(count: int, n: int) -> Any:
 
 
 def _hermitian(a: Layout, upper: bool, vectors: bool) -> Plan:
-    n, count = a.shape[-1], _batch(a)
-    w, v = _real(a, a.shape[:-1]), _columns(a)
-    work = _Work(w, v) if vectors else _Work(w)
+    n, count = a.shape[-1], batch(a)
+    w, v = real_like(a, a.shape[:-1]), in_columns(a)
+    work = Work(w, v) if vectors else Work(w)
     target = Output(1) if vectors else work.temp(v)
     work.copy(Input(0), a, target, v)
     info = work.info(a, count)
-    routine, half = _symmetric(count, n), solver.UPPER if upper else solver.LOWER
+    routine, half = symmetric(count, n), solver.UPPER if upper else solver.LOWER
     work.call(routine(a.dtype, n, half, vectors, count), target, Output(0), info)
     work.check(info, count)
     return work.plan()
@@ -464,10 +457,10 @@ def eigvalsh(a: Layout, *, upper: bool) -> Plan:
 
 
 def _general(a: Layout, vectors: bool) -> Plan:
-    n, count = a.shape[-1], _batch(a)
+    n, count = a.shape[-1], batch(a)
     dtype = np.dtype(np.complex64 if real_dtype(a.dtype).itemsize == 4 else np.complex128)
-    w, v, inner = a.like(a.shape[:-1], dtype), _columns(a.like(dtype=dtype)), _columns(a)
-    work = _Work(w, v) if vectors else _Work(w)
+    w, v, inner = a.like(a.shape[:-1], dtype), in_columns(a.like(dtype=dtype)), in_columns(a)
+    work = Work(w, v) if vectors else Work(w)
     copied = work.copy(Input(0), a, work.temp(inner), inner)
     if n <= ON_HOST[a.dtype.kind]:
         work.call(solver.geev_on_host(a.dtype, n, vectors, count), copied, Output(0), Output(1) if vectors else 0)
@@ -478,7 +471,7 @@ def _general(a: Layout, vectors: bool) -> Plan:
     work.call(solver.geev(a.dtype, n, vectors, count), copied, Output(0), into, info)
     work.check(info, count)
     if vectors and packed:
-        work.launch(paired(dtype), v.size, Output(0).view((count, n)), _cube(into, inner), _cube(Output(1), v))
+        work.launch(paired(dtype), v.size, Output(0).view((count, n)), new_cube(into, inner), new_cube(Output(1), v))
     return work.plan()
 
 
@@ -492,109 +485,10 @@ def eigvals(a: Layout) -> Plan:
     return _general(a, False)
 
 
-def _squared(work: _Work, a: Layout, vectors: bool) -> tuple[Any, Any, Any]:
-    """Scratch in double precision: A (m >= n) in columns; the eigenvectors and eigenvalues of -A^H A, ascending: the largest
-    singular value's come first."""
-    *lead, m, n = a.shape
-    count, wide = _batch(a), promote(a.dtype, np.dtype(np.float64))
-    inner, square = _columns(a.like(dtype=wide)), _columns(a.like((*lead, n, n), wide))
-    columns = work.copy(Input(0), a, work.temp(inner), inner)
-    product, values, info = work.temp(square), work.temp(_real(square, (count, n))), work.info(a, count)
-    operands = [blas.Matrix(how, rows, rows * n) for how, rows in ((0, m), (2, m), (0, n))]  # 2: conjugate, transposed
-    work.call(blas.gemm(wide, n, n, m, *operands, count, alpha=-1), columns, columns, product)
-    work.call(_symmetric(count, n)(wide, n, solver.LOWER, vectors, count), product, values, info)
-    work.check(info, count)
-    return columns, product, values
-
-
-def _svd_by_products(a: Layout, u: Layout, s: Layout, vh: Layout) -> Plan:
-    """A V = Q R, with V from A^H A: R is diagonal but for what double precision rounds away, and Q orthonormal whatever the
-    singular values are. Of a wide matrix, the transposed one."""
-    work = _Work(u, s, vh)
-    left, right = _cube(Output(0), u), _cube(Output(2), vh)
-    if a.shape[-2] < a.shape[-1]:
-        a = _turned(a)
-        left, right = _cube(Output(2), _turned(vh)), _cube(Output(0), _turned(u))
-    *lead, m, n = a.shape
-    count, k = _batch(a), left.shape[-1]
-    columns, v, _ = _squared(work, a, True)
-    wide = promote(a.dtype, np.dtype(np.float64))
-    q, square, taus = _columns(a.like((*lead, m, k), wide)), _columns(a.like((*lead, n, n), wide)), a.like((count, n), wide)
-    target, tau, signed, info = work.temp(q), work.temp(taus), work.temp(_real(taus, (count, n))), work.info(a, count)
-    operands = [blas.Matrix(0, rows, rows * width) for rows, width in ((n, n), (m, n), (m, k))]
-    work.call(blas.gemm(wide, n, m, n, *operands, count), v, columns, target)
-    work.call(solver.geqrf(wide, m, n, m * k, count), target, tau, info)
-    work.launch(diagonal_values(wide), s.size, _cube(target, q), signed, Output(1).view((count, n)), Flag(), Ticket())
-    work.call(solver.orgqr(wide, m, k, n, count), target, tau, info)
-    work.launch(singular_vectors(a.dtype), u.size + vh.size, _cube(target, q), _cube(v, square), signed, left, right)
-    return work.plan()
-
-
-def _by_products(a: Layout, version: str | None) -> bool:
-    """Double precision holds A^H A exactly enough for singular values of float32."""
-    return version == "products" or version is None and real_dtype(a.dtype).itemsize == 4
-
-
-def _svd_small(a: Layout, outputs: list[Layout], version: str | None) -> Plan | None:
-    """The plan by Jacobi's method, where the matrices fit. It takes as long for one as for a hundred, all at once; products of
-    many give their eigenvalues together, but one by one their vectors."""
-    alone = _batch(a) == 1 or len(outputs) == 1
-    if version in (None, "small") and not (alone and min(a.shape[-2:]) > SMALL and _by_products(a, version)):
-        return decomposed(a, outputs)
-    return None
-
-
-def svd(a: Layout, *, full: bool, version: str | None = None) -> Plan:
-    """a: (..., m, n) -> u: (..., m, m or k), s: (..., k), vh: (..., n or k, n), where k = min(m, n).
-
-    version: "small" (svd_small), where it fits, "products" (float32 and complex64, see `_svd_by_products`) or "bidiagonal"
-    (gesvd). The library's own Jacobi method (gesvdj) is faster than gesvd, but its error at 512 is 20 times as large.
-    """
-    *lead, m, n = a.shape
-    count, k = _batch(a), min(m, n)
-    u, vh = a.like((*lead, m, m if full else k)), a.like((*lead, n if full else k, n))
-    s = _real(a, (*lead, k))
-    small = _svd_small(a, [u, s, vh], version)
-    if small:
-        return small
-    inner = a.like()
-    if m >= n:
-        u, vh, inner = _columns(u), _columns(vh), _columns(a)
-    if _by_products(a, version):
-        return _svd_by_products(a, u, s, vh)
-    work = _Work(u, s, vh)
-    copied = work.copy(Input(0), a, work.temp(inner), inner)
-    info = work.info(a, count)
-    left, right = (Output(0), Output(2)) if m >= n else (Output(2), Output(0))
-    work.call(solver.gesvd(a.dtype, max(m, n), k, "A" if full else "S", count), copied, Output(1), left, right, info)
-    work.check(info, count)
-    return work.plan()
-
-
-def svdvals(a: Layout, *, version: str | None = None) -> Plan:
-    """a: (..., m, n) -> s: (..., min(m, n)). version: as for `svd`."""
-    *lead, m, n = a.shape
-    count, s = _batch(a), _real(a, (*lead, min(m, n)))
-    small = _svd_small(a, [s], version)
-    if small:
-        return small
-    work = _Work(s)
-    if _by_products(a, version):
-        *_, values = _squared(work, a if m >= n else _turned(a), False)
-        work.launch(root_values(s.dtype), s.size, values, Output(0).view((count, min(m, n))), Flag(), Ticket())
-        return work.plan()
-    inner = _columns(a) if m >= n else a.like()
-    copied = work.copy(Input(0), a, work.temp(inner), inner)
-    info = work.info(a, count)
-    work.call(solver.gesvd(a.dtype, max(m, n), min(m, n), "N", count), copied, Output(0), 0, 0, info)
-    work.check(info, count)
-    return work.plan()
-
-
 def inverted(s: Layout, *, ratio: float) -> Plan:
     """s: (..., k), descending -> 1 / s or 0, (..., k); rank: (...), int64."""
-    k, count = s.shape[-1], _batch(s, 1)
-    work = _Work(s.like(), s.like(s.shape[:-1], INT64))
+    k, count = s.shape[-1], batch(s, 1)
+    work = Work(s.like(), s.like(s.shape[:-1], INT64))
     values, inverse, rank = Input(0).view((count, k)), Output(0).view((count, k)), Output(1).view((count,))
     work.launch(inverse_values(s.dtype), s.size, values, inverse, rank, s.dtype.type(ratio))
     return work.plan()

@@ -1,5 +1,5 @@
 """The small kernels between a library's decompositions: triangles, identities, determinants, Q, pairs of eigenvectors,
-singular values and vectors, tables of addresses, and the reports of failures. What they are for: kernels/decompose.py.
+inverse singular values, tables of addresses, and the reports of failures. What they are for: kernels/decompose.py.
 
 All are bound by memory, each element read and written once, next to decompositions that take n operations per element; so
 they are written plainly, one thread per element (``log_determinant``: one block per matrix; ``reflected``: one thread per
@@ -121,19 +121,14 @@ def paired(dtype: np.dtype) -> Any:
 
 
 @functools.cache
-def _conjugation(kind: str) -> Any:
-    @device_function
-    def conjugated(v):
-        return v.conjugate() if kind == "c" else v
-
-    return conjugated
-
-
-@functools.cache
 def reflected(dtype: np.dtype) -> Any:
     """Q = (1 - tau_1 v_1 v_1^H) (1 - tau_2 v_2 v_2^H) ... of small matrices; each thread applies all to a column of 1."""
     T = numba_type(dtype)
-    conjugated = _conjugation(dtype.kind)
+    kind = dtype.kind
+
+    @device_function
+    def conjugated(v):
+        return v.conjugate() if kind == "c" else v
 
     @cuda.jit
     def reflected(packed, tau, q):
@@ -157,74 +152,6 @@ def reflected(dtype: np.dtype) -> Any:
                         q[b, row, c] = q[b, row, c] - total * packed[b, row, j]
 
     return reflected
-
-
-@functools.cache
-def diagonal_values(dtype: np.dtype) -> Any:
-    """Singular values from R, whose diagonal holds them with either sign. Those that are but rounding may not descend; each
-    is raised to the largest of those behind it, so that all do."""
-    kind = dtype.kind
-
-    @device_function
-    def real(v):
-        return v.real if kind == "c" else v
-
-    @cuda.jit
-    def diagonal_values(r, signed, s, flag, ticket):  # r: (count, m, k), in double precision; signed, s: (count, n), n <= k
-        i = cuda.grid(1)
-        n = s.shape[1]
-        if i < s.size:
-            b, j = i // n, i % n
-            signed[b, j] = real(r[b, j, j])
-            largest = abs(signed[b, j])
-            for behind in range(j + 1, n):
-                largest = max(largest, abs(real(r[b, behind, behind])))
-            s[b, j] = largest
-            if not largest < math.inf:
-                flag[0] = -ticket
-
-    return diagonal_values
-
-
-@functools.cache
-def root_values(dtype: np.dtype) -> Any:
-    """Singular values s = sqrt(-w) from the eigenvalues of -A^H A, of which rounding may leave some above 0."""
-    T = numba_type(dtype)
-
-    @cuda.jit
-    def root_values(w, s, flag, ticket):  # w: (count, n) float64; s: (count, n)
-        i = cuda.grid(1)
-        n = s.shape[1]
-        if i < s.size:
-            b, j = i // n, i % n
-            s[b, j] = T(math.sqrt(max(-w[b, j], 0.0)))
-            if not abs(w[b, j]) < math.inf:
-                flag[0] = -ticket
-
-    return root_values
-
-
-@functools.cache
-def singular_vectors(dtype: np.dtype) -> Any:
-    """From double precision: left = Q, with the signs of R's diagonal, and right = V^H."""
-    T = numba_type(dtype)
-    conjugated = _conjugation(dtype.kind)
-
-    @cuda.jit
-    def singular_vectors(q, v, signed, left, right):
-        """q, left: (count, m, k); v, right: (count, n, n); signed: (count, n), n <= k. Neighbours lie in columns."""
-        i = cuda.grid(1)
-        m, k, n = left.shape[1], left.shape[2], right.shape[1]
-        if i < left.size:
-            b, j, row = i // (m * k), i // m % k, i % m
-            found = q[b, row, j]
-            left[b, row, j] = T(-found if j < n and signed[b, min(j, n - 1)] < 0 else found)
-        elif i < left.size + right.size:
-            i -= left.size
-            b, j, row = i // (n * n), i // n % n, i % n
-            right[b, row, j] = T(conjugated(v[b, j, row]))
-
-    return singular_vectors
 
 
 @functools.cache

@@ -75,7 +75,6 @@ def reflector(dtype: np.dtype, lanes: int, deep: int) -> Any:
         b, t = cuda.blockIdx.x, cuda.threadIdx.x
         m, n = a.shape[1], a.shape[2]
         group, lane, groups = t // lanes, t % lanes, cuda.blockDim.x // lanes
-        last_group = t // 32 * (32 // lanes) + 32 // lanes - 1  # of this warp
         for i in range(group, lanes * deep, groups):
             for j in range(lane, n, lanes):
                 memory[j * step + i] = a[b, i, j] if i < m else T(0)
@@ -98,9 +97,10 @@ def reflector(dtype: np.dtype, lanes: int, deep: int) -> Any:
         cuda.syncthreads()
 
         v, held = cuda.local.array(deep, T), cuda.local.array(deep, T)
-        first, owner, steps = 0, 0, min(m, n)  # column j is its group's `first`-th and belongs to group `owner`
+        first, owner, steps = 0, 0, min(m, n)  # column j is `owner`'s: the `first`-th and those behind it are one of each group
+        last = (n - 1) // groups * groups + t // 32 * (32 // lanes) + 32 // lanes - 1  # of this warp's columns, or behind it
         for j in range(steps):
-            if SIMULATOR or first + last_group >= j:  # a warp without columns from j on waits for the others
+            if SIMULATOR or last >= j:  # a warp that is done waits for the others
                 square = R(0)
                 for e in range(deep):
                     v[e] = memory[at(j * step + lane + e * lanes)]

@@ -155,8 +155,8 @@ _eigh = Op("eigh", cpu="decompose.eigh", cuda="decompose.eigh", vjp=_eigh_grad, 
 _eigvalsh = Op("eigvalsh", cpu="decompose.eigvalsh", cuda="decompose.eigvalsh")
 _eig = Op("eig", cpu="decompose.eig", cuda="decompose.eig", vjp=_eig_grad, outputs=2)
 _eigvals = Op("eigvals", cpu="decompose.eigvals", cuda="decompose.eigvals")
-_svd = Op("svd", cpu="decompose.svd", cuda="decompose.svd", vjp=_svd_grad, outputs=3)
-_svdvals = Op("svdvals", cpu="decompose.svdvals", cuda="decompose.svdvals")
+_svd = Op("svd", cpu="decompose.svd", cuda="singular.svd", vjp=_svd_grad, outputs=3)
+_svdvals = Op("svdvals", cpu="decompose.svdvals", cuda="singular.svdvals")
 
 # ------------------------------------------------------------------------------------------------ functions
 # What computes less than the whole decomposition has no gradient of its own: where one is recorded, the whole is computed.

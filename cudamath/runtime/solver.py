@@ -48,7 +48,7 @@ def _errors() -> tuple[type[Exception], ...]:
 class _Handle:
     """cuSOLVER's handle of one stream, its parameters, and its settings of Jacobi's method, left as they are."""
 
-    __slots__ = ("solver", "params", "jacobi", "device", "host", "__weakref__")
+    __slots__ = ("solver", "params", "jacobi", "jacobi_svd", "device", "host", "__weakref__")
 
     def __init__(self, stream: streams.Stream):
         found = libraries.find("cusolver")
@@ -58,13 +58,13 @@ class _Handle:
         self.device = stream.device
         self.host: Any = None  # the latest host workspace: kept while the library may still read it
 
-        def make(_side: Any) -> tuple[int, int, int]:
+        def make(_side: Any) -> tuple[int, int, int, int]:
             solver = dn.create()
             dn.set_stream(solver, stream.ptr)
-            return solver, dn.create_params(), dn.create_syevj_info()
+            return solver, dn.create_params(), dn.create_syevj_info(), dn.create_gesvdj_info()
 
         try:
-            self.solver, self.params, self.jacobi = pool_of(stream.device).beside_capture(make)
+            self.solver, self.params, self.jacobi, self.jacobi_svd = pool_of(stream.device).beside_capture(make)
         except _errors() as error:
             raise library_error(error, "cusolverDnCreate") from None
 
@@ -73,6 +73,7 @@ class _Handle:
         dn = _bindings()
         with streams.in_context(self.device), relaxed():
             dn.destroy_syevj_info(self.jacobi)
+            dn.destroy_gesvdj_info(self.jacobi_svd)
             dn.destroy_params(self.params)
             dn.destroy(self.solver)
 
@@ -273,6 +274,31 @@ def gesvd(dtype: np.dtype, m: int, n: int, job: str, count: int) -> Function:
             routine(stream, (code, code, m, n, kind, a + i * m * n * item, m, real, s + i * n * size,
                              kind, u + i * m * columns * item if u else 0, m, kind, vt + i * n * n * item if vt else 0, n,
                              kind), info + 4 * i)
+
+    return run
+
+
+def gesvdj(dtype: np.dtype, n: int, vectors: bool, count: int) -> Function:
+    """run(stream, a, s, u, v, info): A = U S V^H (n x n) by Jacobi's method, A destroyed; s descending; V, not V^H."""
+    name = f"{DTYPES[dtype][1]}gesvdj"
+    what = f"cusolverDn{name} ({n}, {n})"
+    item, size = dtype.itemsize, np.dtype(dtype).type(0).real.itemsize
+    sizes: list[int] = []
+
+    def run(stream: Any, a: int, s: int, u: int, v: int, info: int) -> None:
+        stream.refuse_capture(what, "cuSOLVER may wait for the device")
+        one, dn = handle(stream), _bindings()
+        try:
+            if not sizes:
+                sizes.append(getattr(dn, f"{name}_buffer_size")(one.solver, int(vectors), 0, n, n, a, n, s, u, n, v, n,
+                                                                one.jacobi_svd))
+            work = Buffer(max(sizes[0] * item, 1), stream)
+            for i in range(count):
+                at = i * n * n * item
+                getattr(dn, name)(one.solver, int(vectors), 0, n, n, a + at, n, s + i * n * size, u and u + at, n,
+                                  v and v + at, n, work.address, sizes[0], info + 4 * i, one.jacobi_svd)
+        except _errors() as problem:
+            raise library_error(problem, what) from None
 
     return run
 

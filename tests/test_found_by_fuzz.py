@@ -224,8 +224,20 @@ def test_bools_are_subtracted_at_positions(device):
     assert x.to_numpy().tolist() == [-1, 1, 3]
 
 
-@pytest.mark.parametrize("dtype", ["f4", "c16", "i8", "u8", "i2", "u1"])
+def test_extremes_of_bools_at_positions_are_of_bools(device):
+    """-1 was True, and beside False the larger of them."""
+    x = cm.asarray([False, True])
+    for values in (-1, 2, -1.0, cm.asarray([-1, 3])):
+        for name in ("maximum", "minimum"):
+            with pytest.raises(TypeError, match=f"^{name}_at: values of "):
+                getattr(cm, name).at(x, cm.asarray([0, 1]), values)
+    cm.maximum.at(x, cm.asarray([0, 0]), 0)
+    cm.minimum.at(x, cm.asarray([1]), cm.asarray([True]))
+    assert x.tolist() == [False, True]
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["f4", "c16", "i8", "u8", "i2", "u1"])
 @pytest.mark.parametrize("values", [np.array([1, 255, 3], "u1"), np.array([1, -128, 127], "i1"), np.array([1, 2**31, 0], "u4")])
 def test_what_is_subtracted_at_positions_is_negated_in_their_dtype(device, dtype, values):
     """Minus uint8(1) was 255, and minus int8(-128) itself."""

@@ -30,6 +30,8 @@ def _fold_at(name: str, kind: str, function: Callable, category: Category, x: An
     given = np.asarray(values).dtype if type(values) is not ndarray else values.dtype
     if x.dtype.kind in "iu" and given not in INTEGER_OR_BOOL and not (type(values) is float and values.is_integer()):
         raise TypeError(f"{name}: values of {given} would lose their fractions in an array of {x.dtype} of shape {x.shape}")
+    if x.dtype.kind == "b" and given.kind != "b" and not (type(values) in (int, float) and values in (0, 1)):
+        raise TypeError(f"{name}: values of {given} would all be True but 0 in an array of bool of shape {x.shape}")
     found = known_view(x._layout, key)
     if found is not None:
         target = x._view(*found)

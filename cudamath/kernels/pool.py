@@ -15,7 +15,8 @@ simple to fast:
 3. `pool_windows` with `across`, `pool_spread`: windows that tile the image (stride = size, nothing left over). A thread owns
    neighbouring windows of a row, whose rows it reads, or backward writes, by wide accesses. `pool_rows` and `pool_rows_grad`:
    the same for windows that overlap along the rows of images in C order. (Those of 3 but `pool_windows`: pool_rows.py.)
-   `pool_pairs` (pool_pairs.py): such windows of 16-bit floats, forward, two results at a time (9.0 on).
+   `pool_pairs` (pool_pairs.py): such windows of 16-bit floats, forward, two results at a time (9.0 on). `pool_bytes_grad`
+   (pool_bytes.py): their gradients from notes that are bytes.
 """
 
 import functools
@@ -31,6 +32,7 @@ from ..core.plan import Input, Launch, Output, Plan, Temp
 from .build import SIMULATOR, blocks, codec
 from .lazy import cuda, types
 from .pool_notes import BYTE, MAXIMA, NOTE, NOTED, note_reader, note_writer, spot, taking
+from .pool_places import reciprocal
 from .rows import device, reader, writer
 
 THREADS = 256
@@ -461,21 +463,24 @@ def _forward(x: Layout, outputs: list[Layout], kind: str, window: Window) -> Pla
               else pool_windows(kind, x.dtype, window, width, across, c == 1, _large(y)))
     count, notes = y.size // width, _memory(Output(1), y) if kind in NOTED else _memory(Input(0), x)
     arguments = [_memory(Input(0), x), _memory(Output(0), y), notes, *(int(v) for v in (count, h, w, p, q, c))]
-    if together and pool_pairs.fits(x, window, kind, width):
-        kernel = pool_pairs.pool_pairs(kind, x.dtype, window, _large(y))
+    per = (reciprocal(q // width, count), reciprocal(p, n * p)) if together else (0, 0)
+    if together and all(per) and x.size < 1 << 31 and pool_pairs.fits(x, window, kind, width):
+        kernel = pool_pairs.pool_pairs(kind, x.dtype, window)
         pairs = [array.view((layout.size // 2,), dtype=np.uint32) for array, layout in ((Input(0), x), (Output(0), y))]
-        arguments = [pairs[0], arguments[0], pairs[1], *arguments[2:-1]]
+        arguments = [pairs[0], arguments[0], pairs[1], *arguments[2:-2], q // width, *per]
     return Plan(outputs, [Launch(kernel, blocks(count, THREADS), THREADS, arguments)])
 
 
 def _backward(dx: Layout, inputs: Sequence[Layout], kind: str, window: Window) -> Plan:
-    """pool_spread where windows tile the image, else pool_rows_grad where it applies, else pool_gather."""
-    from . import pool_rows  # which imports from here
+    """pool_spread where windows tile the image, else pool_bytes_grad or pool_rows_grad where they apply, else pool_gather."""
+    from . import pool_bytes, pool_rows  # which import from here
     grad = inputs[0]
     (n, c, h, w), (_, _, p, q) = dx.shape, grad.shape
     n, c = (n * c, 1) if grad.contiguous else (n, c)  # dx is, too, where it is one row and column, channels last
     spread = c == 1 and window.tiles and (h, w) == (p * window.rows, q * window.columns) and window.columns <= 4
     together = 0 if spread or c > 1 else pool_rows.fits_grad(grad, dx, window, kind)
+    if together and kind == "bytes" and (launch := pool_bytes.launch(grad, dx, window)):
+        return Plan([dx], [launch])
     width = _width(q if spread else c, [grad, dx])
     arguments = [_memory(Input(0), grad), _memory(Input(len(inputs) - 1), inputs[-1]), _memory(Output(0), dx)]
     if spread:

@@ -2,7 +2,8 @@
 
 A result of 3 x 3 windows at stride 2 has 4 new numbers of two bytes each, and is three itself with its note; memory moves
 that while an H200's multiprocessor makes 75 instructions at most. One number at a time (`pool_rows`) takes 85: to widen 9
-numbers, and to compare and keep value and place of each. Here neighbouring results share registers, and most instructions: 50.
+numbers, and to compare and keep value and place of each. Here neighbouring results share registers, and most instructions: 35,
+of which 5 find the places (pool_places.py; by divisions, in 64 bits, they were 20, and the kernel took 96.7 us where now 87.6).
 
 1. All rows under a thread's results are read before any is looked at; what lies beyond the image counts as -inf.
 2. Two results have their numbers at the same place of their windows `right` columns apart: one byte permutation makes a
@@ -25,12 +26,13 @@ from ..core.layout import Layout
 from ..runtime.device import capability
 from .build import SIMULATOR, codec
 from .lazy import cuda, types
-from .pool import Window, decode
+from .pool import Window
 from .pool_notes import BYTE, first_note
+from .pool_places import split
 from .rows import device, fetcher, writer
 
 WIDTH = 8  # results of a thread: 16 bytes
-WIDTH_BITS, PAIR_BITS = np.uint64(3), np.uint64(1)
+WIDTH_BITS = 3
 PLACES = 9  # of a window, that a thread has registers for
 LOWEST = {np.dtype(np.float16): 0xFC00, np.dtype(bfloat16): 0xFF80}  # -inf
 
@@ -67,10 +69,10 @@ def picking() -> Any:
 
 
 @functools.cache
-def pool_pairs(kind: str, dtype: np.dtype, window: Window, large: bool) -> Any:
+def pool_pairs(kind: str, dtype: np.dtype, window: Window) -> Any:
     """kind: "max", or "bytes" for notes as well."""
     load, _, _ = codec(dtype)
-    locate, (fetch, _, words, _) = decode(WIDTH, True, large), fetcher(dtype, WIDTH)
+    fetch, _, words, _ = fetcher(dtype, WIDTH)
     rows, columns, down, right, top, left, _, _ = window
     body = WIDTH * right  # columns of an image under the results; the windows also reach `left` and `after` beyond
     after = max(columns - left - right, 0)
@@ -80,40 +82,43 @@ def pool_pairs(kind: str, dtype: np.dtype, window: Window, large: bool) -> Any:
     lowest = LOWEST[dtype] << 16 | LOWEST[dtype]
     pick, larger_of, is_equal = picking(), larger[dtype], equal[dtype]
     noted, write_notes, first = kind == "bytes", writer(BYTE, WIDTH), first_note("bytes", window)
-    uint32, pairs = types.uint32, WIDTH // 2
+    uint32, uint64, i32, pairs = types.uint32, types.uint64, types.int32, WIDTH // 2
 
     @cuda.jit
-    def pool_pairs(x, x1, y, index, count, H, W, P, Q):
+    def pool_pairs(x, x1, y, index, count, H, W, P, groups, per_group, per_line):
         """x: the memory of (n, H, W) as pairs, x1 as numbers; y and index (x1 again if no notes are taken) that of (n, P, Q);
-        count: groups of WIDTH results."""
-        i = cuda.grid(1)
-        if i >= count:
+        count: groups of WIDTH results, `groups` a line; per_group, per_line: see pool_places.split."""
+        i = uint32(uint32(cuda.blockIdx.x) * uint32(cuda.blockDim.x) + uint32(cuda.threadIdx.x))
+        if i >= uint32(count):
             return
-        n, p, q, _ = locate(i, P, Q, 1)
-        h, w = p * down - top, q * right
+        n, p, q = split(i, groups, P, per_group, per_line)
+        h, w = i32(i32(p) * down - top), i32(q * uint32(body))
+        across = uint64(uint32(W) >> uint32(WIDTH_BITS))  # accesses of a row
+        to_the_right = i32(i32(W) - i32(1) - w)
         line = cuda.local.array(all_held, types.uint32)
         for r in range(rows):
-            row = min(max(h + r, 0), H - 1)  # any row of the image: what it has is not taken if it is another
-            base = types.uint64((n * H + row) * W + w)
+            row = min(max(i32(h + r), i32(0)), i32(i32(H) - i32(1)))  # of the image; its numbers are not taken if it is another
+            access = uint64(uint32(n * uint32(H) + uint32(row))) * across + uint64(q) * uint64(right)
+            base = access << uint64(WIDTH_BITS)
             for s in range(right):
-                fetch(x, (base >> WIDTH_BITS) + types.uint64(s), line, r * held + ahead // 2 + s * words)
+                fetch(x, access + uint64(s), line, r * held + ahead // 2 + s * words)
             for s in range(left):
-                number = uint32(x1[base - types.uint64(min(left - s, w))])
-                number = number if w + s >= left else uint32(lowest & 0xFFFF)
+                number = uint32(x1[base - uint64(min(i32(left - s), w))])
+                number = number if w >= i32(left - s) else uint32(lowest & 0xFFFF)
                 k = ahead - left + s
                 old = line[r * held + k // 2] if k % 2 else uint32(lowest)
                 line[r * held + k // 2] = (old & uint32(0xFFFF)) | number << uint32(16) if k % 2 else (
                     (old & uint32(0xFFFF0000)) | number)
             for s in range(after):
-                number = uint32(x1[base + types.uint64(min(body + s, W - 1 - w))])
-                number = number if w + body + s < W else uint32(lowest & 0xFFFF)
+                number = uint32(x1[base + uint64(min(i32(body + s), to_the_right))])
+                number = number if i32(body + s) <= to_the_right else uint32(lowest & 0xFFFF)
                 k = ahead + body + s
                 if k % 2:
                     line[r * held + k // 2] = (line[r * held + k // 2] & uint32(0xFFFF)) | number << uint32(16)
                 else:
                     line[r * held + k // 2] = number
         for r in range(rows):
-            if h + r < 0 or h + r >= H:
+            if i32(h + r) < i32(0) or i32(h + r) >= i32(H):
                 for e in range(held):
                     line[r * held + e] = uint32(lowest)
         best = cuda.local.array(pairs, types.uint32)
@@ -135,9 +140,9 @@ def pool_pairs(kind: str, dtype: np.dtype, window: Window, large: bool) -> Any:
                 where[2 * j] = types.int32(places & uint32(0xFFFF))
                 where[2 * j + 1] = types.int32(places >> uint32(16))
                 strange |= ~is_equal(best[j], best[j]) | is_equal(best[j], uint32(lowest))
-        at = types.uint64((n * P + p) * Q + q)
-        store_vector(y, at >> PAIR_BITS, (best[0], best[1], best[2], best[3]))
+        store_vector(y, uint64(i) * uint64(pairs), (best[0], best[1], best[2], best[3]))
         if noted:
+            at = uint64(i) * uint64(WIDTH)
             write_notes(index, at, where, 0)
             if strange != uint32(0):
                 for k in range(WIDTH):

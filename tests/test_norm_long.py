@@ -9,8 +9,9 @@ from test_norm import channels, row_gradients, row_reference
 
 from cudamath.core.dtypes import bfloat16
 from cudamath.core.layout import Layout
+from cudamath.kernels.build import SIMULATOR
 from cudamath.runtime.device import assume
-from cudamath.testing import assert_close, simulate
+from cudamath.testing import assert_close, compile_plan, simulate
 
 gpu = pytest.mark.gpu
 
@@ -189,6 +190,47 @@ def test_rows_shared_by_blocks(columns, dtype):
     assert_close(rstd, 1 / np.sqrt(wide(x).var(1) + 1e-5), rtol=2e-6)
     y, _ = run_version("gpu", lambda x, w: norm.forward("shared", x, w, None, None, columns, 1e-5, center=False), x, w)
     assert_close(y, row_reference(x, w), **looseness(dtype))
+
+
+@gpu
+@pytest.mark.parametrize("dtype, param", [("bfloat16", "bfloat16"), ("bfloat16", "float32"), ("float32", "bfloat16"),
+                                          ("float16", "float16"), ("float32", "float32")])
+@pytest.mark.parametrize("columns", [16_648, 100_008, 131_072])
+def test_weights_of_rows_shared_by_blocks(columns, dtype, param):
+    """From shared memory, ahead into registers, or when they are wanted: with both, one or none of them, in either dtype."""
+    from cudamath.kernels import norm
+
+    if dtype == "float32":
+        columns //= 2
+    x, w, b = numbers((9, columns), dtype, scale=2, shift=1), numbers((columns,), param, 2), numbers((columns,), param, 3)
+    one, loose = np.ones(columns), looseness(dtype)
+    (y,) = run_version("gpu", lambda x, w, b: norm.forward("shared", x, w, b, None, columns, 1e-5), x, w, b)[:1]
+    assert_close(y, row_reference(x, w, b), **loose)
+    (y,) = run_version("gpu", lambda x, w: norm.forward("shared", x, w, None, None, columns, 1e-5), x, w)[:1]
+    assert_close(y, row_reference(x, w, 0 * one), **loose)
+    (y,) = run_version("gpu", lambda x, b: norm.forward("shared", x, None, b, None, columns, 1e-5), x, b)[:1]
+    assert_close(y, row_reference(x, one, b), **loose)
+    (y,) = run_version("gpu", lambda x: norm.forward("shared", x, None, None, None, columns, 1e-5), x)[:1]
+    assert_close(y, row_reference(x, one, 0 * one), **loose)
+    (y,) = run_version("gpu", lambda x, w: norm.forward("shared", x, w, None, None, columns, 1e-5, center=False), x, w)[:1]
+    assert_close(y, row_reference(x, w), **loose)
+
+
+@pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
+@pytest.mark.parametrize("param", ["bfloat16", "float32"])
+@pytest.mark.parametrize("weighted, biased", [(True, True), (True, False), (False, True), (False, False)])
+def test_shared_rows_compile_without_spills(weighted, biased, param):
+    from cudamath.kernels import norm
+
+    x = Layout.new((9, 131_072), np.dtype(bfloat16), 0)
+    p = Layout.new((131_072,), np.dtype(bfloat16 if param == "bfloat16" else param), 0)
+    w, b = (p if given else None for given in (weighted, biased))
+    with assume((9, 0)):
+        plan = norm.forward("shared", x, w, b, None, 131_072, 1e-5)
+    (found,) = compile_plan(plan, [v for v in (x, w, b) if v is not None], (9, 0))
+    near = (weighted or biased) and 32 << 10
+    assert found.kernel == "norm_shared" and found.spills == 0 and found.registers <= 64, found
+    assert near <= found.shared < near + 2048, found
 
 
 @gpu

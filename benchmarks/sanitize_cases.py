@@ -180,8 +180,8 @@ def packed() -> Calls:
 
 
 def versions() -> Calls:
-    """Versions of running sums, sorting and scaled products; planners want more for them, or another machine."""
-    from cudamath.kernels import join, linear_loss, scaled_matmul, scan, sort
+    """Versions of running sums, sorting, scaled products, turned matrices; planners want more for them, or another machine."""
+    from cudamath.kernels import elementwise, join, linear_loss, scaled_matmul, scan, sort
 
     calls = {f"scan ring, {source}": functools.partial(planned, scan.scan, array(300, 16_480, dtype=source), kind="sum", axis=1,
                                                        dtype=np.dtype(target), version="ring")
@@ -194,6 +194,9 @@ def versions() -> Calls:
                                              classes=50_257, ignore_index=-100),
             "sort, radix": functools.partial(planned, sort.argsort, array(9_000), axis=0, descending=False,
                                                       version="radix"),
+            "tiled, pairs": functools.partial(planned, elementwise.elementwise, array(136, 264, dtype="float16"),
+                                              array(264, 136, dtype="float16").T, expression="x + y", compute=np.dtype("f4"),
+                                              output=np.dtype("f2"), version="tiled_pairs"),
             "scan, lines": functools.partial(planned, scan.scan, array(9_000, 3), kind="sum", axis=0, dtype=np.dtype("f4"),
                                              version="lines"),
             "scaled_matmul, steps": functools.partial(planned, scaled_matmul.scaled_matmul, a, b, one, one,
@@ -225,7 +228,7 @@ def families() -> Calls:
         "softmax": lambda: cm.ml.softmax(x), "layer_norm": lambda: cm.grad(lambda v: cm.ml.layer_norm(v, 300).sum())(x),
         "cross_entropy": lambda: [cm.ml.cross_entropy(v, cm.asarray([1, 2, 3, 4, 5] * 40)[: len(v)], weight=w, reduction=r)
                                   for v in (small, x) for w in (None, v[0]) for r in ("mean", "none")],
-        "max_pool2d, pairs": lambda: cm.grad(lambda v: cm.ml.max_pool2d(v, 3, 2, 1).sum())(
+        "max_pool2d, pairs": lambda: cm.grad(lambda v: (cm.ml.max_pool2d(v, 3, 2, 1) ** 2).sum())(
             array(2, 3, 15, 32, dtype="bfloat16")),
         "max_pool2d": lambda: (cm.grad(lambda v: cm.ml.max_pool2d(v, 2).sum())(images),
                                cm.grad(lambda v: (cm.ml.max_pool2d(v, 3, 2, 1) ** 2).sum())(square)),

@@ -343,6 +343,9 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             for y in (x, strided):
                 plan(functools.partial(elementwise.elementwise, expression="x == y", compute=t, output=np.dtype(bool),
                                        version="plain"), y, y)
+        if t.itemsize == 2:
+            plan(functools.partial(elementwise.elementwise, expression="x + y", compute=F32, output=t, version="tiled_pairs"),
+                 new(64, 64, dtype=t), Layout.of((64, 64), (2, 128), t, 0))
         plan(posting.number, new(dtype=t), new(max(t.itemsize // 4, 1), dtype="i8"))
         plan(posting.array, new(70, dtype=t), new(posting.HEAD + 70 * t.itemsize, dtype="u1"))
         plan(functools.partial(masks.count_true, version="plain"), new(70, dtype=t))

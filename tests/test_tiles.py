@@ -12,6 +12,7 @@ from cudamath.testing import compile_plan, layout_of, simulate
 
 F32 = np.dtype(np.float32)
 EXPRESSION = "x - y * 2"
+BIG = 8192  # rows and columns of what has enough squares of 128 x 128
 
 
 def plan(*layouts: Layout, version: str | None = None, expression: str = EXPRESSION, inplace: bool = False):
@@ -64,6 +65,21 @@ def test_tiled_with_one_value_a_row_and_a_scalar():
     np.testing.assert_array_equal(target, z - x * 2)
 
 
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["i2", "u2"])
+@pytest.mark.parametrize("shape", [(16, 24), (136, 152), (2, 24, 136)], ids=str)
+def test_pairs_in_the_simulator(shape, dtype):
+    x = np.random.default_rng(0).integers(0, 20_000, shape).astype(dtype)
+    low, high = (-9_000, -1) if dtype == "i2" else (20_000, 21_000)  # numbers of both signs, or with the highest bit
+    y = np.random.default_rng(1).integers(low, high, (*shape[:-2], *shape[:-3:-1])).astype(dtype).swapaxes(-1, -2)
+    made = plan(*map(layout_of, (x, y)), version="tiled_pairs", expression="x + y")
+    assert [step.kernel.__name__ for step in made.steps] == ["tiled_pairs"]
+    np.testing.assert_array_equal(simulate(made, x, y), x + y)
+    column = x[..., :1].copy()
+    made = plan(*map(layout_of, (y, column, x)), version="tiled_pairs", expression="x + y - z")
+    np.testing.assert_array_equal(simulate(made, y, column, x), y + column - x)
+
+
 def transposed(shape, dtype, aligned=True):
     return Layout.of(shape, (dtype.itemsize, shape[0] * dtype.itemsize), dtype, 0, aligned)
 
@@ -80,6 +96,12 @@ def test_the_version_fits_the_layouts():
     assert version(Layout.new((64, 66), F32, 0), transposed((64, 66), F32)) == "tiled"
     assert version(straight, transposed((64, 64), F32, aligned=False)) == "tiled"
     assert version(Layout.new((64, 8), F32, 0), transposed((64, 8), F32)) == "plain"
+    half = np.dtype(np.float16)
+    for n, m, name in ((BIG, BIG, "tiled_pairs"), (BIG, BIG + 4, "tiled_vector"), (64, 64, "tiled_vector"),
+                       (BIG, BIG + 3, "tiled")):
+        assert version(Layout.new((n, m), half, 0), transposed((n, m), half)) == name
+    assert version(Layout.new((BIG, BIG), half, 0), transposed((BIG, BIG), half, aligned=False)) == "tiled"
+    assert version(Layout.new((BIG, BIG), F32, 0), transposed((BIG, BIG), F32)) == "tiled_vector"
     double = np.dtype(np.float64)  # two squares of 64 x 65 float64 are more than a block may have
     assert version(transposed((64, 64), double), Layout.new((64, 64), double, 0)) == "tiled_vector"
 
@@ -110,16 +132,28 @@ def test_compiles_without_spills(version):
         assert found.shared == (64 * 65 * 4 if version == "tiled_vector" else 32 * 33 * 4)
 
 
+@pytest.mark.skipif(build.SIMULATOR, reason="the simulator does not compile")
+def test_pairs_compile_without_spills():
+    layouts = [Layout.new((128, 128), np.dtype(cm.bfloat16), 0), transposed((128, 128), np.dtype(cm.bfloat16))]
+    for capability in ((7, 5), (9, 0)):
+        (found,) = compile_plan(plan(*layouts, version="tiled_pairs"), layouts, capability)
+        assert found.spills == 0 and found.registers <= 64 and found.shared == 2 * 128 * 128, found
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["u1", "f2", cm.bfloat16, "f4", "f8", "i8", "c8"], ids=str)
 def test_versions_on_the_gpu(dtype):
     dtype = np.dtype(dtype)
-    cases = [*CASES, *(((n, m), (0, 1), (1, 0)) for n, m in ((64, 64), (68, 60), (128, 256), (1000, 516), (4100, 36))),
-             ((5, 132, 260), (0, 2, 1), (0, 1, 2)), ((68, 7, 72), (2, 1, 0), (0, 1, 2))]
+    squares = ((64, 64), (68, 60), (128, 256), (1000, 516), (4100, 36), (1000, 520), (16, 384))
+    cases = [*CASES, *(((n, m), (0, 1), (1, 0)) for n, m in squares),
+             ((5, 132, 260), (0, 2, 1), (0, 1, 2)), ((68, 7, 72), (2, 1, 0), (0, 1, 2)),
+             ((5, 136, 264), (0, 2, 1), (0, 1, 2)), ((72, 8, 136), (2, 1, 0), (0, 1, 2))]
     for shape, first, second in cases:
         x, y = arranged(shape, first, dtype), arranged(shape, second, dtype, 1)
-        for version in ("tiled", "tiled_vector"):
+        for version in ("tiled", "tiled_vector", "tiled_pairs"):
             if first == second or version == "tiled_vector" and (dtype.kind == "c" or any(n % 4 for n in shape)):
+                continue
+            if version == "tiled_pairs" and (dtype.itemsize != 2 or any(n % 8 for n in shape)):
                 continue
             ours = [cm.asarray(np.ascontiguousarray(v.transpose(axes)), device="cuda").transpose(
                 tuple(np.argsort(axes).tolist())) for v, axes in ((x, first), (y, second))]

@@ -279,7 +279,7 @@ def launch(function: Any, operands: Sequence[Layout | np.dtype], target: Layout,
         return argument.view((max(reach // layout.itemsize, 1),))
 
     crossed = None
-    if version in ("tiled", "tiled_vector") or (version is None and not (straight and aligned or rows)):
+    if version in ("tiled", "tiled_vector", "tiled_pairs") or (version is None and not (straight and aligned or rows)):
         args = _arguments(operands, memory, arguments)
         seen = iter(steps)
         crossed = tiled(function, NAMES[: len(operands)],

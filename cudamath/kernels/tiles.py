@@ -4,15 +4,17 @@ The result runs along its columns, some operand along its rows. Whoever walks al
 of each 32-byte sector that a jump fetches 4 bytes are used. So a block takes a square: it reads the operand along *its*
 rows into shared memory and, after a barrier, reads the square along the other side. Every access to DRAM is then a run.
 
-The versions, both generated for a scalar function:
+The versions, generated for a scalar function:
 
 1. `tiled`: squares of 32 x 32, one element per access. Any sizes; runs in the simulator.
 2. `tiled_vector`: squares of 64 x 64, four elements per access, so that a run is 256 bytes of float32 and a thread has
    16 elements of every operand in flight before the barrier. Sizes and distances are multiples of four elements.
 
-Both walk the squares in bands of 8 rows of squares, so that the blocks that run together cover a patch that is wide on
+3. `tiled_pairs` (tiles_pairs.py): squares of 128 x 128 of 16-bit numbers, eight per access, for big matrices.
+
+All walk the squares in bands of 8 rows of squares, so that the blocks that run together cover a patch that is wide on
 both sides, and DRAM pages are used up while they are open. The floor is each operand once and the result once. A column
-more than needed in shared memory puts the elements of a column in different banks.
+more than needed in the shared memory of the first two versions puts the elements of a column in different banks.
 
 Measured (row versions_tiles):
 a + b.T, 8,192 squared, float32; NVIDIA H200, commit bc5531f4aab2, 2026-11-22
@@ -45,13 +47,42 @@ if not SIMULATOR:
 THREADS = 256
 LEAST = 16  # with fewer rows or columns a square would be mostly empty
 SHARED = 48 << 10  # bytes a block may have without asking
-PASSES = 4  # accesses of a thread to each operand
+PASSES = 4  # accesses of a thread to each operand, of squares that need a column more
+LONG, MANY = 512, 128  # rows and columns, squares of as many, of matrices from which on `tiled_pairs` is taken
 BAND = 8  # rows of squares that are walked together
 
 
-def side(width: int) -> int:
-    """Side of a square whose accesses are `width` elements: 4 x 256 of them fill it."""
-    return 32 if width == 1 else 64
+class Shape(NamedTuple):
+    """Of the squares of a version."""
+
+    width: int  # elements of an access
+    rows: int
+    columns: int
+    threads: int
+
+
+SHAPES = {"tiled": Shape(1, 32, 32, THREADS), "tiled_vector": Shape(4, 64, 64, THREADS), "tiled_pairs": Shape(8, 128, 128, 512)}
+
+
+def walk(down: int, over: int, batch: int) -> list[str]:
+    """Source: which square of `down` rows and `over` columns a block has, and of which of the outer dimensions' i0, i1, ..."""
+    lines = [
+        "tile = types.uint32(cuda.blockIdx.x)",
+        "stripe = tile // types.uint32(band * across)",
+        "tile = types.uint32(tile - stripe * types.uint32(band * across))",
+        "column = tile // types.uint32(band)",
+        "row = types.uint32(tile - column * types.uint32(band))",
+        "rest = stripe // types.uint32(bands)",
+        "stripe = types.uint32(stripe - rest * types.uint32(bands))",
+        f"first_row = (types.int64(stripe) * band + types.int64(row)) * {down}",
+        f"first_column = types.int64(column) * {over}",
+        "if first_row >= rows:",
+        "    return",
+    ]
+    for d in reversed(range(1, batch)):
+        lines += [f"next = rest // types.uint32(size{d})", f"i{d} = types.int64(rest - next * types.uint32(size{d}))",
+                  "rest = next"]
+    return lines + (["i0 = types.int64(rest)"] if batch else [])
 
 
 @functools.cache
@@ -64,7 +95,9 @@ def tiled_kernel(function: Any, names: tuple[str, ...], kinds: tuple[str, ...], 
     out; the element strides of each array along c ("flip") or r (all others), then along the `batch` outer dimensions;
     rows, columns; squares in a band, across, and bands; the sizes of the outer dimensions.
     """
-    lanes = side(width) // width  # threads along a run
+    name = "tiled" if width == 1 else "tiled_vector"
+    side = SHAPES[name].rows
+    lanes = side // width  # threads along a run
     step = THREADS // lanes  # runs a pass
     arrays = [(n, kind) for n, kind in zip([*names, "out"], [*kinds, "run"], strict=True) if kind != "value"]
     outer = range(batch)
@@ -97,24 +130,8 @@ def tiled_kernel(function: Any, names: tuple[str, ...], kinds: tuple[str, ...], 
     def read(n: str, kind: str, p: Any) -> str:
         return load(n, place(n, p), p) if kind == "run" else f"{n}v{p} = {n}[{place(n, p)}]"
 
-    lines = [f"{n}_square = cuda.shared.array(({side(width)}, {side(width) + 1}), {n}_word)" for n in flips]
-    lines += [
-        "tile = types.uint32(cuda.blockIdx.x)",
-        "stripe = tile // types.uint32(band * across)",
-        "tile = types.uint32(tile - stripe * types.uint32(band * across))",
-        "column = tile // types.uint32(band)",
-        "row = types.uint32(tile - column * types.uint32(band))",
-        "rest = stripe // types.uint32(bands)",
-        "stripe = types.uint32(stripe - rest * types.uint32(bands))",
-        f"first_row = (types.int64(stripe) * band + types.int64(row)) * {side(width)}",
-        f"first_column = types.int64(column) * {side(width)}",
-        "if first_row >= rows:",
-        "    return",
-    ]
-    for d in reversed(range(1, batch)):
-        lines += [f"next = rest // types.uint32(size{d})", f"i{d} = types.int64(rest - next * types.uint32(size{d}))",
-                  "rest = next"]
-    lines += ["i0 = types.int64(rest)"] if batch else []
+    lines = [f"{n}_square = cuda.shared.array(({side}, {side + 1}), {n}_word)" for n in flips]
+    lines += walk(side, side, batch)
     lines += [f"lane = types.int64(cuda.threadIdx.x % {lanes})", f"line = types.int64(cuda.threadIdx.x // {lanes})"]
     for n, kind in arrays:
         along = {"flip": f"first_row + lane * {width} + (first_column + line) * {n}_step",
@@ -122,7 +139,7 @@ def tiled_kernel(function: Any, names: tuple[str, ...], kinds: tuple[str, ...], 
                  "one": f"(first_row + line) * {n}_step"}[kind]
         lines.append(f"at_{n} = {' + '.join([along, *[f'i{d} * {n}_{d}' for d in outer]])}")
     passes = range(PASSES)
-    lines += [f"if first_row + {side(width)} <= rows and first_column + {side(width)} <= columns:"]
+    lines += [f"if first_row + {side} <= rows and first_column + {side} <= columns:"]
     lines += [f"    {load(n, place(n, p), p)}" for n in flips for p in passes]  # all reads go out before the barrier
     lines += [f"    {read(n, kind, p)}" for n, kind in reads for p in passes]
     lines += [f"    {line}" for n in flips for p in passes for line in keep(n, p)]
@@ -133,7 +150,6 @@ def tiled_kernel(function: Any, names: tuple[str, ...], kinds: tuple[str, ...], 
     lines += ["    cuda.syncthreads()", f"    for p in range({PASSES}):",
               f"        if first_row + line + p * {step} < rows and first_column + lane * {width} < columns:",
               *[f"            {read(n, kind, 'p')}" for n, kind in reads], f"            {result('p')}"]
-    name = "tiled" if width == 1 else "tiled_vector"
     source = f"def {name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in lines)
     namespace = {"cuda": cuda, "types": types, "function": function}
     namespace |= {f"{n}_word": numba_type(words[names.index(n)]) for n in flips}
@@ -181,22 +197,32 @@ def tiled(function: Any, names: tuple[str, ...], operands: Sequence[Operand], ou
         return None
     arrays = [(x, kind) for x, kind in zip([*operands, out], [*kinds, "run"], strict=True) if kind != "value"]
     shared = sum(x.dtype.itemsize for x, kind in arrays if kind == "flip")
-    wide = (not SIMULATOR and rows % 4 == columns % 4 == 0 and shared * 64 * 65 <= SHARED
-            and all(x.aligned and x.dtype not in COMPLEX for x, _ in arrays)
-            and all(s % min(16, 4 * x.dtype.itemsize) == 0 for x, kind in arrays if kind != "one"
-                    for d, s in enumerate(x.strides) if d != (dense if kind == "flip" else last)))
+    even = [(x, s) for x, kind in arrays if kind != "one" for d, s in enumerate(x.strides)
+            if d != (dense if kind == "flip" else last)]  # that accesses begin at, in bytes
+    aligned = all(x.aligned and x.dtype not in COMPLEX for x, _ in arrays)
+    wide = (not SIMULATOR and aligned and rows % 4 == columns % 4 == 0 and shared * 64 * 65 <= SHARED
+            and all(s % min(16, 4 * x.dtype.itemsize) == 0 for x, s in even))
+    halves = (aligned and rows % 8 == columns % 8 == 0 and all(x.dtype.itemsize == 2 for x, _ in arrays)
+              and all(s % 16 == 0 for _, s in even))
     if version is None:
-        version = "tiled_vector" if wide else "tiled"
-    width = 4 if version == "tiled_vector" else 1
-    if shared * side(width) * (side(width) + 1) > SHARED:
+        many = min(rows, columns) >= LONG and rows * columns >= LONG * LONG * MANY
+        version = "tiled_pairs" if wide and halves and many else "tiled_vector" if wide else "tiled"
+    width, high, long, threads = SHAPES[version]
+    if shared * high * (long + (version != "tiled_pairs")) > SHARED or version == "tiled_pairs" and not halves:
         return None
-    down, over = blocks(rows, side(width)), blocks(columns, side(width))
+    down, over = blocks(rows, high), blocks(columns, long)
     band = BAND if down >= 4 * BAND else down
     bands = blocks(down, band)
     grid = band * bands * over * prod(shape[d] for d in outer)
     if grid >= 1 << 31:
         return None
     strides = [x.strides[d] // x.dtype.itemsize for x, kind in arrays for d in (last if kind == "flip" else dense, *outer)]
-    kernel = tiled_kernel(function, names, tuple(kinds), tuple(x.dtype for x in operands), len(outer), width)
-    return Launch(kernel, grid, THREADS, [*[x.argument for x in operands], out.argument, *strides, rows, columns, band, over,
+    kinds_and_words = tuple(kinds), tuple(x.dtype for x in operands), len(outer)
+    if version == "tiled_pairs":
+        from .tiles_pairs import pairs_kernel  # which imports from here
+
+        kernel = pairs_kernel(function, names, *kinds_and_words)
+    else:
+        kernel = tiled_kernel(function, names, *kinds_and_words, width)
+    return Launch(kernel, grid, threads, [*[x.argument for x in operands], out.argument, *strides, rows, columns, band, over,
                                           bands, *[shape[d] for d in outer]])

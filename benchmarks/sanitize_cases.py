@@ -346,7 +346,8 @@ def more() -> Calls:
         # each in a case of its own: racecheck follows every access to shared memory, of which there are n^3 a sweep
         "svd": lambda: la.svd(array(20, 17)), "svd of rank 1": lambda: la.svd(cm.ones((12, 5))),
         "qr of many": lambda: (la.qr(array(200, 260, 3)), la.qr(array(9, 5), mode="r"), la.qr(array(70, 9), mode="complete")),
-        "svd by products": lambda: (la.svd(array(70, 66)), la.svdvals(array(66, 70)), la.eig(array(66, 66))),
+        "svd by products": lambda: (la.svd(array(70, 66)), la.svdvals(array(66, 70)), la.eig(array(66, 66)),
+                                    la.svd(array(112, 110, dtype="float64"))),
         "svdvals": lambda: la.svdvals(array(3, 9, 8)), "pinv": lambda: la.pinv(array(5, 9)),
         "complex svd": lambda: la.svd(square[:, :2, :2] + 1j), "cross": lambda: la.cross(array(7, 3), array(7, 3)),
         "gathers": lambda: (x[i, j], wide[i], array(40, 8)[i], array(40, 40, 40)[i, j, i],

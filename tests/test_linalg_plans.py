@@ -433,7 +433,7 @@ def test_handles_and_workspace(fake_solver):
     """One handle a stream, gone with it; sizes are asked for once; workspace is the pool's, for the call."""
     here, other = stream.current_stream(0), stream.Stream(0)
     assert solver.handle(here) is solver.handle(here) is not solver.handle(other)
-    assert ("set_stream", 4, other.ptr) in fake_solver.calls
+    assert ("set_stream", 5, other.ptr) in fake_solver.calls
     del other
     assert len(solver._handles) == 1
     assert [c[0] for c in fake_solver.calls[-4:]] == ["destroy_syevj_info", "destroy_gesvdj_info", "destroy_params", "destroy"]

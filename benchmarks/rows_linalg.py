@@ -87,6 +87,7 @@ for _n in (512, 2048):
     row(f"solve_{_n}", "device", f"solve, {_n}x{_n}, 8 right sides",
         lambda rng, n=_n: (*regular(n, n)(rng), rng.standard_normal((n, 8), dtype=np.float32)),
         everywhere(lambda lib, a, b: lambda: lib.linalg.solve(a, b), *PEERS), work=2 * _n**3 / 3, unit="FLOP")
+row("qr_64", "device", "qr, 64x64", regular(64, 64), everywhere(solver("qr"), *PEERS))
 row("svd_64", "device", "svd, 64x64", regular(64, 64), everywhere(solver("svd"), *PEERS))
 row("svd_128", "device", "svd, 128x128", regular(128, 128), everywhere(solver("svd"), *PEERS))
 for _n in (512, 2048):
@@ -95,7 +96,7 @@ for _n in (512, 2048):
 row("svd_512_float64", "device", "svd, 512x512 float64", regular(512, 512, dtype=np.float64), everywhere(solver("svd"), *PEERS),
     work=21 * 512**3, unit="FLOP")
 row("eig_64", "device", "eig, 64x64", regular(64, 64), everywhere(solver("eig"), "torch"))
-for _name, _matrices in (("inv", regular), ("cholesky", positive), ("eigh", positive), ("svd", positive)):
+for _name, _matrices in (("inv", regular), ("cholesky", positive), ("eigh", positive), ("qr", regular), ("svd", positive)):
     row(f"{_name}_batch", "device", f"{_name}, 1,000 of 16x16", _matrices(1000, 16, 16), everywhere(solver(_name), *PEERS))
 row("host_inv", "host", "inv, 16x16", regular(16, 16), everywhere(solver("inv"), *PEERS))
 row("host_cholesky", "host", "cholesky, 16x16", positive(16, 16), everywhere(solver("cholesky"), *PEERS))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from simulated_gpu import simulated_gpu
 
 import cudamath as cm
 
@@ -121,6 +122,9 @@ CALLS = [
       for f in ("quantile", "nanquantile") for t in ("i8", "u1", "f4")],
     *[lambda m, a, t=t, k=k: m.gradient(a(np.array([1, 4, 2, 7], t)), a([0.5, 1, 3, 3.5]), edge_order=k)
       for t in ("f4", "c8", "i4") for k in (1, 2)],
+    # squares beyond the dtype, of what no partial sum had come before
+    *[lambda m, a, f=f, x=x, k=k: getattr(m, f)(a(x), axis=k) for f in ("var", "nanstd") for k in (0, -1)
+      for x in (np.full(3, 2e19, "f4"), np.array([[2e19, 2e19], [3e19, 3e19]], "f4"), np.array([1e200]))],
     # numbers were rounded to the choice beside them before they met the others
     *[lambda m, a, k=k, n=n, t=t: m.select([a([1, 0, 0]) > 0, a([0, 1, 0]) > 0], [a(np.ones(3, k)), a(np.ones(3, t))], n)
       for k, t in (("f8", "f4"), ("c16", "u1"), ("f4", "f2"), ("i8", "u2")) for n in (0.1, -1, 1e-30)],
@@ -445,3 +449,10 @@ def test_numbers_that_do_not_fit_are_not_inserted(device):
             with pytest.raises(OverflowError, match=words):
                 module.insert(module.asarray(np.array([1, 2], "u1")), 0, value)
     assert cm.insert(cm.asarray([1, 2]), 1, [2.75, 3]).tolist() == np.insert([1, 2], 1, [2.75, 3]).tolist()
+
+
+@pytest.mark.simulator
+def test_variances_of_large_numbers_simulated(monkeypatch):
+    with simulated_gpu(monkeypatch):
+        for numbers in (np.full(3, 2e19, "f4"), np.array([2e19, 2e19, 3e19, 3e19], "f4"), np.array([1e200])):
+            np.testing.assert_allclose(cm.var(cm.asarray(numbers)).to_numpy(), np.var(numbers), rtol=1e-6)

@@ -388,8 +388,8 @@ def _spread(root: bool, source: np.dtype, target: np.dtype) -> Reduction:
         count = a[2] + b[2]
         if count == none:
             return a
-        delta, part = b[0] - a[0], b[2] / count
-        return a[0] + delta * part, a[1] + b[1] + delta * delta * (a[2] * part), count
+        delta, part = b[0] - a[0], b[2] / count  # its square may be infinite where nothing was before
+        return a[0] + delta * part, a[1] + b[1] + delta * (delta * (a[2] * part)), count
 
     @device
     def identity():

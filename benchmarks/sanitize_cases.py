@@ -273,6 +273,8 @@ def large() -> Calls:
         "embedding, repeated": lambda: cm.grad(lambda t: (cm.ml.embedding(places, t)**2).sum())(table),
         "embedding, long rows": lambda: [cm.grad(lambda t, n=n: cm.ml.embedding(places % n, t).sum())(
             long[:128_000].reshape(1_000, 128)) for n in (1_000, 50)],
+        "embedding, claimed slots": lambda: cm.grad(lambda t: cm.ml.embedding(
+            np.r_[:900, [901] * 100, [7] * 2_500], t).sum())(array(2_050, 1_024)),
         "upsample": lambda: [cm.grad(lambda v, mode=mode: (cm.ml.upsample(v, scale_factor=2, mode=mode)**2).sum())(images)
                              for mode in ("nearest", "bilinear")],
         "optimizer": step}

@@ -136,6 +136,7 @@ def layers(f: np.dtype) -> None:
         cm.grad(lambda x: (ml.pad(x, 1, "reflect") ** 2).sum())(x)
     cm.grad(lambda x: ml.dropout(x, 0.3, rng=cm.random.default_rng(1)).sum())(made((100, 33), f))
     cm.grad(lambda w: ml.embedding(cm.zeros(5000, "int64"), w).sum())(made((1000, 64), f))
+    cm.grad(lambda w: ml.embedding(cm.zeros(2000, "int64"), w).sum())(made((4200, 1024), f))  # by claimed slots
     cm.grad(lambda x: ml.rotary_embedding(x, made((9, 8)), made((9, 8))).sum())(made((2, 3, 9, 20), f))
     if f.itemsize == 2:
         attend = functools.partial(ml.scaled_dot_product_attention, causal=True)

@@ -200,7 +200,7 @@ def test_what_goes_without_a_sort():
             g = lay(*shape[:axis], m, *shape[axis + 1:], dtype=dtype)
             return named(segments.gather_grad(g, lay(m, dtype="i8"), shape=shape, axis=axis))
 
-    for shape, m, dtype in (((50257, 768), 8192, "f4"), ((50257, 768), 65536, cm.bfloat16), ((600_000, 64), 4096, "f4")):
+    for shape, m, dtype in (((50257, 128), 8192, "f4"), ((50257, 384), 65536, cm.bfloat16), ((600_000, 64), 4096, "f4")):
         assert steps(shape, m, dtype) == ["add_rows", "add_often_early"]
     for shape, m, dtype, axis in (((50257, 60), 8192, "f4", 0), ((50257, 70), 8192, "f4", 0), ((700_000, 64), 4096, "f4", 0),
                                   ((50257, 768), 1 << 20, "f4", 0), ((50257, 768), 8192, "c8", 0),
@@ -214,8 +214,9 @@ def test_what_goes_without_a_sort():
 @pytest.mark.parametrize("dtype", ["f4", "f2", cm.bfloat16, "f8", "i4", "u2"])
 @pytest.mark.parametrize("rows, m, columns, often", [(50257, 8192, 768, 0.1), (1000, 20_000, 776, 1), (200, 5000, 128, 0),
                                                      (200_000, 3000, 136, 0), (5000, 70_000, 264, 0.01)])
-def test_add_rows_on_gpu(rows, m, columns, often, dtype):
+def test_add_rows_on_gpu(rows, m, columns, often, dtype, monkeypatch):
     """Sums of whole numbers, and twice the same bits of any; two axes; an index that does not exist."""
+    monkeypatch.setattr(segments, "claims", lambda *_: False)  # test_add_claimed.py
     rng = np.random.default_rng(3)
     index = rng.integers(-rows, rows, m)
     index[rng.random(m) < often] = rows // 2

@@ -85,7 +85,9 @@ ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "
                                                      "norm_group_shared": SINCE_8[2:], "norm_ring_grad": ((9, 0), (10, 0)),
                                                      "norm_cluster_grad": ((9, 0), (10, 0)),
                                                      "reduce_partials_early": SINCE_8[2:], "quantize_rows": SINCE_8,
-                                                     "add_often_early": SINCE_8[2:], "pool_pairs": SINCE_8[2:]}
+                                                     "add_often_early": SINCE_8[2:], "pool_pairs": SINCE_8[2:],
+                                                     "clear_claims_early": SINCE_8[2:], "claim_slots_early": SINCE_8[2:],
+                                                     "sum_claimed_early": SINCE_8[2:]}
 
 #: libdevice reduces large arguments of these in float64; the fast path does not.
 REDUCES_IN_FLOAT64 = re.compile(r"^(sin|cos|tan)$")

@@ -364,15 +364,20 @@ def owners_of(rows: int) -> int:
     return owners
 
 
+def aligned_rows(x: Layout) -> bool:
+    """Whether x: (before, rows, after) is one stretch of long rows of real numbers, read and written by whole accesses."""
+    before, _, after = x.shape
+    nbytes = after * x.itemsize
+    return (not SIMULATOR and before == 1 and nbytes >= LEAST and nbytes % 16 == 0 and x.contiguous and x.aligned
+            and (x.dtype.kind in "fiu" or x.dtype == bfloat16) and x.itemsize in (2, 4, 8))
+
+
 def fits(x: Layout, m: int) -> bool:
     """Whether rows of x: (before, rows, after), `m` of them chosen, are added to without a sort. Where most rows have more than
     OFTEN sources, they wait for the second launch: 2,048 rows of 768 and 131,072 sources take 620 us, with a sort 502
     (8,192 rows: 207 beside 521)."""
-    before, rows, after = x.shape
-    nbytes = after * x.itemsize
-    return (not SIMULATOR and before == 1 and nbytes >= LEAST and nbytes % 16 == 0 and x.contiguous and x.aligned
-            and (x.dtype.kind in "fiu" or x.dtype == bfloat16) and x.itemsize in (2, 4, 8) and 0 < m <= CROWDED * rows
-            and owners_of(rows) <= min(MOST_OWNERS, LOOKED_AT // m))
+    rows = x.shape[1]
+    return aligned_rows(x) and 0 < m <= CROWDED * rows and owners_of(rows) <= min(MOST_OWNERS, LOOKED_AT // m)
 
 
 def row_steps(base: str, given: Any, target: Any, x: Layout, source: Any, index: Any, row_of: Any, m: int,

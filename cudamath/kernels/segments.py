@@ -10,7 +10,7 @@ the order is that of the sources, so the sum is the same bit for bit every time.
    before or goes on in the next is put aside.
 3. ``join_chunks``: where a destination goes on over chunks, the block of its first chunk adds what was put aside.
 
-Long rows, and not too many sources of them, do without a sort: add_rows.py.
+Long rows, and not too many sources of them, do without a sort: add_rows.py; gradients of many rows: add_claimed.py.
 
 Where there are few sources, `add_few` does without all that: each element of the result goes through all destinations, in
 their order, and adds what is for it. In place, `fold_few`: each element of the sources looks whether it is the first one of
@@ -39,6 +39,7 @@ import numpy as np
 from ..core.dtypes import compute_dtype
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
+from .add_claimed import claimed_steps, claims
 from .add_rows import fits, folding, no_sum, row_steps
 from .build import blocks, codec
 from .copy import copy_part, fill_part, whole
@@ -56,6 +57,7 @@ FEW, COMPARED = 1024, 1 << 24  # sources of `add_few`, and comparisons of a dest
 OWN = 10  # row costs an element as much as so many comparisons. (2^24 of them: about 20 us on an H200, sorting 40.)
 ALIKE = 1 << 20  # comparisons of destinations, by all elements of the sources, up to which `fold_few` is chosen
 OWNED = "each block looks for the sources of its rows"
+CLAIMED = "each source claims a slot of its row"
 FEW_STEPS = 64  # along an axis, that a thread may make one after another
 
 
@@ -329,6 +331,9 @@ def gather_grad(g: Layout, *indices: Layout, shape: tuple[int, ...], axis: int) 
     rows = out.like((prod(shape[:axis]), prod(sizes), prod(shape[axis + count :])))
     temps: list[Layout] = []
     again, source = dense(Input(0), g, g.shape, g.dtype, temps)
+    if claims(rows, m):
+        found, *places = positions_of(indices, sizes, 1, temps)
+        return Plan([out], [*again, *found, *claimed_steps(Output(0), rows, source, *places, m, temps)], temps, CLAIMED)
     if fits(rows, m):
         found, *places = positions_of(indices, sizes, 1, temps)
         added = row_steps("zeros", source, Output(0), rows, source, *places, m, temps)

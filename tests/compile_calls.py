@@ -284,6 +284,7 @@ def libraries(t: np.dtype) -> None:
             la.lu_factor(a), la.qr(a), la.qr(a, mode="complete"), la.qr(a, mode="r"), la.svd(a), la.svdvals(a)
     for shape in ((70, 70), (70, 90), (9, 140, 130)):  # products in double precision; eig by cuSOLVER
         la.svd(made(shape, t)), la.svdvals(made(shape, t)), la.eig(made((70, 70), t))
+    la.svd(made((120, 110), np.result_type(t, F64)))
     for shape in ((200, 300, 3), (300, 300), (100, 20), (200, 20), (9, 3), (9, 12), (18, 18), (33, 33)):
         la.qr(made(shape, t)), la.qr(made(shape, t), mode="complete"), la.qr(made(shape, t), mode="r")
     for shape in ((70, 70), (9, 30, 30)):

@@ -75,9 +75,9 @@ def test_small_factors(machine, dtype, case):
 @pytest.mark.parametrize("case", LARGER)
 def test_larger_factors(dtype, case):
     a = rand(np.random.default_rng(0), LARGER[case], dtype)
-    if not names(planners.qr(layout_of(a), complete=False)) == ["qr_small"]:
-        assert a.nbytes > 150_000  # does not fit
-        return
+    if dtype == "c16" and LARGER[case][-2] > 128:
+        pytest.skip("does not fit: test_which_matrices_are_small")
+    assert names(planners.qr(layout_of(a), complete=False)) == ["qr_small"]
     for complete in (False, True):
         q, r = run_version("gpu", lambda x, complete=complete: planners.qr(x, complete=complete), a)
         check(q, r, a, complete)

@@ -66,7 +66,7 @@ def test_copyto_loses_nothing(device, into, value, error):
     (lambda: cm.isclose(V[:3], F), ValueError, r"isclose: shapes \(3,\) and \(10,\)"),
     (lambda: cm.ml.group_norm(np.ones((2, 4)), [2]), TypeError, r"group_norm: num_groups must be an integer, got \[2\]"),
     (lambda: [cm.ml.group_norm(cm.asarray(A), n) for n in (1, 1.0)], TypeError, "group_norm: num_groups must be an integer"),
-    (lambda: cm.ml.one_hot([-1, -2]), IndexError, "one_hot: index -[12] at"),
+    (lambda: float(cm.ml.one_hot([-1, -2])[0, 0]), IndexError, "one_hot: (index -[12] at|an index is out of range)"),
     (lambda: cm.mean(A, where=np.ones(3, bool)), ValueError, r"mean: shapes \(3,\) and \(4, 5\)"),
     (lambda: cm.sum(V, where=np.ones((3, 10), bool)), ValueError, r"sum: where of shape \(3, 10\) does not fit an array of"),
 ])

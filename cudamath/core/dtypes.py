@@ -159,13 +159,15 @@ def result_type(*operands: Any) -> np.dtype:
     for operand in operands:
         if type(operand) in (bool, int, float, complex):
             weak.append(type(operand))
+        elif hasattr(operand, "_layout"):  # an array: nothing is to be looked up
+            found.append(operand._layout.dtype)
         else:
             # a scalar type such as np.float32 has a `dtype` too: the descriptor of its instances
             found.append(as_dtype(operand if isinstance(operand, type) else getattr(operand, "dtype", operand), "result_type"))
     if len(found) > 2:  # integers meet floats before one another: of uint8, int8 and float16 each is a float16
         found.sort(key=INTEGER.__contains__)
     if found:
-        strong = functools.reduce(promote, found)
+        strong = found[0] if found.count(found[0]) == len(found) else functools.reduce(promote, found)
     else:
         if not weak:
             raise ValueError("result_type: wants at least one array, dtype or scalar")

@@ -26,6 +26,7 @@ __all__ = ["apply_along_axis", "apply_over_axes", "choose", "compress", "extract
            "putmask", "select"]
 
 _put_along = Op("put_along_axis", cpu="index.put_along", cuda="put_along.put_along")
+_PLAIN = {ndarray, *_SCALARS}
 _STEPS = 64  # places of a line up to which it is one thread's (kernels/put_along.py)
 
 
@@ -44,18 +45,22 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     if len(condlist) != len(choicelist) or not condlist:
         raise ValueError(f"select: wants as many choices as conditions, at least one; got {len(condlist)} conditions and "
                          f"{len(choicelist)} choices")
-    masks = [require("select", c) for c in condlist]
+    masks = [c if c.__class__ is ndarray else require("select", c) for c in condlist]
     for mask in masks:
-        if mask.dtype.kind != "b":
+        if mask._layout.dtype.kind != "b":
             raise TypeError(f"select: conditions must be bool arrays, got {mask.dtype} of shape {mask.shape}")
-    *choices, out = [c if isinstance(c, bool | int | float | complex) else require("select", c) for c in (*choicelist, default)]
+    given = [*choicelist, default]
+    *choices, out = [c if c.__class__ in _PLAIN or isinstance(c, _SCALARS) else require("select", c) for c in given]
     kind = dtypes.result_type(*choices, out)
     for mask, choice in zip(reversed(masks), reversed(choices), strict=True):
-        if dtypes.result_type(choice, out) != kind:  # a number is one of all choices' dtype: 0.1 beside float64 is no float32
+        beside: Any = out if choice.__class__ in _SCALARS else choice  # of a number; most are of the common dtype
+        numbers = (beside is out or out.__class__ in _SCALARS) and not (
+            beside.__class__ is ndarray and beside._layout.dtype is kind)
+        if numbers and dtypes.result_type(choice, out) != kind:  # 0.1 beside float64 is no float32
             choice, out = [array.asarray(c, kind, mask.device, name="select") if type(c) in _SCALARS else c
                            for c in (choice, out)]
         out = where(mask, choice, out)
-    return astype(out, kind, copy=False)
+    return out if out._layout.dtype is kind else astype(out, kind, copy=False)
 
 
 def choose(x: Any, /, choices: Any, out: Any = None, mode: str = "raise") -> ndarray:

@@ -49,11 +49,12 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     for mask in masks:
         if mask._layout.dtype.kind != "b":
             raise TypeError(f"select: conditions must be bool arrays, got {mask.dtype} of shape {mask.shape}")
-    given = [*choicelist, default]
-    *choices, out = [c if c.__class__ in _PLAIN or isinstance(c, _SCALARS) else require("select", c) for c in given]
+    given: list[Any] = [c if c.__class__ in _PLAIN or isinstance(c, _SCALARS) else require("select", c)
+                        for c in (*choicelist, default)]
+    *choices, out = given
     kind = dtypes.result_type(*choices, out)
     for mask, choice in zip(reversed(masks), reversed(choices), strict=True):
-        beside: Any = out if choice.__class__ in _SCALARS else choice  # of a number; most are of the common dtype
+        beside = out if choice.__class__ in _SCALARS else choice  # of a number; most are of the common dtype
         numbers = (beside is out or out.__class__ in _SCALARS) and not (
             beside.__class__ is ndarray and beside._layout.dtype is kind)
         if numbers and dtypes.result_type(choice, out) != kind:  # 0.1 beside float64 is no float32

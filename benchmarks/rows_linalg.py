@@ -95,7 +95,7 @@ for _n in (512, 2048):
         unit="FLOP")
 row("svd_512_float64", "device", "svd, 512x512 float64", regular(512, 512, dtype=np.float64), everywhere(solver("svd"), *PEERS),
     work=21 * 512**3, unit="FLOP")
-row("eig_64", "device", "eig, 64x64", regular(64, 64), everywhere(solver("eig"), "torch"))
+row("eig_64", "device", "eig, 64x64", regular(64, 64), everywhere(solver("eig"), "cudamath", "torch"))
 for _name, _matrices in (("inv", regular), ("cholesky", positive), ("eigh", positive), ("qr", regular), ("svd", positive)):
     row(f"{_name}_batch", "device", f"{_name}, 1,000 of 16x16", _matrices(1000, 16, 16), everywhere(solver(_name), *PEERS))
 row("host_inv", "host", "inv, 16x16", regular(16, 16), everywhere(solver("inv"), *PEERS))

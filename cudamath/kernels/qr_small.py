@@ -14,8 +14,8 @@ largest element of each column is brought near 1 by a power of two first, so tha
 of a column that is far below its rounding counts as 0: its square would have no digits.
 
 The floor is the way of one number through all steps: a sum, a root, two divisions, another sum, some 600 cycles, or 20 us for
-64 columns; on an H200 they take 63 us with Q, and cuSOLVER 214. 1,000 matrices of 16 rows take 18. Versions: `qr_small` with Q,
-`r_small` without. In the simulator sums go through shared memory.
+64 columns; on an H200 they take 63 us with Q, and cuSOLVER 214. 1,000 matrices of 16 rows take 18. Versions: `qr_small` with
+Q, `r_small` without. In the simulator sums go through shared memory.
 """
 
 import functools

@@ -11,6 +11,23 @@ from strategies import eps
 import cudamath as cm
 from cudamath.testing import assert_close
 
+#: name -> rng -> matrices small enough for a block: shapes, ways to lie in memory, deficient ranks
+SMALL = {
+    "one": lambda rng: rng.standard_normal((1, 1)),
+    "one column": lambda rng: rng.standard_normal((5, 1)),
+    "rows of one": lambda rng: rng.standard_normal((2, 1, 5)),
+    "tall": lambda rng: rng.standard_normal((2, 7, 4)),
+    "wide": lambda rng: rng.standard_normal((2, 4, 7)),
+    "odd": lambda rng: rng.standard_normal((9, 9)),
+    "columns": lambda rng: rng.standard_normal((5, 3)).T,
+    "reversed": lambda rng: rng.standard_normal((2, 3, 4))[..., ::-1, ::-1],
+    "apart": lambda rng: rng.standard_normal((2, 3, 3, 4))[:, ::2],
+    "repeated": lambda rng: np.broadcast_to(rng.standard_normal((3, 4)), (2, 3, 4)),
+    "zeros": lambda rng: np.zeros((4, 3)),
+    "ones": lambda rng: np.ones((5, 4)),
+    "rank 2": lambda rng: rng.standard_normal((6, 2)) @ rng.standard_normal((2, 6)),
+}
+
 
 def rand(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any = "f8") -> np.ndarray:
     dtype = np.dtype(dtype)

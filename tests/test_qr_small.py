@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from differences import MACHINES, check_resources, run_version
 from fake_driver import gpu as on_gpu
-from matrices import H, rand
+from matrices import SMALL, H, rand
 from strategies import eps
 
 import cudamath as cm
@@ -18,20 +18,8 @@ from cudamath.runtime import device as devices
 from cudamath.testing import layout_of
 
 CASES = {
-    "one": lambda rng: rng.standard_normal((1, 1)),
-    "one column": lambda rng: rng.standard_normal((5, 1)),
-    "rows of one": lambda rng: rng.standard_normal((2, 1, 5)),
-    "tall": lambda rng: rng.standard_normal((2, 7, 4)),
-    "wide": lambda rng: rng.standard_normal((2, 4, 7)),
-    "odd": lambda rng: rng.standard_normal((9, 9)),
-    "columns": lambda rng: rng.standard_normal((5, 3)).T,
-    "reversed": lambda rng: rng.standard_normal((2, 3, 4))[..., ::-1, ::-1],
-    "apart": lambda rng: rng.standard_normal((2, 3, 3, 4))[:, ::2],
-    "repeated": lambda rng: np.broadcast_to(rng.standard_normal((3, 4)), (2, 3, 4)),
+    **SMALL,
     "upper": lambda rng: np.triu(rng.standard_normal((5, 5))),
-    "zeros": lambda rng: np.zeros((4, 3)),
-    "ones": lambda rng: np.ones((5, 4)),
-    "rank 2": lambda rng: rng.standard_normal((6, 2)) @ rng.standard_normal((2, 6)),
     "negative": lambda rng: -np.eye(4),
     "large": lambda rng: rng.standard_normal((4, 4)) * 1e37,
     "small": lambda rng: rng.standard_normal((4, 4)) * 1e-37,

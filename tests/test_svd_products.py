@@ -20,6 +20,7 @@ from cudamath.core.layout import Layout
 from cudamath.core.plan import Flag, Input, Launch, Output, Plan, Ticket
 from cudamath.kernels import decompose as planners
 from cudamath.kernels import singular
+from cudamath.kernels.copy import copy_part, whole
 from cudamath.runtime import blas, solver, stream
 
 la = cm.linalg
@@ -234,9 +235,11 @@ def test_powers_of_two(machine, dtype):
     a[0, 5] = np.nan
     a[1, 5] = np.inf
     most = [np.nanmax(np.abs(np.where(np.isfinite(row), row, 0).astype(dtype).view("f8"))) for row in a]
-    powers = run_version(machine, lambda a: Plan([a.like((3,), "i4")], [Launch(
-        singular.near_one(a.dtype), 3, singular.THREADS, [Input(0), Output(0)])]), a.copy())
+    near, powers = run_version(machine, lambda a: Plan([a.like(), a.like((3,), "i4")], [
+        *copy_part(whole(Input(0), a), whole(Output(0), a)),
+        Launch(singular.near_one(a.dtype), 3, singular.THREADS, [Output(0), Output(1)])]), a)
     np.testing.assert_array_equal(powers, [-np.frexp(x)[1] for x in most])
+    np.testing.assert_array_equal(near.view("f8"), np.ldexp(a.view("f8"), powers[:, None]))
     s = np.array([[0.75, 0.5], [1, 0.25], [0, 0]])
     found = run_version(machine, lambda s, p: Plan([s.like()], [Launch(
         singular.as_they_were, 1, 128, [Input(0), Input(1), Output(0), Flag(), Ticket()])]), s, powers.astype("i4"))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from differences import MACHINES, check_resources, run_version
 from fake_driver import gpu as on_gpu
-from matrices import H, rand
+from matrices import SMALL, H, rand
 
 import cudamath as cm
 from cudamath.core.dtypes import real_dtype
@@ -33,19 +33,7 @@ def confined(rng: np.random.Generator) -> np.ndarray:
 
 
 CASES = {
-    "one": lambda rng: rng.standard_normal((1, 1)),
-    "one column": lambda rng: rng.standard_normal((5, 1)),
-    "rows of one": lambda rng: rng.standard_normal((2, 1, 5)),
-    "tall": lambda rng: rng.standard_normal((2, 7, 4)),
-    "wide": lambda rng: rng.standard_normal((2, 4, 7)),
-    "odd": lambda rng: rng.standard_normal((9, 9)),
-    "columns": lambda rng: rng.standard_normal((5, 3)).T,
-    "reversed": lambda rng: rng.standard_normal((2, 3, 4))[..., ::-1, ::-1],
-    "apart": lambda rng: rng.standard_normal((2, 3, 3, 4))[:, ::2],
-    "repeated": lambda rng: np.broadcast_to(rng.standard_normal((3, 4)), (2, 3, 4)),
-    "zeros": lambda rng: np.zeros((4, 3)),
-    "ones": lambda rng: np.ones((5, 4)),
-    "rank 2": lambda rng: rng.standard_normal((6, 2)) @ rng.standard_normal((2, 6)),
+    **SMALL,
     "counted": lambda rng: np.arange(1.0, 10).reshape(3, 3),
     "confined to rows": confined,
     "confined to columns": lambda rng: confined(rng).T,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -190,12 +191,13 @@ compiler: Callable[[Any, list[Any], tuple[int, int]], bytes] | None = None
 
 class Plan:
     """Outputs, scratch and steps of a call on given layouts. Pure description until `bind`. why: the reason for this
-    implementation, in words, where there were several. several: the result is a tuple even of one output. works: what each
-    step has to do, for the profiler, where somebody counted (kernels/work.py)."""
+    implementation, in words, where there were several. several: the result is a tuple even of one output. together: the outputs
+    are used together, and lie in one block of memory. works: what each step has to do, for the profiler, where somebody counted
+    (kernels/work.py)."""
 
     def __init__(self, outputs: Sequence[Layout], steps: Sequence[Launch | Call], temps: Sequence[Layout] = (), why: str = "",
-                 several: bool = False):
-        self.several = several or len(outputs) != 1
+                 several: bool = False, together: bool = False):
+        self.several, self.together = several or len(outputs) != 1, together
         self.outputs = list(outputs)
         self.temps = list(temps)
         self.why = why
@@ -337,17 +339,19 @@ class _Writer:
 
     def take_all(self, wanted: dict[str, Layout]) -> dict[str, str]:
         """Memory for outputs and scratch arrays; returns the name of each one's buffer. Those that fit into the smallest block
-        lie in one buffer: to take and return a block costs the host a tenth of a launch."""
-        small = [target for target, layout in wanted.items() if layout.nbytes <= memory.SMALL]
-        together = small if len(small) > 1 else []
-        if together:
-            self.take("small", len(together) * memory.SMALL)
-            for place, target in enumerate(together):
-                self.emit(f"{target}_address = small_address + {place * memory.SMALL}")
+        lie in one buffer, as do all that are used together: to take and return a block costs the host a tenth of a launch."""
+        joint = [target for target, layout in wanted.items() if self.plan.together or layout.nbytes <= memory.SMALL]
+        if len(joint) < 2:
+            joint = []
+        else:
+            *places, total = itertools.accumulate((memory.rounded(wanted[target].nbytes) for target in joint), initial=0)
+            self.take("joint", total)
+            for place, target in zip(places, joint, strict=True):
+                self.emit(f"{target}_address = joint_address + {place}")
         for target, layout in wanted.items():
-            if target not in together:
+            if target not in joint:
                 self.take(target, layout.nbytes)
-        return {target: f"{'small' if target in together else target}_buffer" for target in wanted}
+        return {target: f"{'joint' if target in joint else target}_buffer" for target in wanted}
 
     def take(self, target: str, nbytes: int) -> None:
         """A block of memory."""

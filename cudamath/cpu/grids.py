@@ -35,8 +35,5 @@ def kaiser(*, layout, device, scalars):
 
 
 def triangle(*, layout, device, rows, columns, k, upper):
-    """The rows and the columns of the elements on one side of a diagonal, as one array with room for them."""
-    both = np.empty(layout.shape, np.int64)
-    found = (np.triu_indices if upper else np.tril_indices)(rows, k, columns)
-    both[:, : found[0].size] = found
-    return both
+    """The rows and the columns of the elements on one side of a diagonal."""
+    return (np.triu_indices if upper else np.tril_indices)(rows, k, columns)

@@ -144,8 +144,7 @@ def kaiser(*, layout: Layout, device: int) -> Plan:
 
 
 def triangle(*, layout: Layout, device: int, rows: int, columns: int, k: int, upper: bool) -> Plan:
-    """A new array (2, room): the rows and the columns of the elements, for which there is room; -rows <= k <= columns."""
-    grid, room = (blocks(columns, THREADS * ITEMS), min(rows, MOST_ROWS)), layout.shape[1]
-    lines = [Output(0).view((room,), offset=8 * room * axis) for axis in (0, 1)]
-    steps = [Launch(triangle_places(upper), grid, THREADS, [*lines, rows, columns, k])] if room else []
-    return Plan([layout], steps)
+    """Two vectors of this layout: the rows and the columns of the elements; -rows <= k <= columns."""
+    grid = blocks(columns, THREADS * ITEMS), min(rows, MOST_ROWS)
+    steps = [Launch(triangle_places(upper), grid, THREADS, [Output(0), Output(1), rows, columns, k])] if layout.size else []
+    return Plan([layout, layout], steps, together=True)

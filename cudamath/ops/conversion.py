@@ -46,8 +46,13 @@ def ascontiguousarray(obj: Any, /, dtype: Any = None) -> ndarray:
     True
     """
     try:
-        if dtype is None and obj._layout.in_lines:
-            return obj
+        if dtype is None:
+            layout = obj._layout
+            if layout.in_lines:
+                return obj
+            known = obj._node is None and layout.shape and _copy.plans.get((layout,))
+            if known:
+                return known(obj)
     except AttributeError:  # no array of ours
         pass
     x = asarray(obj, dtype)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
-from ..core.devices import CPU, default_index, index_of
+from ..core.devices import default_index, index_of
 from ..core.dtypes import FLOATING, as_dtype, default_float, promote, result_type, scalar_dtype
 from ..core.layout import Layout
 from ..core.op import INTEGER, INTEGER_OR_BOOL, Op, as_numbers, coerce, require
@@ -211,7 +211,7 @@ def diag_indices(n: int, ndim: int = 2, *, device: Any = None) -> tuple[ndarray,
     return (arange(n, device=device),) * as_integer("diag_indices", "ndim", ndim)
 
 
-_triangle = Op("tril_indices", cpu="grids.triangle", cuda="grids.triangle")
+_triangle = Op("tril_indices", cpu="grids.triangle", cuda="grids.triangle", outputs=2)
 
 
 def _seen_before(function: Callable[..., tuple[ndarray, ...]]) -> Callable[..., tuple[ndarray, ...]]:
@@ -257,9 +257,8 @@ def triu_indices(n: int, k: int = 0, m: int | None = None, *, device: Any = None
     return _triangle_places("triu_indices", n, k, m, index_of(device))
 
 
-def _triangle_places(name: str, n: int, k: int, m: int | None, index: int) -> tuple[ndarray, ndarray]:
-    """The elements of an (n, m) matrix on one side of a diagonal: one launch, without counting what lies there, and one piece
-    of memory for both lines of places."""
+def _triangle_places(name: str, n: int, k: int, m: int | None, index: int) -> tuple[ndarray, ...]:
+    """The elements of an (n, m) matrix on one side of a diagonal: one launch, without counting what lies there."""
     plain = {n.__class__, k.__class__, m.__class__} <= {int, NoneType}
     key: tuple = () if not plain else (name, n, k, index) if m is None else (name, n, k, index, m)
     known = _triangle.plans.get(key)
@@ -273,24 +272,9 @@ def _triangle_places(name: str, n: int, k: int, m: int | None, index: int) -> tu
     series = [min(max(last, 0), columns) * (min(max(last, 0), columns) + 1) // 2 + max(last - columns, 0) * columns
               for last in (rows + lower, lower)]
     count = rows * columns - (series[0] - series[1]) if upper else series[0] - series[1]
-    room = count + 1 & -2  # the second line begins aligned
-    layout = Layout.new((2, room), np.dtype(np.int64), index)
-    line, offset = Layout.new((count,), layout.dtype, index), 8 * room
-    params = {"layout": layout, "device": index, "rows": rows, "columns": columns, "k": first, "upper": upper}
-    run = _triangle.plans.get(tuple(params.values())) or _triangle.plan((), 0, params)
-    new = object.__new__
-
-    def on_gpu() -> tuple[ndarray, ndarray]:
-        one, other = run(), new(ndarray)
-        other._layout = one._layout = line  # of an array that nobody else has seen
-        other._data, other._owner, other._node = one._data + offset, one._owner, None
-        return one, other
-
-    def on_cpu() -> tuple[ndarray, ndarray]:
-        one = run()
-        return one._view(line), one._view(line, offset)
-
-    both = on_cpu if index == CPU else on_gpu
+    params = {"layout": Layout.new((count,), np.dtype(np.int64), index), "device": index, "rows": rows, "columns": columns,
+              "k": first, "upper": upper}
+    both = _triangle.plans.get(tuple(params.values())) or _triangle.plan((), 0, params)
     if key:
         _triangle.keep(key, both)
     return both()

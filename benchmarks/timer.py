@@ -123,11 +123,13 @@ class Jax(Peer):
         return self.library.device_put(values, self.place)
 
 
-def peers(device: str) -> tuple[list[Peer], dict[str, str]]:
-    """(the libraries that can run on this device, cudamath first; name -> why another cannot)."""
+def peers(device: str, *names: str) -> tuple[list[Peer], dict[str, str]]:
+    """(the libraries that can run on this device, cudamath first; name -> why another cannot); names: import these alone."""
     there: list[Peer] = []
     absent = {}
     for kind in (Cudamath, NumPy, Torch, CuPy, Jax):
+        if names and kind.name not in names:
+            continue
         try:
             there.append(kind(device))
         except ImportError as error:

@@ -66,6 +66,8 @@ def test_absent_peers_are_named() -> None:
     assert [peer.name for peer in there][:2] == ["cudamath", "numpy"]
     assert set(absent) | {peer.name for peer in there} == {"cudamath", "numpy", "torch", "cupy", "jax"}
     assert absent["cupy"]
+    there, absent = timer.peers("cpu", "numpy", "cupy")
+    assert [peer.name for peer in there] == ["numpy"] and list(absent) == ["cupy"]
 
 
 @pytest.mark.parametrize("name", [name for name, row in rows.ROWS.items() if row.kind == "cpu"
@@ -468,7 +470,7 @@ def test_host_costs_times_calls_that_are_close_or_dearer_again_and_longer(monkey
 
     monkeypatch.setattr(host_costs, "interleave", interleave)
     monkeypatch.setattr(host_costs, "Arguments", lambda peer: None)
-    monkeypatch.setattr(timer, "peers", lambda device: ([*peers, other], {}))
+    monkeypatch.setattr(timer, "peers", lambda device, *names: ([*peers, other], {}))
     monkeypatch.setattr(host_costs, "CALLS", {"a + b": host_costs.CALLS["a + b"]})
     found, = host_costs.measure("cpu")
     assert asked == turns and found["cudamath"] == len(turns) and found["torch"] == theirs

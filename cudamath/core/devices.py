@@ -108,8 +108,8 @@ def device_of(index: int) -> Device:
 def default_index() -> int:
     """Number of the default device: of `with cm.device(...)`, else as set, else the first GPU, else the CPU."""
     global _default
-    if _local.stack:
-        return _local.stack[-1][0]
+    if stack := _local.stack:
+        return stack[-1][0]
     if _local.chosen is not None:
         return _local.chosen
     if _default is None:

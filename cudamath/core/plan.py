@@ -347,7 +347,7 @@ class _Writer:
             *places, total = itertools.accumulate((memory.rounded(wanted[target].nbytes) for target in joint), initial=0)
             self.take("joint", total)
             for place, target in zip(places, joint, strict=True):
-                self.emit(f"{target}_address = joint_address + {place}")
+                self.emit(f"{target}_address = joint_address" + (f" + {place}" if place else ""))
         for target, layout in wanted.items():
             if target not in joint:
                 self.take(target, layout.nbytes)

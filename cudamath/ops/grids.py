@@ -220,7 +220,7 @@ def _seen_before(function: Callable[..., tuple[ndarray, ...]]) -> Callable[..., 
 
     @functools.wraps(function)
     def places(n: int, k: int = 0, m: int | None = None, *, device: Any = None) -> tuple[ndarray, ...]:
-        if m is device is None and n.__class__ is k.__class__ is int:
+        if m is device is None and type(n) is type(k) is int:
             both = plans.get((name, n, k, default_index()))
             if both is not None:
                 return both()

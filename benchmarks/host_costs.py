@@ -3,7 +3,7 @@
 Arrays are so small that the device is done before the host is: what is timed is checks, planning, allocation and launch,
 from the public call to its return. The record goes to benchmarks/results/<gpu>/host_costs.json; README's table is made of it.
 
-No other library is imported: some add an audit hook to Python (`sys.addaudithook`; CuPy brings one, by filelock), which costs
+No other library is imported: some add an audit hook to Python (`sys.addaudithook`; JAX brings one, by filelock), which costs
 every call that looks at Python's frames half a microsecond, here those whose errors will name the line that made them.
 """
 

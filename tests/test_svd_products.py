@@ -300,8 +300,8 @@ def test_eigenvalues_of_small_matrices_on_the_host(monkeypatch, dtype):
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
 def test_eigenvalues_on_either_side_of_the_bound(dtype):
     rng = np.random.default_rng(0)
-    bound = planners.ON_HOST[np.dtype(dtype).kind]
-    for n, lead in itertools.product((1, bound, bound + 1), ((), (3,))):
+    bounds = {planners.ON_HOST[np.dtype(dtype).kind], planners.VALUES_ON_HOST}
+    for n, lead in itertools.product({1} | bounds | {bound + 1 for bound in bounds}, ((), (3,))):
         a = rand(rng, (*lead, n, n), dtype)
         check_eig(a, cm.asarray(a, device="cuda"))
 

@@ -57,9 +57,10 @@ from .matrices import (
 from .triangular import cube, solved, solved_factored
 
 JACOBI = 32  # the largest that the batched Jacobi method takes
-# Rows of a matrix without symmetry up to which LAPACK is faster than cuSOLVER (6 and 5 ms, on an H200): real ones
-# and complex ones. With more, its threads can take ten times as long on a machine of many processors.
-ON_HOST = {"f": 64, "c": 48}
+# Rows of a matrix without symmetry up to which LAPACK is faster than cuSOLVER (6 and 5 ms, on an H200): real ones and complex
+# ones with their vectors, and eigenvalues alone. With more, its threads can take ten times as long on a machine of many
+# processors.
+ON_HOST, VALUES_ON_HOST = {"f": 64, "c": 48}, 64
 TURNED = 64  # larger triangular matrices in rows are copied into columns: systems with a transposed one take 1.7 times as long
 # A batched routine takes as long for one matrix as for many, and far longer than the other routine does for one: a batch
 # goes there if n^2 <= count * one of these (measured on an H200, n from 64 to 1,024). Batched LU itself is the least slow.
@@ -462,7 +463,7 @@ def _general(a: Layout, vectors: bool) -> Plan:
     w, v, inner = a.like(a.shape[:-1], dtype), in_columns(a.like(dtype=dtype)), in_columns(a)
     work = Work(w, v) if vectors else Work(w)
     copied = work.copy(Input(0), a, work.temp(inner), inner)
-    if n <= ON_HOST[a.dtype.kind]:
+    if n <= (ON_HOST[a.dtype.kind] if vectors else VALUES_ON_HOST):
         work.call(solver.geev_on_host(a.dtype, n, vectors, count), copied, Output(0), Output(1) if vectors else 0)
         return work.plan()
     info = work.info(a, count)

@@ -232,7 +232,7 @@ def conj(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, ca
         return (_conj if require("conj", x, NUMERIC).dtype in COMPLEX else positive)(
             x, out, where=where, dtype=dtype, casting=casting)
     x = require("conj", x, NUMERIC)
-    return _conj(x) if x.dtype in COMPLEX else x
+    return _conj(x) if x._layout.dtype.kind == "c" else x
 
 
 def pow(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: str = "same_kind") -> ndarray:

@@ -231,7 +231,7 @@ def eig(a: Any, /) -> EigResult:
     Args: a: array (..., n, n).
     Returns: named pair (eigenvalues (..., n), in no order; eigenvectors (..., n, n), columns of length 1). Both are always
         complex, as the array API has it: NumPy returns real ones when all of them happen to be real. On a GPU, matrices of
-        up to 64 rows (complex ones: 48) go to LAPACK on the host, which is several times as fast as cuSOLVER there.
+        up to 64 rows (complex ones with vectors: 48) go to LAPACK on the host, which is faster than cuSOLVER there.
     Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (not square; no convergence).
     Gradient: v^-H (diag(g_w) + (v^H g_v - v^H v diag(Re v^H g_v)) / conj(w_j - w_i)) v^H; a must have a full set of
     vectors and, through the vectors, different eigenvalues.

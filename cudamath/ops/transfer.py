@@ -128,9 +128,12 @@ def real(x: Any, /) -> ndarray:
     [1.0]
     """
     x = require("real", x)
-    if x.dtype in COMPLEX and x._layout.device == TRACED:
-        return astype(x, real_dtype(x.dtype))  # a Symbol has one dtype, whatever it is seen through
-    return _real(x, offset=0) if x.dtype in COMPLEX else x
+    layout = x._layout
+    if layout.dtype.kind != "c":
+        return x
+    if layout.device == TRACED:
+        return astype(x, real_dtype(layout.dtype))  # a Symbol has one dtype, whatever it is seen through
+    return _real(x, offset=0)
 
 
 def imag(x: Any, /) -> ndarray:

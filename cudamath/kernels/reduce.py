@@ -149,12 +149,15 @@ def _row(reduce: Reduction, walk: Walk, threads: int) -> Any:
             q = load(x, base + reduced(x, (v + threads) * width), width)
             r = load(x, base + reduced(x, (v + 2 * threads) * width), width)
             s = load(x, base + reduced(x, (v + 3 * threads) * width), width)
-            e, f = take(p, v * width), take(q, (v + threads) * width)
-            g, h = take(r, (v + 2 * threads) * width), take(s, (v + 3 * threads) * width)
             if fours:  # of as many numbers each: a variance divides once
+                e, f = take(p, v * width), take(q, (v + threads) * width)
+                g, h = take(r, (v + 2 * threads) * width), take(s, (v + 3 * threads) * width)
                 a = follow(a, follow(follow(e, f), follow(g, h)))
             else:
-                a, b, c, d = follow(a, e), follow(b, f), follow(c, g), follow(d, h)
+                a = follow(a, take(p, v * width))
+                b = follow(b, take(q, (v + threads) * width))
+                c = follow(c, take(r, (v + 2 * threads) * width))
+                d = follow(d, take(s, (v + 3 * threads) * width))
             v += 4 * threads
         while v < last:
             a = follow(a, take(load(x, base + reduced(x, v * width), width), v * width))

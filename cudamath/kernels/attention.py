@@ -11,23 +11,23 @@ Versions, from simple to fast:
 torch: the faster one of its back ends, cuDNN's and FlashAttention-2.
 
 Measured (row versions_attention):
-4 x 16 x 4,096 x 128, causal, bfloat16; NVIDIA H200, commit 04e21b316d35, 2026-11-22
+4 x 16 x 4,096 x 128, causal, bfloat16; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 
              TFLOP/s      of torch
     plain        5.7          0.01
     mma          175          0.30
-    wgmma        658          1.13
-    torch        583          1.00
+    wgmma        657          1.13
+    torch        582          1.00
 
 (end of what was measured)
 
 Measured (row versions_attention_gradients):
-4 x 16 x 4,096 x 128, causal, bfloat16, gradients; NVIDIA H200, commit 04e21b316d35, 2026-11-22
+4 x 16 x 4,096 x 128, causal, bfloat16, gradients; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 
              TFLOP/s      of torch
     plain        4.6          0.01
     mma          114          0.23
-    wgmma        497          1.01
+    wgmma        498          1.01
     torch        492          1.00
 
 (end of what was measured)

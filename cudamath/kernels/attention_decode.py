@@ -25,11 +25,11 @@ The floor: keys and values read once, 4 Sk D bytes per head that has some.
 Source: Dao et al., "Flash-Decoding for long-context inference", 2023.
 
 Measured (row attention_decode_8):
-decoding, bf16, 8x32x1x128 with 8x8x4096x128; NVIDIA H200, commit 04e21b316d35, 2026-11-22
+decoding, bf16, 8x32x1x128 with 8x8x4096x128; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 
                    GB/s     of a copy
-    cudamath      3,299          0.81
-    torch         3,138          0.77
+    cudamath      3,272          0.77
+    torch         3,034          0.72
 
 (end of what was measured)
 """

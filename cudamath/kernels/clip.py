@@ -18,11 +18,11 @@ Versions: `one`, one array per launch and one thread per chunk or element (any G
 with 16-byte accesses where arrays are aligned. No atomics: the same gradients give the same bits.
 
 Measured (row versions_clip):
-norm of 2^27 gradients in 148 arrays, float32; NVIDIA H200, commit c0559706d750, 2026-11-22
+norm of 2^27 gradients in 148 arrays, float32; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 
                GB/s     of a copy
-    one         7.2          0.00
-    many      3,906          0.96
+    one         7.1          0.00
+    many      3,909          0.92
 
 (end of what was measured)
 """

@@ -37,13 +37,13 @@ its size decides, alone and at once (`_sooner`): little goes to the direct kerne
 waits for the library to be loaded, as torch's does. The rest, and all where the libraries are missing, runs in our own kernels.
 
 Measured (row versions_conv_bfloat16):
-(32, 64, 128, 128) * (128, 64, 3, 3), bfloat16; NVIDIA H200, commit b1af96ed564e, 2026-11-22
+(32, 64, 128, 128) * (128, 64, 3, 3), bfloat16; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 
                             TFLOP/s      of cuDNN
-    conv2d_implicit_gemm       21.5          0.04
-    conv2d_mma                  213          0.35
-    conv2d_wgmma                681          1.11
-    cuDNN                       612          1.00
+    conv2d_implicit_gemm       22.0          0.04
+    conv2d_mma                  214          0.35
+    conv2d_wgmma                696          1.13
+    cuDNN                       616          1.00
 
 (end of what was measured)
 

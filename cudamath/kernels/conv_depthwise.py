@@ -24,10 +24,10 @@ channel of its share of the images; what its threads have is added in a fixed or
 (``sum_partials`` of conv_grad.py): the same bits every time.
 
 Measured (row conv_f32_depthwise_7x7_forward):
-conv2d forward, f32, 64x96x56x56 * 96x1x7x7, stride 1, groups 96; NVIDIA H200, commit 597e2277b342, 2026-11-22
+conv2d forward, f32, 64x96x56x56 * 96x1x7x7, stride 1, groups 96; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 
                 TFLOP/s      of torch
-    cudamath       18.1          6.07
+    cudamath       18.0          6.04
     torch           3.0          1.00
 
 (end of what was measured)

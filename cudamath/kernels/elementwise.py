@@ -18,12 +18,12 @@ The expression is Python source on names x, y, z (inputs in order), e.g. "x if x
 literals become constants of the compute type, so a float32 kernel contains no float64 arithmetic.
 
 Measured (row versions_elementwise):
-a + b, 2^26, float32; NVIDIA H200, commit bc5531f4aab2, 2026-11-22
+a + b, 2^26, float32; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 
                  GB/s     of a copy
-    plain       4,327          1.06
-    rows        4,321          1.06
-    vector      4,316          1.06
+    plain       4,340          1.02
+    rows        4,337          1.02
+    vector      4,332          1.02
 
 (end of what was measured)
 """

@@ -22,11 +22,11 @@ of 16 reads each with its share. No tables, no atomics, the same bits every time
 The floor is bytes(x) + bytes(y), in both directions. Any GPU, and the simulator (accesses of one element).
 
 Measured (row upsample_nearest_gradient):
-upsample x 2, nearest, and gradient, 32x64x128x128; NVIDIA H200, commit e29bd02f667c, 2026-11-22
+upsample x 2, nearest, and gradient, 32x64x128x128; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 
                    GB/s     of a copy
-    cudamath      3,974          0.93
-    torch         2,410          0.57
+    cudamath      3,944          0.93
+    torch         2,362          0.56
 
 (end of what was measured)
 """

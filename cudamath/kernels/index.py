@@ -18,11 +18,11 @@ Masks become positions in ``masks.py``. Writing into rows lives in ``scatter.py`
 in ``segments.py``.
 
 Measured (row versions_gather):
-65,536 rows of 1,024 in random order, float32; NVIDIA H200, commit e29bd02f667c, 2026-11-22
+65,536 rows of 1,024 in random order, float32; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 
                          GB/s     of a copy
-    gather_rows         1,486          0.35
-    gather_vectors      4,027          0.95
+    gather_rows         1,452          0.34
+    gather_vectors      4,011          0.95
 
 (end of what was measured)
 """

@@ -12,11 +12,11 @@ number of elements, at least the result can be written in 16 bytes: each thread 
 inputs, and much that is not in C order, are copied one by one (copy.copy_part).
 
 Measured (row versions_join):
-two of 8,192 x 4,096 side by side, float32; NVIDIA H200, commit c0559706d750, 2026-11-22
+two of 8,192 x 4,096 side by side, float32; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 
                  GB/s     of a copy
-    copies      3,570          0.88
-    join        3,938          0.97
+    copies      3,494          0.83
+    join        3,930          0.93
 
 (end of what was measured)
 """

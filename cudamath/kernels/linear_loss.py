@@ -21,12 +21,12 @@ Versions:
 A target outside the classes raises the device's error flag.
 
 Measured (row versions_linear_loss):
-loss and gradient in place of 8,192 x 50,304, bfloat16; NVIDIA H200, commit acdffb690c61, 2026-11-22
+loss and gradient in place of 8,192 x 50,304, bfloat16; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 
                  GB/s     of a copy
-    plain        87.4          0.02
-    rows        2,333          0.58
-    packed      3,393          0.84
+    plain        87.1          0.02
+    rows        2,333          0.55
+    packed      3,388          0.80
 
 (end of what was measured)
 """

@@ -5,11 +5,11 @@ enough that the product, not memory, takes the time: the weights become 16-bit n
 and linear.py does the rest. So do float32 and float64, and weights whose rows are no multiple of 16 bytes.
 
 Measured (row linear_int8_4096):
-linear 1x4096 -> 4096, weights int8; NVIDIA H200, commit 3d25f70cb8e1, 2026-11-22
+linear 1x4096 -> 4096, weights int8; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 
                    GB/s     of a copy
-    cudamath      1,797          0.42
-    torch         1,158          0.27
+    cudamath      1,806          0.43
+    torch         1,168          0.28
 
 (end of what was measured)
 """

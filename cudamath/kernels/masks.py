@@ -18,12 +18,12 @@ Versions: ``count_chosen``, ``write_chosen``; ``plain_count_chosen``, ``plain_wr
 simulator, which know no shuffles: sums by trees in shared memory, results written where they are found.
 
 Measured (row nonzero):
-flatnonzero(a > 0), 2^24; NVIDIA H200, commit 04e21b316d35, 2026-11-22
+flatnonzero(a > 0), 2^24; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 
                    GB/s     of a copy
-    cudamath      1,459          0.36
-    cupy            629          0.16
-    torch         1,312          0.32
+    cudamath      1,511          0.36
+    cupy            628          0.15
+    torch         1,295          0.31
 
 (end of what was measured)
 """

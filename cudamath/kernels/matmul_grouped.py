@@ -11,29 +11,29 @@ rows are what is summed over, C[g] = A[rows of g]^T B[rows of g].
 The floor: 2 rows x in x out operations; where groups are small, the time in which all of B is read.
 
 Measured (row grouped_small):
-64 groups of 64 to 512 rows, 512 -> 512, bfloat16; NVIDIA H200, commit bc5531f4aab2, 2026-11-22
+64 groups of 64 to 512 rows, 512 -> 512, bfloat16; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 
                 TFLOP/s      of torch
-    cudamath        248          1.16
-    torch           213          1.00
+    cudamath        244          1.17
+    torch           209          1.00
 
 (end of what was measured)
 
 Measured (row grouped_8_experts):
-8 groups of 200 to 1848 rows, 2048 -> 5632, bfloat16; NVIDIA H200, commit bc5531f4aab2, 2026-11-22
+8 groups of 200 to 1848 rows, 2048 -> 5632, bfloat16; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 
                 TFLOP/s      of torch
-    cudamath        573          1.18
-    torch           485          1.00
+    cudamath        566          1.20
+    torch           472          1.00
 
 (end of what was measured)
 
 Measured (row grouped_64_experts):
-64 groups of 100 to 924 rows, 2048 -> 768, bfloat16; NVIDIA H200, commit bc5531f4aab2, 2026-11-22
+64 groups of 100 to 924 rows, 2048 -> 768, bfloat16; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 
                 TFLOP/s      of torch
-    cudamath        492          1.13
-    torch           434          1.00
+    cudamath        494          1.15
+    torch           431          1.00
 
 (end of what was measured)
 """

@@ -25,18 +25,18 @@ The floor: 2 M N K / (multiprocessors x 2,048 x 2 x clock), about 990 TFLOP/s at
 H200 meets its power limit first, so what counts is energy: cuBLAS stays near 700.
 
 Measured (row versions_matmul_bfloat16):
-4,096 x 4,096 x 4,096, bfloat16; NVIDIA H200, commit 2c6b7a0eea11, 2026-11-21
+4,096 x 4,096 x 4,096, bfloat16; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 
                                      TFLOP/s     of cuBLAS
     matmul_naive                         1.3          0.00
-    matmul_tiled                         7.1          0.01
-    matmul_register                     41.2          0.05
+    matmul_tiled                         7.2          0.01
+    matmul_register                     40.8          0.05
     matmul_mma                           352          0.45
-    matmul_wgmma 64x64                   339          0.43
-    matmul_wgmma 128x128                 743          0.94
+    matmul_wgmma 64x64                   346          0.44
+    matmul_wgmma 128x128                 743          0.95
     matmul_wgmma 128x128 pingpong        722          0.92
-    matmul_wgmma 128x256                 787          1.00
-    cuBLAS                               787          1.00
+    matmul_wgmma 128x256                 784          1.00
+    cuBLAS                               784          1.00
 
 (end of what was measured)
 

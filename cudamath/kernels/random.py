@@ -40,11 +40,11 @@ Sources: Lemire, "Fast random integer generation in an interval", TOMACS 2019; M
 random shuffling for GPUs", TOPC 2022 (the cipher); Cephes and fdlibm (the polynomials).
 
 Measured (row versions_random):
-2^28 normal numbers, float32; NVIDIA H200, commit b1af96ed564e, 2026-11-22
+2^28 normal numbers, float32; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 
                   GB/s     of a copy
-    each           420          0.10
-    vectors      2,359          0.55
+    each           423          0.10
+    vectors      2,375          0.56
 
 (end of what was measured)
 """

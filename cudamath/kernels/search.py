@@ -13,11 +13,11 @@ memory, ITEMS numbers per thread for every element read from there; ``among_sort
 element it ends at. ``interpolate`` searches the interval of each number and draws the line through its ends.
 
 Measured (row searchsorted):
-searchsorted(a, v), 2^20 and 2^24; NVIDIA H200, commit c0559706d750, 2026-11-22
+searchsorted(a, v), 2^20 and 2^24; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 
                    GB/s     of a copy
-    cudamath        204          0.05
-    torch           196          0.05
+    cudamath        207          0.05
+    torch           199          0.05
     cupy            176          0.04
 
 (end of what was measured)

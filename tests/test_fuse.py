@@ -58,6 +58,7 @@ def many(x, y):
 FUNCTIONS = {
     "gelu": (gelu, [(5, 7)], 1),
     "real parts": (lambda x, y: cm.real((x + 1j * y) * (y - 2j * x)) * x.real, [(3, 4), (4,)], 1),
+    "imaginary parts": (lambda x, y: cm.imag((x + 1j * y) * (y - 2j * x)) * (x * 1j).imag - cm.imag(y), [(3, 4), (4,)], 1),
     "chain": (lambda x, y, z: cm.exp(-(x - y) ** 2) * z / (1 + abs(y)) - cm.ml.silu(z), [(3, 4), (4,), (3, 1)], 1),
     "layer norm": (layer_norm, [(3, 12), (12,), (12,)], 1),
     "softmax": (softmax, [(2, 3, 9)], 1),
@@ -83,6 +84,7 @@ FUNCTIONS = {
     "least": (lambda x: (x - x.min(-1, keepdims=True)).max((0, 1)), [(3, 5)], 1),
     "several": (many, [(4, 6), (6,)], 1),
     "reshaped": (lambda x, y: cm.exp((x * 2).reshape((6, -1))) + y, [(2, 3, 4), (4,)], 2),
+    "new axes": (lambda x, y: (x[:, None] * y[None] - y[..., None].sum((0, 2))[None]).sum(-1), [(3, 4), (2, 4)], 1),
     "repeated": (lambda x: (cm.broadcast_to(x, (3, 4)) * 2, x), [(4,)], 1),
     "numbers": (lambda x, y: x * cm.sqrt(cm.asarray(2.0, x.dtype)) + cm.ones((3, 4), x.dtype) * y.var((0, 1))
                 - cm.exp(1.5).astype(x.dtype), [(3, 4), (2, 5)], 1),
@@ -179,7 +181,8 @@ def test_doubles_become_halves_at_once_in_one_kernel(device):
 
 @pytest.mark.skipif(build.SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize(("name", "kernel"), [("layer norm", "fused_rows"), ("mean square", "fused_rows"), ("gelu", "vector"),
-                                              ("real parts", "rows"), ("transposed", "tiled_vector")])
+                                              ("real parts", "rows"), ("imaginary parts", "rows"),
+                                              ("transposed", "tiled_vector")])
 def test_compiles_without_spills(name, kernel, monkeypatch):
     function, shapes, _ = FUNCTIONS[name]
     seen = []
@@ -225,6 +228,14 @@ def test_what_cannot_be_fused_says_why(function, says):
         x = cm.ones((3, 3))
         with pytest.raises(TypeError, match=f"^fuse: .*({says})"):
             card_of(function, [x])(x)
+
+
+def test_the_gradient_of_a_part_says_so_too():
+    """x[:2] begins where x does, which is all that a view needs to be seen."""
+    with cm.device("cpu"):
+        x = cm.ones((3, 3))
+        with pytest.raises(TypeError, match="^fuse: .*took a part"):
+            card_of(lambda x: x[:2] * 2, [x]).vjp((cm.ones((2, 3)),), None, x)
 
 
 # ------------------------------------------------------------------------------------------------ on a GPU

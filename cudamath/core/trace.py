@@ -12,15 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from . import shapes
 from .array import ndarray
 from .devices import TRACED
+from .dtypes import real_dtype
 from .layout import Layout
 
 #: What an op is known by, besides elementwise cards.
 FUSIBLE = ("where", "copy", "astype")
 
-
 _IN_PLACE = "fuse: a function that is fused makes new arrays; it changed one in place"
+_PART = "fuse: a function that is fused sees arrays whole; it took a part of one of shape {}"
 
 
 class Symbol:
@@ -33,8 +35,7 @@ class Symbol:
 
     def __add__(self, offset: int) -> Symbol:  # a view of an array adds a byte offset to its address
         if offset:
-            raise TypeError(f"fuse: a function that is fused sees arrays whole; it took a part of one of shape "
-                            f"{self.layout.shape}")
+            raise TypeError(_PART.format(self.layout.shape))
         return self
 
 
@@ -86,13 +87,20 @@ def elementwise(kinds: tuple, expression: str, compute: np.dtype, target: Layout
     return TracedPlan(run)
 
 
+def part(x: ndarray, expression: str) -> ndarray:
+    """A real number of each complex one, by a scalar expression."""
+    layout = x._layout
+    target = Layout.new(layout.shape, real_dtype(layout.dtype), TRACED)
+    return elementwise((layout,), expression, layout.dtype, target, False).run(x)
+
+
 def op(name: str, layouts: tuple[Layout | None, ...], params: dict[str, Any]) -> Callable:
     """What any other op runs on traced arrays; TypeError if it is none that can be part of a kernel of its neighbours."""
     if name == "fill":
         return _fill
+    if name == "unview":
+        return _unview(layouts[0], **params)  # type: ignore[arg-type]
     if name in FUSIBLE:
-        from . import shapes
-
         seen = [x for x in layouts if x is not None]
         shape = shapes.broadcast_shapes(name, *[x.shape for x in seen])
         dtype = params.get("dtype")
@@ -109,6 +117,17 @@ def op(name: str, layouts: tuple[Layout | None, ...], params: dict[str, Any]) ->
         return traced(Symbol(name, target, tuple([operand(x) for x in operands]), params))
 
     return run
+
+
+def _unview(layout: Layout, shape: tuple[int, ...], view: tuple) -> Callable:
+    """The gradient of x[:, None] and the like, x of this shape: what was seen is all of x, but for axes of length 1."""
+    seen, steps, offset = view
+    own = zip(shape, shapes.contiguous_strides(shape, 1), strict=True)
+    if offset or [(n, s) for n, s in own if n != 1] != [(n, s) for n, s in zip(seen, steps, strict=True) if n != 1]:
+        raise TypeError(_PART.format(shape))
+    strides = iter([s for n, s in zip(layout.shape, layout.strides, strict=True) if n != 1])
+    target = layout.view(shape, tuple([0 if n == 1 else next(strides) for n in shape]))
+    return lambda g: g._view(target)
 
 
 def _fill(out: ndarray, *halves: int) -> None:

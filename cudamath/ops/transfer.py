@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core import tape
+from ..core import tape, trace
 from ..core.array import allocate, asarray, ndarray, over, upload, wrap
 from ..core.devices import CPU, TRACED
 from ..core.dtypes import COMPLEX, real_dtype
@@ -144,8 +144,15 @@ def imag(x: Any, /) -> ndarray:
     [2.0]
     """
     x = require("imag", x)
-    if x.dtype in COMPLEX:
-        return _imag(x, offset=x.itemsize // 2)
+    layout = x._layout
+    if layout.dtype in COMPLEX:
+        offset = x.itemsize // 2
+        if layout.device != TRACED:
+            return _imag(x, offset=offset)
+        out = trace.part(x, "x.imag")
+        if x._node is not None:
+            tape.record(_imag, (x,), out, {"offset": offset})
+        return out
     from .creation import zeros_like
     from .shape import broadcast_to
 

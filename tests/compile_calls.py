@@ -63,7 +63,7 @@ def function_of(row: Elementwise, dtype: np.dtype) -> None:
 def ways(row: Elementwise) -> str:
     """The kinds of dtypes in which an expression differs: where there is a float one, bool and unsigned compute in it or
     like signed integers."""
-    kinds = row.kinds.replace("p", "f")
+    kinds = row.kinds
     return kinds.replace("b", "").replace("u", "") if "f" in kinds else kinds
 
 

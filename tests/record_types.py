@@ -14,7 +14,7 @@ import cudamath as cm
 class Elementwise(NamedTuple):
     """A function of one or two arrays, element by element.
 
-    kinds: dtypes it takes: b(ool) i(nt) u(int) f(loat) c(omplex), p: float32 and float64. low, high: where gradients are
+    kinds: dtypes it takes: b(ool) i(nt) u(int) f(loat) c(omplex). low, high: where gradients are
     taken and accuracy is requested. ulp: allowed error in units in the last place, float32 and float64 (16-bit floats:
     rounded from float32, so 1); 0 is exact. wild: also right for every awkward number (NaN, infinities, signed zeros,
     extremes). grad: which inputs have one.

@@ -18,7 +18,7 @@ UNSIGNED = [np.dtype(t) for t in ("u1", "u2", "u4", "u8")]
 FLOATS = [np.dtype(np.float16), BF16, np.dtype(np.float32), np.dtype(np.float64)]
 COMPLEX = [np.dtype(np.complex64), np.dtype(np.complex128)]
 DTYPES = BOOL + SIGNED + UNSIGNED + FLOATS + COMPLEX
-KINDS = {"b": BOOL, "i": SIGNED, "u": UNSIGNED, "f": FLOATS, "p": FLOATS[2:], "c": COMPLEX}
+KINDS = {"b": BOOL, "i": SIGNED, "u": UNSIGNED, "f": FLOATS, "c": COMPLEX}
 
 
 def of_kinds(kinds: str) -> list[np.dtype]:

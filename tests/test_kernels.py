@@ -54,13 +54,12 @@ def c_math():
 
 def plan(row: Elementwise, *operands: Layout | np.dtype, version: str | None) -> Plan:
     """The plan a call of `row` with these operands makes, in one version."""
-    from cudamath.core.dtypes import compute_dtype
     from cudamath.kernels.elementwise import elementwise
 
     card = cm.core.op.registry[row.name]
     common = functools.reduce(cm.result_type, [o.dtype if isinstance(o, Layout) else o for o in operands])
     compute, output = resolve(row.name, card.ufunc, common)
-    return elementwise(*operands, expression=card.expression(compute_dtype(compute)), compute=compute, output=output,
+    return elementwise(*operands, expression=card.expression(compute), compute=compute, output=output,
                        version=version)
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import BF16, DTYPES, kind
+from records import ELEMENTWISE
+from strategies import BF16, DTYPES, SIGNED, UNSIGNED, kind
 
 import cudamath as cm
 
@@ -69,6 +70,39 @@ def test_functions_of_one_array(device, dtype):
                          (cm.abs, np.abs)):
         expected = dtype if dtype == BF16 else theirs(np.ones(3, dtype)).dtype
         assert ours(x).dtype == expected, ours.__name__
+
+
+@pytest.mark.parametrize("row", [r for r in ELEMENTWISE if r.inputs == 2], ids=lambda r: r.name)
+def test_whole_numbers_of_two_dtypes(device, row):
+    """What computes whole numbers in floats looks for a float that holds either dtype: int8 and uint8 meet in float16."""
+    for a, b in itertools.product(SIGNED + UNSIGNED, repeat=2):
+        if cm.result_type(a, b).kind in row.kinds:
+            x, y = np.array([3, 7, 2], a), np.array([1, 2, 5], b)
+            got, expected = row.function(cm.asarray(x), cm.asarray(y)), row.numpy(x, y)
+            assert got.dtype == expected.dtype, (row.name, a, b)
+            near = 2e-3 if got.dtype == HALF else 1e-6
+            np.testing.assert_allclose(got.to_numpy().astype(F64), expected.astype(F64), rtol=near)
+
+
+@pytest.mark.parametrize("dtype", [d for d in NUMPY if d.kind in "biuf"], ids=str)
+def test_whole_numbers_in_the_float_that_holds_them(device, dtype):
+    x, i = np.array([1, 0, 3], dtype), np.array([True, False, True])
+    for got, expected in ((cm.modf(cm.asarray(x)), np.modf(x)), (cm.frexp(cm.asarray(x)), np.frexp(x)),
+                          ([cm.ldexp(cm.asarray(x), cm.asarray(i))], [np.ldexp(x, i)]), ([cm.spacing(x)], [np.spacing(x)]),
+                          ([cm.float_power(cm.asarray(x), cm.asarray(i))], [np.float_power(x, i)]),
+                          ([cm.float_power(cm.asarray(i), cm.asarray(x))], [np.float_power(i, x)])):
+        for ours, numpys in zip(got, expected, strict=True):
+            assert ours.dtype == numpys.dtype
+            np.testing.assert_array_equal(ours.to_numpy(), numpys)
+
+
+def test_powers_of_bools(device):
+    x = np.array([True, False])
+    for y in (0, 1, 3, 0.5, 2.0):
+        np.testing.assert_array_equal(cm.power(cm.asarray(x), y), np.power(x, y), strict=True)
+    np.testing.assert_array_equal(cm.asarray(x) ** 2, np.power(x, 2), strict=True)
+    with pytest.raises(ValueError, match="^pow: "):
+        cm.power(cm.asarray(x), -1)
 
 
 def test_sixteen_bits_never_pass_through_float64(device):

@@ -33,7 +33,6 @@ __all__ = [
 unary = functools.partial(ufunc.unary, namespace=globals())
 binary = functools.partial(ufunc.binary, namespace=globals())
 
-# in 16 bits the next number is not the next float32, in which those dtypes are computed
 PRECISE = Category("float32 or float64", [np.float32, np.float64])
 
 # ---------------------------------------------------------------- arithmetic
@@ -44,19 +43,19 @@ multiply = binary("multiply", np.multiply, "x * y", ("g * y", "g * x"), category
                   doc="Product of two arrays.", formula="x * y")
 divide = binary("divide", np.divide, {"": "x / y", "c": "divide(x, y)"}, ("g / y", "-g * out / y"), category=ANY,
                 doc="Quotient of two arrays; integers give floating-point numbers.", formula="x / y")
-floor_divide = binary("floor_divide", np.floor_divide, "floor_divide(x, y)", category=REAL,
+floor_divide = binary("floor_divide", np.floor_divide, "floor_divide(x, y)", category=REAL_OR_BOOL,
                       cpu={"f": "elementwise.floor_divide"}, formula="floor(x / y)",
                       doc="Quotient rounded down; integers divided by zero give 0, infinity by a finite number infinity.")
-remainder = binary("remainder", np.remainder, "remainder(x, y)", ("g", "-g * floor_divide(x, y)"), category=REAL,
+remainder = binary("remainder", np.remainder, "remainder(x, y)", ("g", "-g * floor_divide(x, y)"), category=REAL_OR_BOOL,
                    doc="Remainder of the division, with the sign of y.", formula="x - floor(x / y) * y")
 _power = binary("pow", np.power, {"": "x ** y", "i": "power(x, y)", "u": "power(x, y)", "c": "power(x, y)"},
-                ("_power_by_base(g, x, y)", "_power_by_exponent(g, out, x)"),
+                ("_power_by_base(g, x, y)", "_power_by_exponent(g, out, x)"), category=ANY,
                 doc="Power.", formula="x ** y", example="[2.0, 3.0], [2.0, 0.5]")
 negative = unary("negative", np.negative, "-x", "-g", doc="Each element with the opposite sign.", formula="-x")
 positive = unary("positive", np.positive, "x", "g", doc="A copy of each element.", formula="+x")
 abs = unary("abs", np.absolute, {"": "abs(x)", "u": "x", "b": "x", "c": "absolute(x)"}, "g * sign(x)", category=ANY,
             doc="Absolute value; of complex numbers the modulus.", formula="|x|")
-square = unary("square", np.square, "x * x", "_square_grad(g, x)", doc="Square.", formula="x * x")
+square = unary("square", np.square, "x * x", "_square_grad(g, x)", category=ANY, doc="Square.", formula="x * x")
 _square_grad = binary("square_grad", np.multiply, "x * y * 2", ("_square_grad(g, y)", "_square_grad(g, x)"), category=NUMERIC,
                       cpu="elementwise.square_grad", doc="")
 _square_grad.__doc__ = "g 2 x, the square's gradient, in one kernel."
@@ -64,9 +63,9 @@ multiply.card.twice = square.card  # type: ignore[attr-defined]  # what x * x is
 sqrt = unary("sqrt", np.sqrt, "sqrt(x)", "g * 0.5 / out", category=ANY, doc="Square root.", formula="x ** 0.5")
 reciprocal = unary("reciprocal", np.reciprocal, {"": "1 / x", "i": "x if x == 1 or x == -1 else 0", "u": "x if x == 1 else 0",
                                                    "c": "reciprocal(x)"},
-                   "-g * out * out", doc="Reciprocal.", formula="1 / x")
+                   "-g * out * out", category=ANY, doc="Reciprocal.", formula="1 / x")
 sign = unary("sign", np.sign, "sign(x)", "_sign_grad(g, out, x)", doc="-1, 0 or 1; of complex numbers x / |x|.")
-hypot = binary("hypot", np.hypot, "hypot(x, y)", ("g * x / out", "g * y / out"), category=REAL,
+hypot = binary("hypot", np.hypot, "hypot(x, y)", ("g * x / out", "g * y / out"), category=REAL_OR_BOOL,
                doc="Length of the hypotenuse, without overflow.", formula="sqrt(x**2 + y**2)")
 norm_slope = ufunc.Elementwise(
     "norm_slope", np.multiply, "0 if x == 0 or y == 0 else copysign((abs(x) / y) ** z, x)",
@@ -82,9 +81,21 @@ spread_grad = ufunc.Elementwise("spread_grad", np.multiply, "(x - y) * (z * x3)"
     "g * z * x3", "-g * z * x3", "g * (x - y) * x3", "None"), INEXACT, "elementwise.spread_grad", globals(), nin=4)
 spread_grad.__doc__ = "(x - y) z times a number: the gradient z of a variance, by its elements x of mean y, in one kernel."
 copysign = binary("copysign", np.copysign, "copysign(x, y)", ("g * sign(x) * sign(out)", "g * 0"),
-                  category=REAL, doc="Magnitude of x with the sign of y.")
-nextafter = binary("nextafter", np.nextafter, "nextafter(x, y)", category=PRECISE,
-                   doc="The next representable number after x towards y.")
+                  category=REAL_OR_BOOL, doc="Magnitude of x with the sign of y.")
+
+
+def _next_of(digits: int, smallest: float, largest: float, same: str) -> str:
+    """`nextafter` of 16-bit floats of so many digits, in float32. smallest: the normal ones begin there; same: which of two
+    equal numbers is the result, of 0 and -0. Towards 0 a power of two is as near to the next one as the numbers below it."""
+    size = f"maximum(abs(x) if (x < y) == (x > 0) else abs(x) * {1 - 2.0**-12!r}, {smallest!r})"
+    return (f"x + y if x != x or y != y else {same} if x == y else copysign({largest!r}, x) if isinf(x) else "
+            f"copysign(x + ldexp(1 if x < y else -1, exponent({size}) - {digits}), x if x != 0 else y)")
+
+
+nextafter = binary("nextafter", np.nextafter, {
+    "": "nextafter(x, y)", "float16": _next_of(11, 2.0**-14, 65504.0, "x"),
+    "bfloat16": _next_of(8, 2.0**-126, 2.0**128 - 2.0**120, "y")}, category=REAL_OR_BOOL,
+    doc="The next representable number after x towards y.")
 
 # ---------------------------------------------------------------- exponentials and logarithms
 
@@ -98,7 +109,7 @@ log1p = unary("log1p", np.log1p, "log1p(x)", "g / (x + 1)", category=ANY, doc="l
 log2 = unary("log2", np.log2, "log2(x)", "g / (x * LN2)", category=ANY, doc="Logarithm to base 2.")
 log10 = unary("log10", np.log10, "log10(x)", "g / (x * LN10)", category=ANY, doc="Logarithm to base 10.")
 logaddexp = binary("logaddexp", np.logaddexp, "logaddexp(x, y)", ("g / (exp(y - x) + 1)", "g / (exp(x - y) + 1)"),
-                   category=REAL, doc="Logarithm of a sum of exponentials.", formula="log(exp(x) + exp(y))")
+                   category=REAL_OR_BOOL, doc="Logarithm of a sum of exponentials.", formula="log(exp(x) + exp(y))")
 LN2, LN10 = math.log(2), math.log(10)
 
 # ---------------------------------------------------------------- trigonometric and hyperbolic
@@ -120,7 +131,7 @@ asinh = unary("asinh", np.arcsinh, "asinh(x)", "g / sqrt(x * x + 1)", category=A
 acosh = unary("acosh", np.arccosh, "acosh(x)", "g / (sqrt(x - 1) * sqrt(x + 1))", category=ANY,
               doc="Inverse hyperbolic cosine.", example="[1.5, 2.0]")
 atanh = unary("atanh", np.arctanh, "atanh(x)", "g / (1 - x * x)", category=ANY, doc="Inverse hyperbolic tangent.")
-atan2 = binary("atan2", np.arctan2, "atan2(x, y)", ("_turn(g, y, x)", "_turn(-g, x, y)"), category=REAL,
+atan2 = binary("atan2", np.arctan2, "atan2(x, y)", ("_turn(g, y, x)", "_turn(-g, x, y)"), category=REAL_OR_BOOL,
                doc="Angle of the point (y, x): inverse tangent of x / y in the right quadrant; radians.")
 
 # ---------------------------------------------------------------- rounding
@@ -130,7 +141,7 @@ floor = unary("floor", np.floor, {"": "x", "f": "floor(x)"}, category=REAL_OR_BO
 ceil = unary("ceil", np.ceil, {"": "x", "f": "ceil(x)"}, category=REAL_OR_BOOL,
              doc="The smallest integer not below x.")
 trunc = unary("trunc", np.trunc, {"": "x", "f": "trunc(x)"}, category=REAL_OR_BOOL, doc="x without its fraction.")
-_rint = unary("rint", np.rint, {"": "x", "f": "round_even(x)", "c": "round_even(x)"},
+_rint = unary("rint", np.rint, {"": "x", "f": "round_even(x)", "c": "round_even(x)"}, category=ANY,
               doc="The nearest integer; ties go to the even one.")
 
 _round_to = binary("round_to", np.multiply, "round_even(x * y) / y", category=PRECISE, cpu="elementwise.round_to",
@@ -157,7 +168,7 @@ isfinite = unary("isfinite", np.isfinite, {"": "True", "f": "isfinite(x)", "c": 
 isinf = unary("isinf", np.isinf, {"": "False", "f": "isinf(x)", "c": "isinf(x)"}, category=ANY,
               doc="Whether elements are infinite.")
 isnan = unary("isnan", np.isnan, {"": "False", "f": "x != x", "c": "x != x"}, category=ANY, doc="Whether elements are NaN.")
-signbit = unary("signbit", np.signbit, "signbit(x)", category=FLOATING, doc="Whether the sign bit is set (-0.0 included).")
+signbit = unary("signbit", np.signbit, "signbit(x)", category=REAL_OR_BOOL, doc="Whether the sign bit is set (-0.0 included).")
 
 
 _share = ufunc.Elementwise("larger_share", np.multiply, "x if y > z else x * 0.5 if y == z else 0", (
@@ -210,9 +221,9 @@ bitwise_or = binary("bitwise_or", np.bitwise_or, "x | y", doc="Bits set in eithe
 bitwise_xor = binary("bitwise_xor", np.bitwise_xor, "x ^ y", doc="Bits set in exactly one.", formula="x ^ y", **_BITS)
 bitwise_invert = unary("bitwise_invert", np.invert, {"": "~x", "b": "x == 0"}, category=INTEGER_OR_BOOL,
                        doc="All bits flipped.", formula="~x", example="[3, 5]")
-bitwise_left_shift = binary("bitwise_left_shift", np.left_shift, "shift_left(x, y)", category=INTEGER,
+bitwise_left_shift = binary("bitwise_left_shift", np.left_shift, "shift_left(x, y)", category=INTEGER_OR_BOOL,
                             doc="Bits moved up by y.", formula="x << y", example="[3, 5], [2, 4]")
-bitwise_right_shift = binary("bitwise_right_shift", np.right_shift, "shift_right(x, y)", category=INTEGER,
+bitwise_right_shift = binary("bitwise_right_shift", np.right_shift, "shift_right(x, y)", category=INTEGER_OR_BOOL,
                              doc="Bits moved down by y; the sign is kept.", formula="x >> y", example="[3, 5], [2, 4]")
 
 # ---------------------------------------------------------------- complex
@@ -249,10 +260,10 @@ def pow(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = N
     if where is not True or dtype is not None or casting != "same_kind":
         return _power(x, y, out, where=where, dtype=dtype, casting=casting)
     if type(y) in (int, float) and not isinstance(x, (bool, int, float, complex)):
-        x = require("pow", x, NUMERIC)
-        if y == 2 and (type(y) is int or x.dtype in INEXACT):
+        x = require("pow", x)
+        if y == 2 and x.dtype in (NUMERIC if type(y) is int else INEXACT):
             return square(x) if out is None else square(x, out)
-        if y < 0 and x.dtype in INTEGER and type(y) is int:
+        if y < 0 and x.dtype in INTEGER_OR_BOOL and type(y) is int:
             raise ValueError(f"pow: integers to a negative integer power ({y}) are not integers; convert {x.dtype} of shape "
                              f"{x.shape} to a float dtype first")
     return _power(x, y) if out is None else _power(x, y, out)

@@ -26,7 +26,7 @@ gcd = binary("gcd", np.gcd, "gcd(x, y)", category=INTEGER, doc="Greatest common 
              example="[12, -4], [20, 6]")
 lcm = binary("lcm", np.lcm, "lcm(x, y)", category=INTEGER, doc="Least common multiple, never negative; lcm(0, y) is 0.",
              example="[12, -4], [20, 6]")
-bitwise_count = unary("bitwise_count", np.bitwise_count, "popcount(x)", category=INTEGER,
+bitwise_count = unary("bitwise_count", np.bitwise_count, "popcount(x)", category=INTEGER_OR_BOOL,
                       doc="How many bits of the absolute value are set, as uint8.", example="[7, -8]")
 
 

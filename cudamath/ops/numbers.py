@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import dtypes, tape
 from ..core.array import ndarray
-from ..core.op import ANY, COMPLEX, FLOATING, INEXACT, INTEGER, NUMERIC, REAL, REAL_OR_BOOL, Op, coerce, require
+from ..core.op import ANY, COMPLEX, FLOATING, INEXACT, INTEGER_OR_BOOL, NUMERIC, REAL, REAL_OR_BOOL, Op, coerce, require
 from ..core.shapes import normalize_axis
 from . import ufunc
 from .compare import array_equal
@@ -54,14 +54,14 @@ fmin = binary("fmin", np.fmin, {"": "minimum(x, y)", "f": "y if x != x else (x i
               doc="The smaller of two elements; of a number and NaN the number.")
 fmod = binary("fmod", np.fmod, {"": "fmod(x, y)", "u": "remainder(x, y)",
                                 "i": "remainder(x, y) - y if remainder(x, y) != 0 and (x < 0) != (y < 0) else remainder(x, y)"},
-              ("g", "-g * round((x - out) / y)"), category=REAL, doc="Remainder of the division, with the sign of x.",
+              ("g", "-g * round((x - out) / y)"), category=REAL_OR_BOOL, doc="Remainder of the division, with the sign of x.",
               formula="x - trunc(x / y) * y")
 heaviside = binary("heaviside", np.heaviside, "x if x != x else (0 if x < 0 else (y if x == 0 else 1))",
                    ("g * 0", "where(equal(x, 0), g, 0)"), category=REAL_OR_BOOL,
                    doc="0 where x is negative, 1 where it is positive, y where it is 0.")
 logaddexp2 = binary("logaddexp2", np.logaddexp2,
                     "logaddexp(x * 0.6931471805599453, y * 0.6931471805599453) * 1.4426950408889634",
-                    ("g / (exp2(y - x) + 1)", "g / (exp2(x - y) + 1)"), category=REAL,
+                    ("g / (exp2(y - x) + 1)", "g / (exp2(x - y) + 1)"), category=REAL_OR_BOOL,
                     doc="Logarithm to base 2 of a sum of powers of two.", formula="log2(2**x + 2**y)")
 radians = unary("radians", np.radians, "x * 0.017453292519943295", "g * 0.017453292519943295", category=REAL_OR_BOOL,
                 doc="Degrees to radians.", formula="x * pi / 180")
@@ -89,6 +89,11 @@ _trunc = trunc.card  # type: ignore[attr-defined]
 _angle = ufunc.Elementwise("angle", np.absolute, "argument(x)", None, COMPLEX, "elementwise.angle", globals())
 
 
+def _floats(x: ndarray) -> ndarray:
+    """Whole numbers and bools in the dtype that functions which know floats alone compute them in, as NumPy chooses it."""
+    return x if x.dtype in FLOATING else astype(x, ufunc.resolve("fabs", np.fabs, x.dtype)[1])
+
+
 def fabs(x: Any, /, out: Any = None) -> ndarray:
     """Absolute value of real numbers, as floating-point numbers.
 
@@ -99,8 +104,7 @@ def fabs(x: Any, /, out: Any = None) -> ndarray:
     >>> cm.fabs([-1, 2]).tolist()
     [1.0, 2.0]
     """
-    x = require("fabs", x, REAL_OR_BOOL)
-    return abs(x if x.dtype in FLOATING else astype(x, ufunc.resolve("fabs", np.fabs, x.dtype)[1]), out)
+    return abs(_floats(require("fabs", x, REAL_OR_BOOL)), out)
 
 
 def fix(x: Any, /, out: Any = None) -> ndarray:
@@ -118,16 +122,16 @@ def fix(x: Any, /, out: Any = None) -> ndarray:
 def float_power(x: Any, y: Any, /, out: Any = None) -> ndarray:
     """Power computed in float64 (complex128 for complex numbers), also of integers.
 
-    Args: x, y: numeric arrays that broadcast; out: array that the result is written into. Raises: TypeError (dtype). Gradient:
-    as of ``pow``.
+    Args: x, y: arrays that broadcast; out: array that the result is written into. Raises: TypeError (dtype). Gradient: as of
+    ``pow``.
 
     >>> import cudamath as cm
     >>> cm.float_power([1, 2], -1).tolist()
     [1.0, 0.5]
     """
-    if type(x) is ndarray and type(y) in (int, float) and x.dtype in NUMERIC:  # of the number no array is made
+    if type(x) is ndarray and type(y) in (int, float) and x.dtype in ANY:  # of the number no array is made
         return _power(astype(x, np.complex128 if x.dtype in COMPLEX else np.float64, copy=False), float(y), out)
-    a, b = coerce("float_power", (x, y), NUMERIC)
+    a, b = coerce("float_power", (x, y))
     wide = np.complex128 if a.dtype in COMPLEX or b.dtype in COMPLEX else np.float64
     return _power(astype(a, wide, copy=False), astype(b, wide, copy=False), out)
 
@@ -162,8 +166,7 @@ def modf(x: Any, /) -> tuple[ndarray, ndarray]:
     else:
         if x._node is None and x.dtype in FLOATING:
             return run(x), whole(x)
-    x = require("modf", x, REAL_OR_BOOL)
-    x = x if x.dtype in FLOATING else astype(x, dtypes.default_float())
+    x = _floats(require("modf", x, REAL_OR_BOOL))
     return _fraction(x), trunc(x)
 
 
@@ -189,9 +192,9 @@ def ldexp(x: Any, i: Any, /, out: Any = None) -> ndarray:
         y = _ldexp(x, i)  # of the number no array is made
     else:
         a, b = coerce("ldexp", (x, i), REAL_OR_BOOL)
-        if b.dtype not in INTEGER:
+        if b.dtype not in INTEGER_OR_BOOL:
             raise TypeError(f"ldexp: the exponents are integers, got {b.dtype} of shape {b.shape}")
-        y = _ldexp.call((a if a.dtype in FLOATING else astype(a, dtypes.default_float()), b))
+        y = _ldexp.call((_floats(a), b))
     return y if out is None else deliver("ldexp", y, out)
 
 
@@ -212,17 +215,14 @@ def frexp(x: Any, /) -> tuple[ndarray, ndarray]:
 
 def _precise(x: ndarray) -> tuple[ndarray, np.dtype | None]:
     """Real numbers in float32 or float64, and the 16-bit dtype to which the result goes back."""
-    if x.dtype in PRECISE:
-        return x, None
-    if x.dtype in FLOATING:
-        return astype(x, np.float32), x.dtype
-    return astype(x, dtypes.default_float()), None
+    x = _floats(x)
+    return (x, None) if x.dtype in PRECISE else (astype(x, np.float32), x.dtype)
 
 
 def spacing(x: Any, /, out: Any = None) -> ndarray:
     """The distance to the next number of larger magnitude, with the sign of x; NaN where x is not finite.
 
-    Args: x: float32 or float64 array; integers count as floating-point numbers; out: array that the result is written into.
+    Args: x: real or bool array; integers count as floating-point numbers; out: array that the result is written into.
     Raises: TypeError (dtype). Not differentiable.
 
     >>> import cudamath as cm
@@ -231,7 +231,7 @@ def spacing(x: Any, /, out: Any = None) -> ndarray:
     """
     x = require("spacing", x, REAL_OR_BOOL)
     with tape.paused():
-        x = x if x.dtype in FLOATING else astype(x, dtypes.default_float())
+        x = _floats(x)
         size = abs(x)
         return copysign(nextafter(size, np.inf) - size, x + 0.0, out)  # of -0 it is positive
 

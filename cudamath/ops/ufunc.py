@@ -89,7 +89,7 @@ class Elementwise:
     ----------
     name : public name
     ufunc : NumPy ufunc (or a stand-in with the same dtype rule, when `cpu` is given)
-    expression : scalar expression, or a dict from dtype kind ("b", "i", "u", "f", "c") to one; "" is the default
+    expression : scalar expression, or a dict from a dtype's name or kind ("b", "i", "u", "f", "c") to one; "" is the default
     grad : gradient expressions, one an input; None where the result is constant
     category : dtypes allowed
     cpu : "file.function" below cudamath.cpu, when NumPy has no such function; or a dict from dtype kind to one
@@ -128,7 +128,7 @@ class Elementwise:
     def expression(self, dtype: np.dtype) -> str:
         """The scalar expression for a compute dtype."""
         kind = "f" if dtype == bfloat16 else dtype.kind
-        return self.expressions.get(kind, self.expressions.get("", ""))
+        return self.expressions.get(dtype.name, self.expressions.get(kind, self.expressions.get("", "")))
 
     again, remember, remember_taped, keep = Op.again, Op.remember, Op.remember_taped, Op.keep
 
@@ -259,7 +259,7 @@ class Elementwise:
         common = self.common(operands)
         if common not in self.category or any(scalars) and (common in dtypes.INTEGER or self.ufunc in LOGICAL):  # see `plan`
             return None
-        compute, result = resolve(self.name, self.ufunc, common)
+        compute, result = self.resolved(arrays, common)
         return self._cuda((*operands, target), (*scalars, False), common, compute, result, False, device, into=True)
 
     def _in_dtype(self, operands: tuple, dtype: Any, casting: Any) -> tuple:
@@ -301,6 +301,15 @@ class Elementwise:
         """The dtype that the operands are promoted to."""
         return dtypes.result_type(*operands)
 
+    def resolved(self, arrays: list[ndarray], common: np.dtype) -> tuple[np.dtype, np.dtype]:
+        """(compute dtype, result dtype). What has no loop for whole numbers looks for the float of each dtype, as in NumPy:
+        int8 and uint8 meet in float16, which holds either, though they are promoted to int16, whose float is float32."""
+        compute, result = resolve(self.name, self.ufunc, common)
+        if len(arrays) > 1 and common in dtypes.INTEGER and compute in dtypes.FLOATING:
+            each = [resolve(self.name, self.ufunc, x.dtype) for x in arrays]
+            compute, result = (functools.reduce(dtypes.promote, kinds) for kinds in zip(*each, strict=True))
+        return compute, result
+
     def plan(self, operands: tuple, scalars: tuple[bool, ...], inplace: bool) -> Callable:
         """`run(*operands)` for these layouts and kinds of scalars."""
         if self.ufunc in LOGICAL and any([s and type(x) is not bool for x, s in zip(operands, scalars, strict=True)]):
@@ -315,7 +324,7 @@ class Elementwise:
         if common not in self.category:
             raise TypeError(f"{self.name}: wants {self.category.name} arrays, got " + " and ".join(
                 type(x).__name__ if s else f"{x.dtype} of shape {x.shape}" for x, s in zip(operands, scalars, strict=True)))
-        compute, result = resolve(self.name, self.ufunc, common)
+        compute, result = self.resolved(arrays, common)
         if inplace:
             first = operands[0]
             if shape != first.shape:
@@ -410,7 +419,7 @@ class Elementwise:
         for x, s in zip(operands, scalars, strict=True):
             kinds.append(Layout.new((), by_value, device) if s and boxed else by_value if s else x._layout)
         plan = lazy("kernels", "elementwise.elementwise")(
-            *kinds[:-1] if into else kinds, expression=self.expression(by_value), compute=compute, output=result,
+            *kinds[:-1] if into else kinds, expression=self.expression(compute), compute=compute, output=result,
             inplace=inplace)
         if into:
             if plan.outputs[0] is not kinds[-1]:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import cudamath as cm
 from cudamath.core.layout import Layout
-from cudamath.runtime import blas
 from cudamath.runtime.device import assume
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
@@ -473,27 +472,6 @@ def test_tf32_only_when_asked_for():
         finally:
             cm.set_matmul_precision("highest")
     assert error < 1e-4 and 1e-3 < rough < 1e-1
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("epilogue", list(blas.EPILOGUES))
-@pytest.mark.parametrize("dtype", [np.dtype("f2"), BF16, np.dtype("f4")], ids=str)
-def test_epilogues(epilogue, dtype):
-    rng = np.random.default_rng(1)
-    m, k, n = 64, 48, 80
-    a, b, bias = numbers(rng, (m, k), dtype), numbers(rng, (n, k), dtype).T, numbers(rng, (n,), dtype)
-    expected = wide(a) @ wide(b) + (wide(bias) if "bias" in epilogue else 0)
-    if "relu" in epilogue:
-        expected = np.maximum(expected, 0)
-    if "gelu" in epilogue:
-        expected = 0.5 * expected * (1 + np.tanh(np.sqrt(2 / np.pi) * (expected + 0.044715 * expected**3)))
-    with cm.device("cuda:0"):
-        x, y, z = on_gpu(a), on_gpu(b), cm.asarray(bias)
-        out = cm.empty((m, n), dtype=dtype)
-        product = blas.gemm_epilogue(dtype, m, n, k, blas.Matrix(0, k), blas.Matrix(1, k), blas.Matrix(0, n), epilogue)
-        product(cm.cuda.current_stream(), x.ptr, y.ptr, out.ptr, *([z.ptr] if "bias" in epilogue else []))
-        least = 1e-4 if dtype == np.float32 else 2e-2
-        np.testing.assert_allclose(wide(out.to_numpy()), expected, rtol=4 * EPS[dtype], atol=least)
 
 
 @pytest.mark.gpu

@@ -6,7 +6,6 @@ ops stand above this room. Here are creation from foreign objects, transfer, vie
 
 from __future__ import annotations
 
-import ctypes
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -571,11 +570,6 @@ def _device_of_pointer(address: int) -> int:
     cu = driver()
     kind = cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     return int(check(cu.cuPointerGetAttribute(kind, address)))
-
-
-def from_address(address: int, nbytes: int) -> Any:
-    """Host memory as a ctypes array."""
-    return (ctypes.c_char * nbytes).from_address(address)
 
 
 def same_device(name: str, arrays: Any) -> int:

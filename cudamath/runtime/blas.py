@@ -172,8 +172,7 @@ def gemm(dtype: np.dtype, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matri
     return product
 
 
-#: What gemm_epilogue can do to C on its way out -> cublasLtEpilogue_t.
-EPILOGUES = {"": 1, "bias": 4, "relu": 2, "relu_bias": 6, "gelu": 32, "gelu_bias": 36}
+_EPILOGUE, _EPILOGUE_BIAS = 1, 4  # cublasLtEpilogue_t: nothing, or a bias, is added to C on its way out
 
 
 class _Side(NamedTuple):
@@ -245,20 +244,6 @@ def _light(what: str, kind: _Kind, a: _Side, b: _Side, c: _Side, fixed: dict[str
     return product
 
 
-def gemm_epilogue(dtype: np.dtype, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matrix, epilogue: str = "bias", *,
-                  tf32: bool = False) -> Callable[..., None]:
-    """A function (stream, address of A, of B, of C[, of bias]) for C = f(A B + bias) by cuBLASLt, bias: (n,) of dtype.
-
-    f is the identity, relu or gelu (its tanh form): see EPILOGUES.
-    """
-    kind = DTYPES[dtype]
-    if tf32 and dtype == np.float32:
-        kind = kind._replace(compute=_COMPUTE_TF32)
-    return _light(f"cublasLtMatmul ({m}, {k}) @ ({k}, {n}) {dtype} {epilogue}", kind, _Side(kind.data, m, k, a),
-                  _Side(kind.data, k, n, b), _Side(kind.data, m, n, c),
-                  {"EPILOGUE": ctypes.c_uint32(EPILOGUES[epilogue])}, ["BIAS_POINTER"] * epilogue.endswith("bias"))
-
-
 _E4M3 = 28  # cudaDataType
 _OUTER = ctypes.c_int32(3)  # cublasLtMatmulMatrixScale_t: a scale for each row of A and for each column of B
 
@@ -277,7 +262,7 @@ def gemm_float8(m: int, n: int, k: int, a: Matrix, b: Matrix, out: np.dtype, *, 
     float16 or bfloat16. Scales float32: (m,) and (n,) if `outer`, else one number each. Sums are kept as the tensor cores make
     them (CUBLASLT_MATMUL_DESC_FAST_ACCUM), without being taken over into float32 registers every 128 numbers.
     """
-    fixed: dict[str, Any] = {"FAST_ACCUM": ctypes.c_int8(1), "EPILOGUE": ctypes.c_uint32(EPILOGUES["bias" if bias else ""])}
+    fixed: dict[str, Any] = {"FAST_ACCUM": ctypes.c_int8(1), "EPILOGUE": ctypes.c_uint32(_EPILOGUE_BIAS if bias else _EPILOGUE)}
     data = DTYPES[out].data
     if outer:
         fixed |= {"A_SCALE_MODE": _OUTER, "B_SCALE_MODE": _OUTER}

@@ -80,7 +80,7 @@ _KNOWN: dict[str, tuple[str, str, str, Callable[[ctypes.CDLL], str]]] = {
     "nvJitLink": ("nvJitLink", "links kernels", _COMPILER, _by_pair("nvJitLinkVersion")),
     "cudart": ("CUDA runtime", "loaded by the libraries", _COMPILER, _by_number("cudaRuntimeGetVersion")),
     "cublas": ("cuBLAS", "matrix products", _COMPILER, _by_property("cublas")),
-    "cublasLt": ("cuBLASLt", "matrix products with epilogues", _COMPILER, _by_property("cublasLt")),
+    "cublasLt": ("cuBLASLt", "matrix products of float8", _COMPILER, _by_property("cublasLt")),
     "cusolver": ("cuSOLVER", "linear algebra", _COMPILER, _by_property("cusolver")),
     "cufft": ("cuFFT", "Fourier transforms", _COMPILER, _by_property("cufft")),
     "cudnn": ("cuDNN", "convolutions", "pip install 'cudamath[cudnn]', or a cuDNN 9 named by CUDNN_PATH",

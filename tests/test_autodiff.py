@@ -318,8 +318,10 @@ def test_constants_may_change_elsewhere_and_before(device):
     (lambda x: x.astype("int64").sum(), r"int64 of shape \(\)"), (lambda x: None, "NoneType"),
     (lambda x: (x.sum(), x), "tuple"), (lambda x: (x * 1j).sum(), r"complex128 of shape \(\)")])
 def test_the_result_must_be_one_number(result, seen):
-    with pytest.raises(TypeError, match=f"grad: the function must return one real floating-point number, got {seen}"):
-        cm.grad(result)(arr(1, 2))
+    for function in (cm.grad, cm.value_and_grad):
+        wanted = f"^{function.__name__}: the function must return one real floating-point number, got {seen}"
+        with pytest.raises(TypeError, match=wanted):
+            function(result)(arr(1, 2))
 
 
 def test_arguments_must_be_floating_point():

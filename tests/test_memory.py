@@ -174,6 +174,10 @@ def test_limits_from_the_environment(fake, monkeypatch):
     monkeypatch.setenv("CUDAMATH_MEMORY_FRACTION", "0.5")
     monkeypatch.setenv("CUDAMATH_CACHE_SIZE", "2MB")
     assert (pool_of(0).limit, pool_of(0).cache_limit) == (fake.limit // 2, 2 * MB)
+    for variable in ("CUDAMATH_MEMORY_FRACTION", "CUDAMATH_CACHE_SIZE"):
+        with monkeypatch.context() as patch, pytest.raises(ValueError, match=f"^{variable}=many: .*'many'"):
+            patch.setenv(variable, "many")
+            pool_of(1)
 
 
 def test_cache_limit(fake):

@@ -161,10 +161,10 @@ def value_and_grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: b
     (5.0, [2.0, 4.0])
     """
     require_function("value_and_grad", fn)
-    return _differentiated(fn, argnums, has_aux, True)
+    return _differentiated("value_and_grad", fn, argnums, has_aux)
 
 
-def _positions(argnums: Any) -> tuple[tuple[int, ...], bool]:
+def _positions(name: str, argnums: Any) -> tuple[tuple[int, ...], bool]:
     """Which arguments are meant, and whether they are given as several."""
     if type(argnums) is int:
         return (argnums,), False
@@ -175,25 +175,26 @@ def _positions(argnums: Any) -> tuple[tuple[int, ...], bool]:
     except TypeError:
         given, positions = [True], ()
     if bool in map(type, given):
-        raise TypeError(f"grad: argnums must be a position or several, got {argnums!r}")
+        raise TypeError(f"{name}: argnums must be a position or several, got {argnums!r}")
     return positions, several
 
 
-def _differentiated(fn: Callable, argnums: int | Sequence[int], has_aux: bool, both: bool) -> Callable:
-    """What `value_and_grad` returns; without the value (`both`), what `grad` returns."""
-    positions, several = _positions(argnums)
+def _differentiated(name: str, fn: Callable, argnums: int | Sequence[int], has_aux: bool) -> Callable:
+    """What the function `name` returns: "value_and_grad", or "grad", without the value."""
+    positions, several = _positions(name, argnums)
+    both = name == "value_and_grad"
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         count, state = len(args), tape.state
         flattened: dict[int, tuple] = {}
         for position in positions:
             if not -count <= position < count:
-                raise ValueError(f"grad: argnums {position} but the function was called with {count} arguments")
+                raise ValueError(f"{name}: argnums {position} but the function was called with {count} arguments")
             if position % count in flattened:
-                raise ValueError(f"grad: argnums {argnums} name an argument of {count} twice")
+                raise ValueError(f"{name}: argnums {argnums} name an argument of {count} twice")
             x = args[position]
             alone = type(x) is ndarray and x._layout.dtype in INEXACT  # the common case: no tree
-            flattened[position % count] = ([x], None) if alone else _leaves("grad", x)
+            flattened[position % count] = ([x], None) if alone else _leaves(name, x)
         marked, new = [], list(args)
         with Level():
             for position, (arrays, structure) in flattened.items():
@@ -201,10 +202,10 @@ def _differentiated(fn: Callable, argnums: int | Sequence[int], has_aux: bool, b
                 marked += leaves
                 new[position] = leaves[0] if structure is None else structure.unflatten(leaves)
             result = fn(*new, **kwargs)
-        value, aux = _with_aux("grad", result) if has_aux else (result, None)
+        value, aux = _with_aux(name, result) if has_aux else (result, None)
         if not isinstance(value, ndarray) or value._layout.size != 1 or value._layout.dtype not in FLOATING:
             seen = f"{value.dtype} of shape {value.shape}" if isinstance(value, ndarray) else type(value).__name__
-            raise TypeError(f"grad: the function must return one real floating-point number, got {seen}")
+            raise TypeError(f"{name}: the function must return one real floating-point number, got {seen}")
         wanted = [leaf._node for leaf in marked]
         gradients: list = [None] * len(wanted)
         if value._node is not None and wanted:
@@ -242,7 +243,7 @@ def grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = Fals
     12.0
     """
     require_function("grad", fn)
-    return _differentiated(fn, argnums, has_aux, False)
+    return _differentiated("grad", fn, argnums, has_aux)
 
 
 def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
@@ -341,7 +342,7 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     ValueError
         Tangents that do not fit the primals.
     TypeError
-        `fn` is no function; primals or tangents that are no sequences; results that are no arrays; a tangent of a constant.
+        `fn` is not a function; primals or tangents are not sequences; a result is not an array; a constant has a tangent.
 
     Costs about three times the function: the gradient u -> J^T u is linear in u, so its own gradient, at any u, is
     v -> J v. Hence it exists for whatever has a second derivative here, and composes with `grad`, `vjp` and itself.

@@ -119,16 +119,13 @@ class Pool:
         self.allocations = 0  # blocks asked of the driver
         self.releases = 0
         self.limit: int | None = None  # most bytes reserved
-        self.cache_limit: int | None = None  # most bytes cached
         self.streams: weakref.WeakSet[streams.Stream] = weakref.WeakSet()
         self.watch: Callable[[Pool, str, int], None] | None = None  # told of growth ("reserved") and "exhausted"
         self._side: Any = None  # a stream that never takes part in a capture
-        fraction = os.environ.get("CUDAMATH_MEMORY_FRACTION")
-        if fraction:
-            self.set_fraction(float(fraction))
-        cache = os.environ.get("CUDAMATH_CACHE_SIZE")
-        if cache:
-            self.cache_limit = parse_size(cache)
+        fraction = _setting("CUDAMATH_MEMORY_FRACTION", float)
+        if fraction is not None:
+            self.set_fraction(fraction)
+        self.cache_limit: int | None = _setting("CUDAMATH_CACHE_SIZE", parse_size)  # most bytes cached
 
     def set_fraction(self, fraction: float) -> None:
         """Reserve at most this fraction of the device's memory."""
@@ -332,6 +329,15 @@ def human(nbytes: int) -> str:
             break
         value /= 1024
     return f"{nbytes} B" if unit == "B" else f"{value:.2f} {unit}"
+
+
+def _setting(variable: str, read: Callable[[str], T]) -> T | None:
+    """What `read` makes of an environment variable; None if that is not set. ValueError names the variable."""
+    text = os.environ.get(variable)
+    try:
+        return read(text) if text else None
+    except ValueError as error:
+        raise ValueError(f"{variable}={text}: {error}") from None
 
 
 def parse_size(text: str | int) -> int:

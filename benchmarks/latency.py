@@ -26,8 +26,8 @@ def host_costs(record: dict[str, Any], duration: Callable[[float], str], _folder
     """The calls, the slowest relative to PyTorch's first."""
     calls = sorted((each for each in record["calls"] if "torch" in each), key=lambda each: each["torch"] / each["cudamath"])
     cheaper = sum(each["cudamath"] <= each["torch"] for each in calls)
-    lines = [f"**Host time per call, {len(calls)} public functions** on arrays of at most 4,096 elements: {cheaper} take no "
-             f"longer than PyTorch's. Commit `{record['commit']}`, {record['date']}."]
+    lines = [f"**Host time per call, {len(calls)} calls of public functions** on arrays of at most 4,096 elements: {cheaper} "
+             f"take no longer than PyTorch's. Commit `{record['commit']}`, {record['date']}."]
     if short:
         return lines
     return [*lines, "", "<details><summary>all of them, the slowest relative to PyTorch's first</summary>", "",

@@ -104,12 +104,12 @@ def kernels(rows: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def where(rows: Sequence[dict[str, Any]]) -> str:
-    """The line under a heading: commits, date and versions."""
-    record = rows[0]
+    """The line under a heading: commits, dates and versions."""
+    record, dates = rows[0], sorted({row["date"] for row in rows})
     commits = ", ".join(f"`{commit}`" for commit in dict.fromkeys(row["commit"] for row in rows))
     versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items()
                          if version and name in ("numpy", "torch", "cupy", "cupy-cuda13x", "jax", "numba-cuda"))
-    return f"Commit{'s' if ', ' in commits else ''} {commits}, {record['date']}; {versions}."
+    return f"Commit{'s' if ', ' in commits else ''} {commits}, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}; {versions}."
 
 
 def speedups(rows: Sequence[dict[str, Any]]) -> dict[str, list[tuple[float, str]]]:
@@ -141,9 +141,14 @@ def families(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 def heading(rows: Sequence[dict[str, Any]]) -> str:
     """The line under the device's name."""
-    ceiling = rows[0]["ceilings"]
-    return (where(rows) + f" Ceilings measured in the same run: copy {ceiling['B'] / 1e9:,.0f} GB/s (read and written), "
-            f"float32 product {ceiling['FLOP'] / 1e12:.3g} TFLOP/s.")
+    return (f"{where(rows)} Ceilings, measured in each run: copy {ceilings(rows, 'B', 1e9, ',.0f')} GB/s (read and written), "
+            f"float32 product {ceilings(rows, 'FLOP', 1e12, '.3g')} TFLOP/s.")
+
+
+def ceilings(rows: Sequence[dict[str, Any]], unit: str, scale: float, form: str) -> str:
+    """A ceiling in the runs that rows are from: "4,229 to 4,253", or the one number that it was in all of them."""
+    found = [row["ceilings"][unit] / scale for row in rows]
+    return " to ".join(dict.fromkeys(format(each, form) for each in (min(found), max(found))))
 
 
 def seen(folder: pathlib.Path) -> list[str]:

@@ -219,7 +219,7 @@ row("max_pool2d", "device", "max_pool2d, 32x64x256x256, 2x2", repeated((32, 64, 
     "cudamath": lambda lib, x: lambda: lib.ml.max_pool2d(x, 2),
     "torch": lambda lib, x: lambda: lib.max_pool2d(x, 2)}, work=5 * 32 * 64 * 256 * 256, unit="B")
 
-# ---------------------------------------------------------------- cpu: no slower than NumPy, at least half of torch
+# ---------------------------------------------------------------- cpu: time from call to result, beside NumPy and torch
 
 CPU = ("cudamath", "numpy", "torch")
 

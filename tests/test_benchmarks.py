@@ -154,6 +154,13 @@ def test_report_shows_the_records(tmp_path: pathlib.Path) -> None:
     assert "7 passed, 2 failed, 3 skipped" in text
 
 
+def test_rows_of_several_runs_have_the_ceilings_of_each() -> None:
+    other = sample(commit="def", date="2026-01-03", ceilings={"B": 4.1e12, "FLOP": 5e13})
+    line = report.heading([sample(), other])
+    assert "Commits `abc`, `def`, 2026-01-01 to 2026-01-03;" in line
+    assert "copy 4,000 to 4,100 GB/s" in line and "product 50 TFLOP/s" in line
+
+
 def test_rows_behind_say_what_limits_them(monkeypatch: pytest.MonkeyPatch) -> None:
     ahead, behind = sample(), sample(name="sort_x", title="sort")
     behind["results"]["torch"]["median"] = 1e-6
@@ -432,7 +439,7 @@ def test_latency_records_are_shown(tmp_path: pathlib.Path) -> None:
     lines = latency.section(tmp_path, report.duration)
     assert "| `take` | 9 us | 3 us | 3.00 |" in lines and lines.index("| `take` | 9 us | 3 us | 3.00 |") < lines.index(
         "| `a + b` | 2 us | 4 us | 0.50 |")
-    heading = next(line for line in lines if line.startswith("**Host time per call, 2 public functions**"))
+    heading = next(line for line in lines if line.startswith("**Host time per call, 2 calls of public functions**"))
     assert ": 1 take no longer than" in heading
     assert "| cudamath | 500 ms | 1.5 s |" in lines and "| CuPy | 700 ms |  |" in lines
     assert "Time to compile, once, before the kernel is cached on disk: `line` 250 ms." in lines

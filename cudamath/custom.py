@@ -241,8 +241,8 @@ def reduction(combine: Callable, identity: Any, *, each: Callable | None = None,
     Raises
     ------
     TypeError
-        What should be a function is none, or Numba cannot compile it; `x` is complex or no number; a gradient is wanted:
-        there is none.
+        `combine`, `each` or `last` is not a function, or Numba cannot compile it; `x` is complex or not numeric; a gradient
+        of the result is taken (reductions have none).
     ValueError
         An axis out of range or repeated.
 

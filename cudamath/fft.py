@@ -3,7 +3,7 @@
     X[k] = s sum_j x[j] exp(-2 pi i j k / n),    x[j] = t sum_k X[k] exp(2 pi i j k / n),    s t = 1 / n
 
 `norm` says which of the two carries the factor: "backward" (default, or None) the inverse, "forward" the forward
-transform, "ortho" each its root. Real float32 and float16 give complex64, float64 and integers complex128.
+transform, "ortho" each its root. Real float32, float16 and bfloat16 give complex64, float64 and integers complex128.
 
 Gradients: a transform is linear, so its gradient is the transform of the gradient with the other sign. Results on a GPU
 are those of cuFFT: the same bits on every run of one machine, within a few units in the last place times log2 n of the

@@ -31,7 +31,7 @@ __all__ = ["fuse"]
 
 _MOST_PLANS = 4096
 _IN_ROWS = ("sum", "mean", "max", "min", "var", "std", "vector_norm")  # reductions that a kernel of rows can do
-Alignment = tuple[int | None, ...]
+Alignment = tuple[int | None, ...]  # for each dimension of a kernel's domain that of an array; None: the array is repeated
 
 
 class _Unfusible(Exception):
@@ -160,8 +160,8 @@ class _Rows:
 
 
 class _Stages:
-    """The stages of a function whose arguments are the first arrays. apart: reductions that no kernel computes on the way, but
-    a stage of their own; refused: those that some kernel could not compute so."""
+    """The stages of a function whose arguments are the first arrays. apart: reductions that are always computed by a stage of
+    their own, never inside the kernel of another stage; refused: those that some kernel could not compute inside."""
 
     def __init__(self, layouts: Sequence[Layout], apart: frozenset[Symbol] = frozenset()):
         self.apart = apart
@@ -329,8 +329,10 @@ def _staged(outputs: Sequence[ndarray], layouts: Sequence[Layout],
 def _symbols(outputs: Sequence[ndarray], layouts: Sequence[Layout]) -> Callable[..., list[ndarray]]:
     """`run(*arrays)` for traced results: the stages, and the views of their results."""
     apart: frozenset[Symbol] = frozenset()
-    while True:  # a sum that is an array here and made on the way there would differ in its last bit, and the gradient of a
-        stages, found = _staged(outputs, layouts, apart)  # maximum looks for equal numbers
+    # A reduction that one kernel refuses gets a stage of its own for all: computed by a stage here and inside a kernel there,
+    # the two could differ in the last bit, and the gradient of a maximum looks for equal numbers.
+    while True:
+        stages, found = _staged(outputs, layouts, apart)
         if stages.refused <= apart:
             break
         apart |= stages.refused
@@ -454,7 +456,7 @@ def fuse(function: Callable) -> Callable:
     Raises
     ------
     TypeError
-        `function` is none. At the first call on a GPU: it does something that cannot be part of such a kernel.
+        `function` is not callable. At the first call on a GPU: it does something that cannot be part of such a kernel.
 
     Gradient: through the rules of the operations inside, fused as well, of any order. Deterministic.
     Accuracy: 16-bit arrays are computed in float32 throughout, without rounding between operations.

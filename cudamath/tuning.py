@@ -50,9 +50,10 @@ LAYERS: tuple[Layer, ...] = ((32, 64, 128, 128, 3, 1), *[(64, *layer) for layer 
     (256, 28, 256, 3, 2), (512, 14, 512, 3, 2), (64, 56, 64, 1, 1), (64, 56, 256, 1, 1), (256, 56, 64, 1, 1),
     (128, 28, 512, 1, 1), (512, 28, 128, 1, 1), (256, 14, 1024, 1, 1), (1024, 14, 256, 1, 1), (512, 7, 2048, 1, 1),
     (2048, 7, 512, 1, 1), (256, 56, 512, 1, 2))], (32, 128, 56, 128, 3, 1, 2, 1), (64, 256, 56, 256, 3, 1, 1, 32))
-EXACT = 2e-6  # of the largest sum of |products|: a convolution that errs by more is no candidate,
-ROUNDED = 4e-3  # one of 16-bit numbers, that are rounded once
-FAR = 1.5
+#: The largest error of a candidate for a convolution, relative to the largest sum of |products|: in float32, and of 16-bit
+#: results, which are rounded once.
+EXACT, ROUNDED = 2e-6, 4e-3
+FAR = 1.5  # times the fastest candidate's time: slower ones drop out, see `interleaved`
 PASS = 128 << 20  # bytes that are read and written before each product: more than the second-level cache holds
 
 

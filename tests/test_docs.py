@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 MODULES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     for folder in ("cudamath", "benchmarks") for path in (ROOT / folder).rglob("*.py")
-    if path.name not in ("__main__.py", "gpu_session.py"))
+    if path.name != "__main__.py")
 
 pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="examples run on real devices")
 

@@ -96,16 +96,16 @@ class custom_vjp:
     -------
     callable
         Calls `fn` where no gradient is recorded, else `forward`. Its method `defvjp(forward, backward)` sets the rule:
-        `backward` gets a tree like the result and returns a tuple with one gradient an argument: a tree like the
-        argument, or None for no gradient; at what is not an array among its leaves anything may stand.
+        `backward` gets a tree like the result and returns a tuple with one gradient per argument: a tree like the
+        argument, or None for no gradient. Leaves in the place of leaves that are not arrays are ignored.
 
     Raises
     ------
     TypeError
-        What should be a function is none; a gradient is to be taken and there is no rule; results of `forward` or
-        `backward` of the wrong form; `fn` or `forward` closes over an array whose gradient is being recorded.
+        `fn`, `forward` or `backward` is not a function; a gradient is taken and no rule was set; `forward` or `backward`
+        returns something of the wrong form; `fn` or `forward` closes over an array whose gradient is being recorded.
     ValueError
-        Gradients whose structure or shapes are not the arguments'.
+        Gradients whose structure or shapes differ from those of the arguments.
 
     The rule is differentiated itself for higher orders: residuals depend on the arguments as `forward` computes them.
     Only arguments are differentiated: arrays that `fn` closes over are constants, and must be (`stop_gradient`).

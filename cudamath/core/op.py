@@ -76,7 +76,8 @@ def coerce(name: str, operands: tuple, category: Category = ANY) -> list[ndarray
 
 
 def as_numbers(name: str, wanted: str, *values: Any) -> list[Any]:
-    """Python's numbers, also of NumPy's and of arrays of one; wanted: "real numbers", or "numbers", with complex ones."""
+    """The values as Python numbers, arrays of one element and NumPy's scalars too; TypeError for anything else. wanted: "real
+    numbers", or "numbers", which may be complex."""
     found = [v.item() if isinstance(v, ndarray | np.generic | np.ndarray) else v for v in values]
     for number in found:
         if not hasattr(number, "__float__") and not (isinstance(number, complex) and wanted == "numbers"):
@@ -195,8 +196,9 @@ class Op:
         return run
 
     def bound(self, layouts: tuple, params: dict, scalars: int, device: int, wanted: tuple[int, ...] | None = None) -> Callable:
-        """The plan for a GPU, ready to run. wanted: the outputs that the caller makes use of, if not all: a planner may have
-        another, `alone`, of plans that make nothing else; otherwise the rest is scratch."""
+        """The plan for a GPU, ready to run. wanted: the outputs that the caller uses, if not all of them. For that case a
+        planner may have an attribute `alone`, a planner whose plans compute nothing else; without it the other outputs are
+        computed too, into scratch."""
         planner = lazy("kernels", self.cuda)
         alone = None if wanted is None else getattr(planner, "alone", None)
         plan = (alone or planner)(*layouts, **params)

@@ -34,6 +34,7 @@ __all__ = [
     "overlaps_itself",
     "reshape_strides",
     "resolve_shape",
+    "share_memory",
     "sizes_of",
 ]
 

@@ -18,7 +18,7 @@ from .devices import TRACED
 from .dtypes import real_dtype
 from .layout import Layout
 
-#: What an op is known by, besides elementwise cards.
+#: The ops, besides elementwise cards and reductions, that can be part of a fused kernel.
 FUSIBLE = ("where", "copy", "astype")
 
 _IN_PLACE = "fuse: a function that is fused makes new arrays; it changed one in place"

@@ -20,7 +20,7 @@ __all__ = [  # noqa: F405
     "OutOfMemoryError", "Stream", "annotate", "cache_info", "capture", "clear_kernel_cache", "compile_kernel",
     "configure_pool", "copy_peer", "current_device", "current_stream", "deterministic", "device", "device_count",
     "devices", "elapsed", "empty_cache", "enable_profiling", "export_report", "external_stream", "graph",
-    "is_available", "launch", "managed", "max_memory_allocated", "memory_allocated", "memory_debugging",
+    "is_available", "launch", "launch_lines", "managed", "max_memory_allocated", "memory_allocated", "memory_debugging",
     "memory_reserved", "memory_snapshot", "memory_stats", "memory_summary", "occupancy", "peer_access",
     "performance_stats", "pinned", "profile", "reset_peak_memory_stats", "set_cache_size", "set_device",
     "set_matmul_precision", "set_memory_callback", "set_memory_fraction", "suggest_launch", "synchronize", "warm_up",

@@ -41,7 +41,8 @@ def device_count() -> int:
 
 def devices() -> list[DeviceInfo]:
     """What is known of each device: `index`, `name`, `capability` (major, minor), `total_memory` in bytes,
-    `multiprocessors`, `l2_cache` in bytes, `max_shared_memory` a block in bytes. Empty without a GPU.
+    `multiprocessors`, `l2_cache` in bytes, `max_shared_memory` a block in bytes, `memory_bandwidth` (nominal) in bytes per
+    second, `clock` (the highest) in Hz. Empty without a GPU.
 
     >>> import cudamath as cm
     >>> len(cm.cuda.devices()) == cm.cuda.device_count()

@@ -43,7 +43,8 @@ class Template:
 
     shape, strides: of the tensor; the innermost stride is the size of an element, the others are multiples of 16.
     box: what one load or store moves. swizzle: 0, 32, 64 or 128 bytes, at least as wide as the box's innermost row.
-    kind: name of the dtype; "tf32" for float32 numbers to be rounded to TF32 on their way. steps: every how manieth element.
+    kind: name of the dtype; "tf32" for float32 numbers to be rounded to TF32 on their way.
+    steps: along each axis, the distance in elements between those that are taken (None: all are).
     lower, upper: for im2col loads, the corners of the window in pixels ((.., h, w) as in shape, without images and
     channels); box is then (pixels, channels).
     """

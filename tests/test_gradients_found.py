@@ -43,6 +43,36 @@ def test_powers_of_zero(device):
     assert rows.tolist() == [[0, 1, 0], [1, 1, 0]]
 
 
+def test_mixed_derivatives_of_powers_at_exponent_0(device):
+    """The derivative by the base was held to be 0 there, whatever the exponent: 1 / x is how it changes with it."""
+    x, y = cm.asarray([2.0, 0.5, 3.0, 0.0]), cm.asarray([0.0, 0.0, 1.5, 0.0])
+    by_y = cm.grad(lambda y: cm.grad(lambda x: (x**y).sum())(x).sum())(y).to_numpy()
+    by_x = cm.grad(lambda x: cm.grad(lambda y: (x**y).sum())(y).sum())(x).to_numpy()
+    expected = [0.5, 2.0, np.sqrt(3.0) * (1 + 1.5 * np.log(3.0)), 0.0]
+    np.testing.assert_allclose(by_y, expected, rtol=1e-14)
+    np.testing.assert_allclose(by_x, expected, rtol=1e-14)
+    assert cm.grad(lambda x: (x**y[:2]).sum())(cm.asarray([np.nan, np.inf])).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("narrow", ["int8", "uint8", "float16", "bfloat16", "float32"])
+def test_operands_of_a_narrower_dtype(device, narrow):
+    """What a gradient needs of a narrow operand (a logarithm, an exponent less 1) was computed in that dtype."""
+    floats = "float" in narrow
+    x, y = cm.asarray([0.7, 2.5, 3.0]), cm.asarray([3, 5, 7]).astype(narrow) * cm.asarray(0.1 if floats else 1, narrow)
+    wide = y.astype("float64")
+    for f in (lambda x, y: x**y, lambda x, y: y**x, lambda x, y: cm.ml.elu(-y if floats else x, x)):
+        got, expected = (cm.grad(lambda x, y=each, f=f: f(x, y).sum())(x).to_numpy() for each in (y, wide))
+        np.testing.assert_allclose(got, expected, rtol=1e-14)
+
+
+def test_negative_bases_of_complex_powers(device):
+    """NaN, where the base was an array of real numbers: the logarithm of a negative one is complex."""
+    y, u = np.array([1 + 1j, 2 - 1j]), np.array([-2.0, 3.0])
+    w = u**y * np.log(u.astype(complex))
+    slope = cm.grad(lambda y: (cm.asarray(u) ** y).real.sum())(cm.asarray(y))
+    np.testing.assert_allclose(slope.to_numpy(), np.conj(w), rtol=1e-14)
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
 def test_deviations_of_equal_numbers(device, dtype):
     """NaN of complex numbers, and where some elements are left out."""

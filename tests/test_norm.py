@@ -407,22 +407,25 @@ def test_row_norms_with_a_residual(device):
 
 
 @pytest.mark.parametrize("given", [(), ("w",), ("b",)])
-def test_row_norm_gradients_without_parameters(device, given):
-    x, w, b = numbers((5, 6)), numbers((6,), seed=1), numbers((6,), seed=2)
+@pytest.mark.parametrize("row", [(6,), (2, 3)])
+def test_row_norm_gradients_without_parameters(device, given, row):
+    x, w, b = numbers((5, *row)), numbers(row, seed=1), numbers(row, seed=2)
+    axes = tuple(range(-len(row), 0))
     there = [v for name, v in (("w", w), ("b", b)) if name in given]
 
     def layer(x, *p):
-        return cm.ml.layer_norm(x, 6, **dict(zip(("weight" if g == "w" else "bias" for g in given), p, strict=True)))
+        return cm.ml.layer_norm(x, row, **dict(zip(("weight" if g == "w" else "bias" for g in given), p, strict=True)))
 
     def expected(x, *p):
         named = dict(zip(given, p, strict=True))
-        return row_reference(x, named.get("w", np.ones(6)), named.get("b", np.zeros(6)))
+        return row_reference(x, named.get("w", np.ones(row)), named.get("b", np.zeros(row)), axes=axes)
 
     check_gradient(layer, expected, x, *there)
     check_second_order(layer, x, *there)
     if not given:
-        check_gradient(lambda x: cm.ml.rms_norm(x, 6, eps=1e-3), lambda x: row_reference(x, np.ones(6), eps=1e-3), x)
-        check_second_order(lambda x: cm.ml.rms_norm(x, 6, eps=1e-3), x)
+        check_gradient(lambda x: cm.ml.rms_norm(x, row, eps=1e-3),
+                       lambda x: row_reference(x, np.ones(row), eps=1e-3, axes=axes), x)
+        check_second_order(lambda x: cm.ml.rms_norm(x, row, eps=1e-3), x)
 
 
 def test_row_norm_errors(device):

@@ -62,7 +62,8 @@ _leaky_relu_slope = _binary("leaky_relu_slope", np.multiply, "0 if y > 0 else x 
                             ("_leaky_relu_slope(g, y)", "where(y > 0, 0, g * x)"), cpu="activation.leaky_relu_slope")
 
 _elu = _binary("elu", np.multiply, "x if x > 0 else y * expm1(x)",
-               ("_elu_grad(g, x, y)", "where(x > 0, 0, g * expm1(where(x > 0, 0, x)))"), cpu="activation.elu")
+               ("_elu_grad(g, x, y)", "where(x > 0, 0, g * expm1(where(x > 0, 0, x).astype(g.dtype, copy=False)))"),
+               cpu="activation.elu")
 _elu_grad = _ternary("elu_grad", "x if y > 0 else x * z * exp(y)",
                      ("_elu_grad(g, y, z)", "where(y > 0, 0, _elu_grad(g * x, y, z))",
                       "where(y > 0, 0, _elu_grad(g * x, y, 1.0))"), "activation.elu_grad")

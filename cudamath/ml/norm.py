@@ -407,10 +407,10 @@ def _layer_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray | None, bia
         extra = more if extra is None else extra + more
     if g[0] is None:
         return extra, None, None, extra
-    slopes = iter(_layer_norm_grad(in_order(g[0]), h, weight, y[1], y[2], None if extra is None else in_order(extra),
-                                   columns=columns, biased=bias is not None))
-    dx = next(slopes)
-    return dx, None if weight is None else next(slopes), None if bias is None else next(slopes), dx
+    dx, *slopes = _layer_norm_grad(in_order(g[0]), h, weight, y[1], y[2], None if extra is None else in_order(extra),
+                                   columns=columns, biased=bias is not None)
+    dbias = None if bias is None else slopes[-1] if weight is not None else slopes[-1].reshape(bias.shape)  # was (columns,)
+    return dx, None if weight is None else slopes[0], dbias, dx
 
 
 def _layer_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: ndarray | None, mean: ndarray, rstd: ndarray,

@@ -177,19 +177,20 @@ _share.__doc__ = "The part of a maximum's gradient x that goes to y, not to z: a
 
 
 def _power_by_base(g: ndarray, x: ndarray, y: Any) -> ndarray:
-    """g y x^(y-1), and 0 where y is 0, also at x = 0."""
+    """g y x^(y-1), and 0 where y is 0, also at x = 0 and NaN. Elsewhere y = 0 is no exception: its slope there is g / x."""
     if not isinstance(y, ndarray):
         return g * (y * _power(x, y - 1)) if y else g * 0
-    zero = y == 0
-    return where(zero, 0, g * (y * _power(x, where(zero, 1, y) - 1)))  # no 0 ** -1, whose NaN would pass where's own gradient
+    y = y.astype(g.dtype, copy=False)  # y - 1 would be rounded to a narrower dtype
+    nowhere = (y == 0) & ((x == 0) | (x != x))
+    return where(nowhere, 0, g * (y * _power(where(nowhere, 1, x), y - 1)))
 
 
 def _power_by_exponent(g: ndarray, out: ndarray, x: Any) -> ndarray:
-    """g log(x) x^y, and 0 where x is 0. For negative x the power is defined at whole y only: NaN."""
+    """g log(x) x^y, and 0 where x is 0. A negative real x has powers at whole y only: NaN, unless y is complex."""
     if not isinstance(x, ndarray):
         return g * out * (cmath.log(x) if isinstance(x, complex) or g.dtype in COMPLEX else
                           math.log(x) if x > 0 else math.nan) if x else g * 0
-    return g * out * where(x == 0, 0, log(where(x == 0, 1, x)))
+    return g * out * where(x == 0, 0, log(where(x == 0, 1, x).astype(g.dtype, copy=False)))
 
 
 def _turn(g: ndarray, x: Any, y: Any) -> ndarray:

@@ -171,6 +171,36 @@ MISTAKES: list[tuple[Any, type[Exception], str, str]] = [
     (lambda: cm.custom_vjp(abs).defvjp(abs, 1), TypeError, "custom_vjp", "as backward, got int 1"),
 ]
 
+#: What is made of other functions speaks for itself; by name, without what comes behind it in the other mistakes.
+WHOLE, MASK = cm.ones((2, 3), "uint8", device="cpu"), np.ones((2, 3), bool)
+OWN_NAMES: list[tuple[Any, type[Exception], str]] = [
+    *[(lambda f=f, x=x: f(x, axis=5), ValueError, f.__name__) for f in (
+        cm.nansum, cm.nanprod, cm.nanmax, cm.nanmin, cm.nanmean, cm.nanvar, cm.nanstd, cm.nanargmax, cm.nanargmin, cm.nanmedian,
+        cm.ptp, cm.average) for x in (WHOLE, np.ones((2, 3)))],
+    *[(lambda f=f: f(WHOLE, axis=5, where=MASK), ValueError, f.__name__) for f in (cm.mean, cm.var, cm.std, cm.nanvar)],
+    *[(lambda f=f: f(np.ones((2, 3), complex), axis="a"), TypeError, f.__name__) for f in (cm.var, cm.std, cm.nanvar, cm.nanstd)],
+    *[(lambda f=f: f(WHOLE, mean=np.ones(7)), ValueError, f.__name__) for f in (cm.var, cm.std, cm.nanvar, cm.nanstd)],
+    *[(lambda f=f: f(WHOLE, initial=1 << 70), OverflowError, f.__name__) for f in (cm.sum, cm.prod, cm.max, cm.min, cm.nanmax)],
+    (lambda: cm.max(WHOLE, where=MASK, initial=1 << 70), OverflowError, "max"),
+    *[(lambda f=f: f(WHOLE[:0]), ValueError, f.__name__) for f in (cm.ptp, cm.nanmax, cm.nanargmin)],
+    (lambda: cm.cov(WHOLE, np.ones((2, 7))), ValueError, "cov"),
+    (lambda: cm.corrcoef(np.ones((2, 2, 2))), ValueError, "corrcoef"),
+    (lambda: cm.select([MASK], [WHOLE], 300), OverflowError, "select"),
+    (lambda: cm.select([MASK], [np.ones(5)]), ValueError, "select"),
+    (lambda: cm.piecewise(WHOLE, [MASK], [300]), OverflowError, "piecewise"),
+    (lambda: cm.piecewise(WHOLE, [MASK[:, :2]], [3]), ValueError, "piecewise"),
+    (lambda: cm.clip(WHOLE, np.ones(2), None), ValueError, "clip"),
+    *[(lambda f=f: f(WHOLE, out=cm.ones(4, device="cpu")), ValueError, f.__name__) for f in (cm.fabs, cm.fix, cm.spacing)],
+    (lambda: cm.float_power(WHOLE, np.ones(5)), ValueError, "float_power"),
+    (lambda: cm.divmod(WHOLE, np.ones(5)), ValueError, "divmod"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "name"), OWN_NAMES, ids=[f"{m[2]}-{i}" for i, m in enumerate(OWN_NAMES)])
+def test_what_is_made_of_others_names_itself(call, error, name):
+    with cm.device("cpu"), pytest.raises(error, match=f"^{name}: "):
+        call()
+
 
 @pytest.mark.parametrize(("call", "error", "name", "words"), MISTAKES, ids=[f"{m[2]}-{i}" for i, m in enumerate(MISTAKES)])
 def test_mistakes(device, call, error, name, words):

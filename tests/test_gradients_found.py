@@ -156,3 +156,21 @@ def test_fused_functions_that_write_numbers(monkeypatch, name):
             with pytest.raises(TypeError, match="fuse: a function that is fused makes new arrays; it changed one in place"):
                 cm.fuse(lambda x, start=start: changed(x, start))(cm.ones((3, 3)))
         assert cm.fuse(lambda x: cm.full_like(x, 2) + x)(cm.ones((3, 3))).tolist() == [[3.0] * 3] * 3
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x.mean(), lambda x: x.var(), lambda x: x.std(), lambda x: (x[:4000] * 50).std(), cm.nanmean, cm.nanvar, cm.nanstd,
+    lambda x: cm.mean(x, where=x > 0), lambda x: cm.var(x, where=x > 0), lambda x: cm.std(x, where=x > 0),
+    lambda x: cm.var(x, mean=x.mean(keepdims=True)), lambda x: cm.average(x, weights=abs(x) + 1), lambda x: cm.cov(x),
+    lambda x: cm.cov(x[:2000] * 50), lambda x: cm.corrcoef(x[:40_000:10].reshape((2, 2000)) * 50)[0, 1]],
+    ids=lambda f: str(f.__code__.co_firstlineno) + getattr(f, "__name__", ""))
+def test_counts_and_sums_beyond_float16(device, call):
+    """float16 ends at 65,504: means with `where` were infinite, and gradients of means of more elements 0."""
+    values = (np.random.default_rng(5).normal(size=70_000) + 1).astype(np.float16)
+    truth = cm.value_and_grad(lambda x: call(x) * 1000.0)(cm.asarray(values.astype(np.float64)))
+    value = call(cm.asarray(values))
+    slope = cm.grad(lambda x: call(x) * 1000.0)(cm.asarray(values))
+    assert value.dtype == slope.dtype == np.float16
+    np.testing.assert_allclose(float(value), float(truth[0]) / 1000, rtol=2e-3)
+    exact = truth[1].to_numpy()
+    np.testing.assert_allclose(slope.to_numpy().astype(np.float64), exact, rtol=0, atol=2e-3 * np.abs(exact).max())

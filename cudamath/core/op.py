@@ -36,9 +36,9 @@ from .layout import Layout
 from .quiet import quiet
 from .straight import straight
 
-__all__ = ["ANY", "BOOLEAN", "COMPLEX", "FLOATING", "HELD", "INEXACT", "INTEGER", "INTEGER_OR_BOOL", "NUMERIC", "REAL",
-           "REAL_OR_BOOL", "Category", "Composed", "Op", "ViewOp", "coerce", "lazy", "registry", "require",
-           "require_function", "seen_as"]
+__all__ = ["ANY", "BOOLEAN", "COMPLEX", "FLOATING", "HELD", "INEXACT", "INTEGER", "INTEGER_OR_BOOL", "MISTAKES", "NUMERIC",
+           "REAL", "REAL_OR_BOOL", "Category", "Composed", "Op", "ViewOp", "as_of", "coerce", "lazy", "registry", "require",
+           "require_function", "seen_as", "speaks_for"]
 
 #: Every op card by name (tests/test_complete.py compares it with records, docs and benchmark rows).
 registry: dict[str, Op | ViewOp] = {}
@@ -73,6 +73,32 @@ def coerce(name: str, operands: tuple, category: Category = ANY) -> list[ndarray
         out.append(require(name, x, category))
     same_device(name, out)
     return out
+
+
+#: What a function of ours raises for bad input.
+MISTAKES = TypeError, ValueError, IndexError, OverflowError
+
+
+def as_of(name: str, error: Exception) -> Exception:
+    """An error of a function that another one, `name`, is made of, as the other's own."""
+    inner, colon, rest = str(error).partition(": ")
+    return type(error)(f"{name}: {rest}" if colon and inner.isidentifier() else str(error))
+
+
+def speaks_for(name: str) -> Callable[[Callable], Callable]:
+    """Decorates a function that `name` is made of: its errors begin with that name."""
+
+    def decorate(function: Callable) -> Callable:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            except MISTAKES as error:
+                raise as_of(name, error) from None
+
+        return call
+
+    return decorate
 
 
 def as_numbers(name: str, wanted: str, *values: Any) -> list[Any]:

@@ -14,7 +14,21 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
-from ..core.op import ANY, COMPLEX, FLOATING, INEXACT, INTEGER, INTEGER_OR_BOOL, NUMERIC, REAL, REAL_OR_BOOL, Category, require
+from ..core.op import (
+    ANY,
+    COMPLEX,
+    FLOATING,
+    INEXACT,
+    INTEGER,
+    INTEGER_OR_BOOL,
+    MISTAKES,
+    NUMERIC,
+    REAL,
+    REAL_OR_BOOL,
+    Category,
+    as_of,
+    require,
+)
 from . import ufunc
 from .output import deliver
 
@@ -321,7 +335,10 @@ def clip(x: Any, /, min: Any = None, max: Any = None, out: Any = None, *, a_min:
         min = None if type(min) is int and min < limits.min else min
         max = None if type(max) is int and max > limits.max else max
     if min is None or max is None:
-        return positive(x) if min is max else minimum(x, max) if min is None else maximum(x, min)
+        try:
+            return positive(x) if min is max else minimum(x, max) if min is None else maximum(x, min)
+        except MISTAKES as error:
+            raise as_of("clip", error) from None
     return _clip(x, min, max)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
-from ..core.dtypes import default_float, real_dtype
-from ..core.op import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL, require
+from ..core.dtypes import compute_dtype, default_float, real_dtype
+from ..core.op import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL, require, speaks_for
 from ..core.shapes import normalize_axes
 from . import reduce, ufunc
 from .elementwise import abs, add, equal, isfinite, isnan, logical_not, maximum, multiply, sqrt  # noqa: F401  (gradients)
@@ -33,8 +33,8 @@ def _there(x: ndarray, value: Any) -> ndarray:
 
 
 def _count(x: ndarray, axis: tuple) -> ndarray:
-    """How many numbers there are along axes, which stay with length 1."""
-    return astype(reduce.sum(logical_not(isnan(x)), axis=axis, keepdims=True), real_dtype(x.dtype))
+    """How many numbers there are along axes, which stay with length 1; for 16-bit floats in float32."""
+    return astype(reduce.sum(logical_not(isnan(x)), axis=axis, keepdims=True), compute_dtype(real_dtype(x.dtype)))
 
 
 def _prod_grad(g: ndarray, _y: Any, x: ndarray, *, axis: tuple, dtype: np.dtype, **_: Any) -> tuple:
@@ -96,6 +96,7 @@ _nanstd = Reduction("nanstd", _std_grad, masked=_masked_nanstd)
 
 
 @_nansum.quick
+@speaks_for("nansum")
 def nansum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> ndarray:
     """Sum over axes of the elements that are not NaN; 0 if there are none.
 
@@ -112,6 +113,7 @@ def nansum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = 
 
 
 @_nanprod.quick
+@speaks_for("nanprod")
 def nanprod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> ndarray:
     """Product over axes of the elements that are not NaN; 1 if there are none.
 
@@ -128,6 +130,7 @@ def nanprod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool =
 
 
 @_nanmean.quick
+@speaks_for("nanmean")
 def nanmean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> ndarray:
     """Mean over axes of the elements that are not NaN; NaN if there are none.
 
@@ -153,6 +156,7 @@ def _about(function: Any, x: ndarray, axis: Axis, keepdims: bool, *, correction:
 
 
 @_nanvar.quick
+@speaks_for("nanvar")
 def nanvar(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | None = None, ddof: float | None = None,
            keepdims: bool = False, mean: Any = None) -> ndarray:
     """Variance over axes of the elements that are not NaN; NaN if there are none, or too few for the correction.
@@ -182,6 +186,7 @@ def nanvar(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float
 
 
 @_nanstd.quick
+@speaks_for("nanstd")
 def nanstd(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | None = None, ddof: float | None = None,
            keepdims: bool = False, mean: Any = None) -> ndarray:
     """Standard deviation over axes of the elements that are not NaN: the root of ``nanvar``.
@@ -205,6 +210,7 @@ def nanstd(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float
 
 
 @_nanmax.quick
+@speaks_for("nanmax")
 def nanmax(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     """Largest element over axes but NaN; NaN if there is nothing else.
 
@@ -219,6 +225,7 @@ def nanmax(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
 
 
 @_nanmin.quick
+@speaks_for("nanmin")
 def nanmin(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     """Smallest element over axes but NaN; NaN if there is nothing else.
 
@@ -247,6 +254,7 @@ def _nan_position(name: str, x: Any, axis: int | None, keepdims: bool, sign: flo
     return choose(best == -np.inf, first, position)
 
 
+@speaks_for("nanargmax")
 def nanargmax(x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
     """Index of the first largest element that is not NaN, along an axis or in the flattened array.
 
@@ -261,6 +269,7 @@ def nanargmax(x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: 
     return y if out is None else deliver("nanargmax", y, out)
 
 
+@speaks_for("nanargmin")
 def nanargmin(x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
     """Index of the first smallest element that is not NaN, along an axis or in the flattened array.
 

@@ -9,7 +9,22 @@ import numpy as np
 
 from ..core import dtypes, tape
 from ..core.array import ndarray
-from ..core.op import ANY, COMPLEX, FLOATING, INEXACT, INTEGER_OR_BOOL, NUMERIC, REAL, REAL_OR_BOOL, Op, coerce, require
+from ..core.op import (
+    ANY,
+    COMPLEX,
+    FLOATING,
+    INEXACT,
+    INTEGER_OR_BOOL,
+    MISTAKES,
+    NUMERIC,
+    REAL,
+    REAL_OR_BOOL,
+    Op,
+    as_of,
+    coerce,
+    require,
+    speaks_for,
+)
 from ..core.shapes import normalize_axis
 from . import ufunc
 from .compare import array_equal
@@ -104,7 +119,10 @@ def fabs(x: Any, /, out: Any = None) -> ndarray:
     >>> cm.fabs([-1, 2]).tolist()
     [1.0, 2.0]
     """
-    return abs(_floats(require("fabs", x, REAL_OR_BOOL)), out)
+    try:
+        return abs(_floats(require("fabs", x, REAL_OR_BOOL)), out)
+    except MISTAKES as error:
+        raise as_of("fabs", error) from None
 
 
 def fix(x: Any, /, out: Any = None) -> ndarray:
@@ -116,7 +134,10 @@ def fix(x: Any, /, out: Any = None) -> ndarray:
     >>> cm.fix([1.7, -1.7]).tolist()
     [1.0, -1.0]
     """
-    return trunc(x, out)
+    try:
+        return trunc(x, out)
+    except MISTAKES as error:
+        raise as_of("fix", error) from None
 
 
 def float_power(x: Any, y: Any, /, out: Any = None) -> ndarray:
@@ -129,11 +150,14 @@ def float_power(x: Any, y: Any, /, out: Any = None) -> ndarray:
     >>> cm.float_power([1, 2], -1).tolist()
     [1.0, 0.5]
     """
-    if type(x) is ndarray and type(y) in (int, float) and x.dtype in ANY:  # of the number no array is made
-        return _power(astype(x, np.complex128 if x.dtype in COMPLEX else np.float64, copy=False), float(y), out)
-    a, b = coerce("float_power", (x, y))
-    wide = np.complex128 if a.dtype in COMPLEX or b.dtype in COMPLEX else np.float64
-    return _power(astype(a, wide, copy=False), astype(b, wide, copy=False), out)
+    try:
+        if type(x) is ndarray and type(y) in (int, float) and x.dtype in ANY:  # of the number no array is made
+            return _power(astype(x, np.complex128 if x.dtype in COMPLEX else np.float64, copy=False), float(y), out)
+        a, b = coerce("float_power", (x, y))
+        wide = np.complex128 if a.dtype in COMPLEX or b.dtype in COMPLEX else np.float64
+        return _power(astype(a, wide, copy=False), astype(b, wide, copy=False), out)
+    except MISTAKES as error:
+        raise as_of("float_power", error) from None
 
 
 def divmod(x: Any, y: Any, /) -> tuple[ndarray, ndarray]:
@@ -146,7 +170,10 @@ def divmod(x: Any, y: Any, /) -> tuple[ndarray, ndarray]:
     >>> [a.tolist() for a in cm.divmod([7, -7], 3)]
     [[2, -3], [1, 2]]
     """
-    return floor_divide(x, y), remainder(x, y)
+    try:
+        return floor_divide(x, y), remainder(x, y)
+    except MISTAKES as error:
+        raise as_of("divmod", error) from None
 
 
 def modf(x: Any, /) -> tuple[ndarray, ndarray]:
@@ -219,6 +246,7 @@ def _precise(x: ndarray) -> tuple[ndarray, np.dtype | None]:
     return (x, None) if x.dtype in PRECISE else (astype(x, np.float32), x.dtype)
 
 
+@speaks_for("spacing")
 def spacing(x: Any, /, out: Any = None) -> ndarray:
     """The distance to the next number of larger magnitude, with the sign of x; NaN where x is not finite.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import dtypes, lasting, tape
 from ..core.array import asarray, ndarray
-from ..core.op import ANY, COMPLEX, INEXACT, NUMERIC, REAL, REAL_OR_BOOL, Op, coerce, require
+from ..core.op import ANY, COMPLEX, INEXACT, NUMERIC, REAL, REAL_OR_BOOL, Op, coerce, require, speaks_for
 from .elementwise import abs, add, conj, equal, maximum, minimum, multiply, norm_grad, norm_slope, sign, spread_grad, sqrt
 from .index import where as choose
 from .reduction import Axis, Reduction, asked, kept_axes
@@ -40,10 +40,16 @@ def _back(g: ndarray, shape: tuple, axis: tuple) -> ndarray:
     return broadcast_to(_spread(g, shape, axis), shape)
 
 
+def wide(x: ndarray, count: float = np.inf) -> ndarray:
+    """An array of float16 in float32, where a count is beyond what float16 has: above 65,504, and one part of it is less than
+    a normal number from 16,384 on. (The tape brings a gradient back to the dtype that it is the gradient of.)"""
+    return astype(x, np.float32) if count > 1 << 14 and x._layout.dtype == dtypes.float16 else x
+
+
 def _mean_grad(g: ndarray, _y: Any, _x: Any, *, axis: tuple, shape: tuple, **_: Any) -> tuple[ndarray]:
     count = _count(shape, axis)
     each = lasting.divided(g, count)
-    return (_back(g / count if each is None else each, shape, axis),)
+    return (_back(astype(wide(g, count) / count, g.dtype, copy=False) if each is None else each, shape, axis),)
 
 
 def _count(shape: tuple, axis: tuple) -> int:
@@ -90,14 +96,15 @@ def _extreme_grad(g: ndarray, y: ndarray, x: ndarray, axis: tuple) -> ndarray:
 
 def _var_grad(g: ndarray, _y: Any, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
     freedom = builtins.max(_count(x.shape, axis) - correction, 0)
-    return (spread_grad(x, mean(x, axis=axis, keepdims=True), _spread(g, x.shape, axis), 2 / freedom if freedom else np.inf),)
+    g = _spread(g, x.shape, axis)
+    return (spread_grad(x, mean(x, axis=axis, keepdims=True), wide(g, freedom), 2 / freedom if freedom else np.inf),)
 
 
 def _std_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
     """g (x - mean) / (y (n - correction)), and 0 where all are equal, as torch has it."""
     freedom = builtins.max(_count(x.shape, axis) - correction, 0)
     apart = x - mean(x, axis=axis, keepdims=True)
-    return (norm_grad(apart, _spread(y, x.shape, axis) * freedom, _spread(g, x.shape, axis)),)
+    return (norm_grad(apart, wide(_spread(y, x.shape, axis)) * freedom, _spread(g, x.shape, axis)),)
 
 
 def _norm_grad(g: ndarray, y: ndarray, x: ndarray, *, kind: str, axis: tuple, **_: Any) -> tuple[ndarray | None]:
@@ -118,22 +125,34 @@ def _power_norm_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple[int, ...
 
 def _mean_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = None) -> ndarray:
     """The mean of the elements that `where` does not leave out."""
-    x = astype(x, dtypes.as_dtype(dtype, "mean") if dtype is not None else _floating_dtype(x.dtype), copy=False)
+    kind = dtypes.as_dtype(dtype, "mean") if dtype is not None else _floating_dtype(x.dtype)
+    x = astype(x, dtypes.compute_dtype(kind), copy=False)
     mask = broadcast_to(asarray(where, device=x.device), x.shape)
     count = sum(mask, axis=axis, keepdims=keepdims)
-    if x.dtype in INEXACT:
-        return sum(x, axis=axis, keepdims=keepdims, where=mask) / astype(count, x.dtype)
-    return astype(sum(x, axis=axis, keepdims=keepdims, where=mask) / count, x.dtype)
+    count = astype(count, x.dtype) if kind in INEXACT else count
+    return astype(sum(x, axis=axis, keepdims=keepdims, where=mask) / count, kind, copy=False)
 
 
-def _var_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = None, correction: float | None = None,
-            ddof: float | None = None, mean: Any = None) -> ndarray:
+def _var_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: Any) -> ndarray:
     """The variance of the elements that `where` does not leave out."""
-    x = astype(x, dtypes.as_dtype(dtype, "var") if dtype is not None else _floating_dtype(x.dtype), copy=False)
+    variance, kind = _variance_of(x, where, axis, keepdims, **more)
+    return astype(variance, kind, copy=False)
+
+
+def _variance_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = None, correction: float | None = None,
+                 ddof: float | None = None, mean: Any = None) -> tuple[ndarray, np.dtype]:
+    """That variance, not yet rounded to 16 bits; the dtype it has in the end."""
+    kind = dtypes.as_dtype(dtype, "var") if dtype is not None else _floating_dtype(x.dtype)
+    x = astype(x, dtypes.compute_dtype(kind), copy=False)
     mask = broadcast_to(asarray(where, device=x.device), x.shape)
-    apart = abs(x - (_mean_of(x, mask, axis, True) if mean is None else coerce("var", (x, mean))[1]))
+    if mean is None:
+        mean = _mean_of(x, mask, axis, True)
+    else:
+        mean = coerce("var", (x, mean))[1]
+        kind = dtypes.result_type(kind, mean)
+    apart = abs(x - mean)
     freedom = astype(sum(mask, axis=axis, keepdims=keepdims), apart.dtype) - _freedom("var", correction, ddof)
-    return sum(apart * apart, axis=axis, keepdims=keepdims, where=mask) / maximum(freedom, 0)
+    return sum(apart * apart, axis=axis, keepdims=keepdims, where=mask) / maximum(freedom, 0), dtypes.real_dtype(kind)
 
 
 def _spread_in(name: str, x: Any, dtype: Any) -> ndarray:
@@ -149,11 +168,11 @@ def _spread_in(name: str, x: Any, dtype: Any) -> ndarray:
 
 def _std_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: Any) -> ndarray:
     """The root of that variance. Its gradient is 0 where all are equal, as `_std_grad`'s."""
-    variance = _var_of(x, where, axis, keepdims, **more)
+    variance, kind = _variance_of(x, where, axis, keepdims, **more)
     if variance._node is None:
-        return sqrt(variance)
+        return astype(sqrt(variance), kind, copy=False)
     equal_all = variance == 0
-    return choose(equal_all, 0, sqrt(choose(equal_all, 1, variance)))
+    return astype(choose(equal_all, 0, sqrt(choose(equal_all, 1, variance))), kind, copy=False)
 
 
 _sum = Reduction("sum", lambda g, _y, _x, *, axis, shape, **_: (_back(g, shape, axis),), neutral=0, combine=add)
@@ -278,6 +297,7 @@ def mean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
 
 
 @_var.quick
+@speaks_for("var")
 def var(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | None = None, ddof: float | None = None,
         keepdims: bool = False, mean: Any = None) -> ndarray:
     """Variance over the given axes: y = Σ (x - mean)^2 / (n - correction).
@@ -308,6 +328,7 @@ def var(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | 
 
 
 @_std.quick
+@speaks_for("std")
 def std(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | None = None, ddof: float | None = None,
         keepdims: bool = False, mean: Any = None) -> ndarray:
     """Standard deviation over the given axes: the root of `var`.

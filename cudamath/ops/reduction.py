@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core import dtypes, tape
 from ..core.array import asarray, ndarray
-from ..core.op import BOOLEAN, INEXACT, Op, coerce, require
+from ..core.op import BOOLEAN, INEXACT, MISTAKES, Op, as_of, coerce, require
 from ..core.shapes import broadcast_shapes, normalize_axes
 from .index import _value
 from .index import where as choose
@@ -140,13 +140,16 @@ class Reduction(Op):
             if broadcast_shapes(self.name, where.shape, x.shape) != x.shape:
                 raise ValueError(f"{self.name}: where of shape {where.shape} does not fit an array of shape {x.shape}")
             if self.masked is not None:
-                result = self.masked(x, where, axis, keepdims, **more)
+                try:
+                    result = self.masked(x, where, axis, keepdims, **more)
+                except MISTAKES as error:
+                    raise as_of(self.name, error) from None
                 return result if out is None else deliver(self.name, result, out)
             if self.chooses and initial is None:
                 raise ValueError(f"{self.name}: where= wants an initial value, in case that nothing is chosen from")
             number = initial if self.chooses else self.neutral
             if type(number) not in (int, float) or x.dtype not in INEXACT:  # else it takes x's dtype, and no array is made
-                number = astype(asarray(number, device=x.device), x.dtype)
+                number = astype(asarray(number, device=x.device, name=self.name), x.dtype)
             x = choose(where, x, number)
         if self.chooses and initial is not None and not x.size:  # one more to choose from along empty axes
             axes = axes_of(self.name, axis, x.ndim)
@@ -163,7 +166,10 @@ class Reduction(Op):
             _wanted.target = None
         if initial is not None:
             number = type(initial) is int and result.dtype not in BOOLEAN or type(initial) is float and result.dtype in INEXACT
-            result = self.combine(result, initial if number else _first(self.name, initial, result))  # type: ignore[misc]
+            try:
+                result = self.combine(result, initial if number else _first(self.name, initial, result))  # type: ignore[misc]
+            except MISTAKES as error:
+                raise as_of(self.name, error) from None
         return result if out is None or result is out else deliver(self.name, result, out)
 
     def reduce(self, x: ndarray, axis: Axis, keepdims: bool, dtype: np.dtype, given: tuple | None = (),

@@ -10,7 +10,7 @@ import numpy as np
 from ..core import array, dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
-from ..core.op import ANY, FLOATING, INTEGER, Op, coerce, require
+from ..core.op import ANY, FLOATING, INTEGER, MISTAKES, Op, as_of, coerce, require
 from ..core.shapes import broadcast_shapes, normalize_axis
 from ..core.tape import wrote
 from .creation import arange
@@ -42,7 +42,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     >>> cm.select([x < 2, x > 3], [x, x * 10], default=-1).tolist()
     [0, 1, -1, -1, 40]
     """
-    if len(condlist) != len(choicelist) or not condlist:
+    if len(condlist) != len(choicelist) or not len(condlist):
         raise ValueError(f"select: wants as many choices as conditions, at least one; got {len(condlist)} conditions and "
                          f"{len(choicelist)} choices")
     masks = [c if c.__class__ is ndarray else require("select", c) for c in condlist]
@@ -60,7 +60,10 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
         if numbers and dtypes.result_type(choice, out) != kind:  # 0.1 beside float64 is no float32
             choice, out = [array.asarray(c, kind, mask.device, name="select") if type(c) in _SCALARS else c
                            for c in (choice, out)]
-        out = where(mask, choice, out)
+        try:
+            out = where(mask, choice, out)
+        except MISTAKES as error:
+            raise as_of("select", error) from None
     return out if out._layout.dtype is kind else astype(out, kind, copy=False)
 
 
@@ -260,11 +263,15 @@ def piecewise(x: Any, conditions: Sequence[Any], functions: Sequence[Any], *args
     if len(functions) not in (len(masks), len(masks) + 1):
         raise ValueError(f"piecewise: {len(masks)} conditions want {len(masks)} or {len(masks) + 1} functions, got "
                          f"{len(functions)}")
-    values = [f(x, *args, **kwargs) if callable(f) else f for f in functions]
+    values = [f(x, *args, **kwargs) if callable(f) else f if isinstance(f, ndarray) else _value("piecewise", x, f)
+              for f in functions]
     out: Any = values[len(masks)] if len(values) > len(masks) else 0
-    for mask, value in zip(masks, values, strict=False):  # of several that hold the last one wins
-        out = where(coerce("piecewise", (x, mask))[1], value, out)
-    return astype(broadcast_to(out, x.shape), x.dtype)
+    try:
+        for mask, value in zip(masks, values, strict=False):  # of several that hold the last one wins
+            out = where(coerce("piecewise", (x, mask))[1], value, out)
+        return astype(broadcast_to(out, x.shape), x.dtype)
+    except MISTAKES as error:
+        raise as_of("piecewise", error) from None
 
 
 def apply_along_axis(function: Callable[..., Any], axis: int, x: Any, *args: Any, **kwargs: Any) -> ndarray:

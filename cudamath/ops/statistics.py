@@ -12,7 +12,21 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
-from ..core.op import ANY, FLOATING, INEXACT, INTEGER_OR_BOOL, NUMERIC, REAL, REAL_OR_BOOL, Op, coerce, require
+from ..core.op import (
+    ANY,
+    FLOATING,
+    INEXACT,
+    INTEGER_OR_BOOL,
+    MISTAKES,
+    NUMERIC,
+    REAL,
+    REAL_OR_BOOL,
+    Op,
+    as_of,
+    coerce,
+    require,
+    speaks_for,
+)
 from ..core.shapes import normalize_axes
 from ..cpu.quantiles import rounded
 from . import reduce, ufunc
@@ -350,7 +364,10 @@ def nanmedian(x: Any, /, axis: Axis = None, out: Any = None, overwrite_input: bo
         return known
     x = require("nanmedian", x, REAL_OR_BOOL)
     if x.dtype not in INEXACT or not x.size:
-        return median(x, axis, out, keepdims=keepdims)
+        try:
+            return median(x, axis, out, keepdims=keepdims)
+        except MISTAKES as error:
+            raise as_of("nanmedian", error) from None
     lines, axes, shape = _lines("nanmedian", x, axis)
     if lines._node is None and lines.shape[-1] <= _SHORT:
         y = _medians(lines, skip=True)
@@ -389,7 +406,10 @@ def ptp(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False
     [3, 7]
     """
     x = require("ptp", x, REAL)
-    y = reduce.max(x, axis, keepdims=keepdims) - reduce.min(x, axis, keepdims=keepdims)
+    try:
+        y = reduce.max(x, axis, keepdims=keepdims) - reduce.min(x, axis, keepdims=keepdims)
+    except MISTAKES as error:
+        raise as_of("ptp", error) from None
     return y if out is None else deliver("ptp", y, out)
 
 
@@ -408,7 +428,10 @@ def average(x: Any, /, axis: Axis = None, weights: Any = None, returned: bool = 
     """
     x = require("average", x)
     if weights is None:
-        y = reduce.mean(x, axis, keepdims=keepdims)
+        try:
+            y = reduce.mean(x, axis, keepdims=keepdims)
+        except MISTAKES as error:
+            raise as_of("average", error) from None
         count = x.size / max(y.size, 1)
         return (y, broadcast_to(astype(ndarray_of(count, x), y.dtype), y.shape)) if returned else y
     alike = weights.__class__ is ndarray and weights._layout is x._layout and x._layout.dtype in INEXACT
@@ -426,9 +449,11 @@ def average(x: Any, /, axis: Axis = None, weights: Any = None, returned: bool = 
         if x.dtype in INTEGER_OR_BOOL:
             kind = dtypes.promote(kind, dtypes.default_float())
         x, w = astype(x, kind, copy=False), broadcast_to(astype(w, kind, copy=False), x.shape)
-    total = reduce.sum(w, axis, keepdims=keepdims)
-    y = _average(reduce.sum(x * w, axis, keepdims=keepdims), total)
-    return (y, total) if returned else y
+    kind = x.dtype
+    x = reduce.wide(x)
+    total = reduce.sum(reduce.wide(w), axis, keepdims=keepdims)
+    y = astype(_average(reduce.sum(x * w, axis, keepdims=keepdims), total), kind, copy=False)
+    return (y, astype(total, kind, copy=False)) if returned else y
 
 
 def ndarray_of(value: float, like: ndarray) -> ndarray:
@@ -438,6 +463,7 @@ def ndarray_of(value: float, like: ndarray) -> ndarray:
     return full((), value, device=like.device)
 
 
+@speaks_for("cov")
 def cov(x: Any, /, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
         aweights: Any = None, *, dtype: Any = None) -> ndarray:
     """Covariance matrix: C[i, j] = Σ_k w_k (x[i, k] - m_i) conj(x[j, k] - m_j) / f.
@@ -457,11 +483,8 @@ def cov(x: Any, /, y: Any = None, rowvar: bool = True, bias: bool = False, ddof:
         raise ValueError(f"cov: wants at most 2 dimensions, got shape {x.shape}")
     if ddof is not None and ddof != int(ddof):
         raise ValueError(f"cov: ddof must be an integer, got {ddof}")
-    if dtype is None:
-        found = dtypes.result_type(x, *(() if y is None else (require("cov", y, NUMERIC),)))
-        kind = found if found in INEXACT else dtypes.default_float()
-    else:
-        kind = dtypes.as_dtype(dtype, "cov")
+    result = _spread_dtype("cov", x, y, dtype)
+    kind = dtypes.compute_dtype(result)
 
     def rows(given: Any) -> ndarray:
         given = coerce("cov", (x, given), NUMERIC)[1]
@@ -486,8 +509,16 @@ def cov(x: Any, /, y: Any = None, rowvar: bool = True, bias: bool = False, ddof:
         mean = reduce.sum(data * weights, axis=1, keepdims=True) / total
         away = data - mean
         product = matmul(away * weights, conj(matrix_transpose(away)))
-    out = product / freedom
+    out = astype(product / freedom, result, copy=False)
     return reshape(out, ()) if out.shape == (1, 1) else out
+
+
+def _spread_dtype(name: str, x: ndarray, y: Any, dtype: Any) -> np.dtype:
+    """The dtype of a matrix of covariances or correlations."""
+    if dtype is not None:
+        return dtypes.as_dtype(dtype, name)
+    found = dtypes.result_type(x, *(() if y is None else (require(name, y, NUMERIC),)))
+    return found if found in INEXACT else dtypes.default_float()
 
 
 def _observed(x: ndarray, fweights: Any, aweights: Any, count: int, kind: np.dtype) -> ndarray | None:
@@ -508,6 +539,7 @@ def _observed(x: ndarray, fweights: Any, aweights: Any, count: int, kind: np.dty
     return weights
 
 
+@speaks_for("corrcoef")
 def corrcoef(x: Any, /, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> ndarray:
     """Correlation matrix: R[i, j] = C[i, j] / sqrt(C[i, i] C[j, j]), clipped to [-1, 1].
 
@@ -517,11 +549,13 @@ def corrcoef(x: Any, /, y: Any = None, rowvar: bool = True, *, dtype: Any = None
     >>> cm.corrcoef([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
     """
-    c = cov(x, y, rowvar, dtype=dtype)
+    x = require("corrcoef", x, NUMERIC)
+    result = _spread_dtype("corrcoef", x, y, dtype)
+    c = cov(x, y, rowvar, dtype=dtypes.compute_dtype(result))
     if not c.ndim:
-        return c / c
+        return astype(c / c, result, copy=False)
     spread = sqrt(real(diagonal(c)))
     c = c / expand_dims(spread, axis=1) / spread
     if c.dtype.kind == "c":
         return clip(real(c), -1, 1) + clip(imag(c), -1, 1) * 1j
-    return clip(c, -1, 1)
+    return astype(clip(c, -1, 1), result, copy=False)

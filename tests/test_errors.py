@@ -178,7 +178,7 @@ OWN_NAMES: list[tuple[Any, type[Exception], str]] = [
         cm.nansum, cm.nanprod, cm.nanmax, cm.nanmin, cm.nanmean, cm.nanvar, cm.nanstd, cm.nanargmax, cm.nanargmin, cm.nanmedian,
         cm.ptp, cm.average) for x in (WHOLE, np.ones((2, 3)))],
     *[(lambda f=f: f(WHOLE, axis=5, where=MASK), ValueError, f.__name__) for f in (cm.mean, cm.var, cm.std, cm.nanvar)],
-    *[(lambda f=f: f(np.ones((2, 3), complex), axis="a"), TypeError, f.__name__) for f in (cm.var, cm.std, cm.nanvar, cm.nanstd)],
+    *[(lambda f=f: f(np.ones((2, 3), "c8"), axis="a"), TypeError, f.__name__) for f in (cm.var, cm.std, cm.nanvar, cm.nanstd)],
     *[(lambda f=f: f(WHOLE, mean=np.ones(7)), ValueError, f.__name__) for f in (cm.var, cm.std, cm.nanvar, cm.nanstd)],
     *[(lambda f=f: f(WHOLE, initial=1 << 70), OverflowError, f.__name__) for f in (cm.sum, cm.prod, cm.max, cm.min, cm.nanmax)],
     (lambda: cm.max(WHOLE, where=MASK, initial=1 << 70), OverflowError, "max"),

@@ -37,6 +37,16 @@ def test_filled(device, dtype, shape):
     same(cm.zeros_like(x, dtype="int8"), np.zeros(shape, "i1"))
 
 
+@pytest.mark.parametrize("order", "CFAK")
+def test_full_like_passes_a_gradient_on(device, order):
+    weights = np.arange(6.0).reshape(2, 3)
+    for like in (cm.zeros((2, 3)), cm.zeros((3, 2)).T):
+        made, pull = cm.vjp(lambda v, like=like: cm.full_like(like, v, order=order), np.array([1.0, 2.0, 3.0]))
+        same(made, np.full((2, 3), [1.0, 2.0, 3.0]))
+        assert made.flags.f_contiguous == np.full_like(like.to_numpy(), 0, order=order).flags.f_contiguous
+        assert pull(weights)[0].tolist() == weights.sum(0).tolist()
+
+
 def test_full_takes_the_dtype_of_its_value(device):
     for value in (True, 3, 2.5, 1j, np.float32(2), np.int8(1)):
         same(cm.full(2, value), np.full(2, value))

@@ -59,7 +59,7 @@ def asarray(obj: Any, /, dtype: Any = None, order: str | None = None, *, device:
     Args: obj: anything with DLPack, ``__cuda_array_interface__`` or the NumPy protocols; dtype: converted to if given;
     order: "C" or "F": so in memory, copied if it is not; device: "cpu", "cuda:1", ...; default: where a GPU array is, else
     the default device; copy: True always copies, None only if dtype, order or device require it, False raises ValueError
-    instead. Raises: TypeError for objects that are no numbers. Gradient: passes through.
+    instead. Returns: ndarray. Raises: TypeError for what does not consist of numbers. Gradient: passes through.
 
     >>> import cudamath as cm
     >>> cm.asarray([[1, 2], [3, 4]], dtype="float32")
@@ -82,6 +82,9 @@ def asarray(obj: Any, /, dtype: Any = None, order: str | None = None, *, device:
 def array(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = True, order: str | None = None,
           ndmin: int = 0) -> ndarray:
     """A new array from any object: ``asarray`` with a copy; with new axes in front if it has fewer than ``ndmin``.
+
+    Args: obj, dtype, device, order: as for ``asarray``; copy: True (default): always; None and False: as there; ndmin: the
+    least number of axes. Returns: ndarray. Raises: as ``asarray``. Gradient: passes through.
 
     >>> import cudamath as cm
     >>> cm.array((1.5, 2.5))
@@ -141,9 +144,9 @@ def _layout(name: str, shape: Any, dtype: Any, device: Any) -> Layout:
     return made
 
 
-def _filled(layout: Layout, value: Any) -> ndarray:
+def _filled(name: str, layout: Layout, value: Any) -> ndarray:
     """A new array that holds a scalar everywhere."""
-    return _patterned(layout, pattern("full", value, layout.dtype))
+    return _patterned(layout, pattern(name, value, layout.dtype))
 
 
 def _patterned(layout: Layout, halves: tuple[int, int]) -> ndarray:
@@ -173,8 +176,8 @@ def empty(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = No
     """A new array whose elements are undefined.
 
     Args: shape: an integer or integers >= 0; dtype: default float (float64 unless ``set_default_dtype``); order: "C", or
-    "F": first axis fastest in memory; device: where. Raises: ValueError for a negative size, OutOfMemoryError if there is
-    no room.
+    "F": first axis fastest in memory; device: where, by default the default device. Returns: ndarray of that shape. Raises:
+    ValueError for a negative size, TypeError (shape, dtype), OutOfMemoryError if there is no room. Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.empty((2, 3), "float16").shape
@@ -184,7 +187,7 @@ def empty(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = No
 
 
 def zeros(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:
-    """A new array of zeros. Arguments and errors as ``empty``.
+    """A new array of zeros. Args, Returns, Raises, Gradient: as for ``empty``.
 
     >>> import cudamath as cm
     >>> cm.zeros(3)
@@ -194,7 +197,7 @@ def zeros(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = No
 
 
 def ones(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:
-    """A new array of ones. Arguments and errors as ``empty``.
+    """A new array of ones. Args, Returns, Raises, Gradient: as for ``empty``.
 
     >>> import cudamath as cm
     >>> cm.ones((1, 2), "int32")
@@ -215,8 +218,9 @@ def full(shape: Shape, fill_value: Any, dtype: Any = None, order: str = "C", *, 
     """A new array that holds one value everywhere.
 
     Args: shape: an integer or integers >= 0; fill_value: a scalar, or an array that broadcasts to ``shape``; dtype:
-    that of the value by default; order: as for ``empty``; device: where. Raises: ValueError for a negative size or values
-    that do not broadcast.
+    that of the value by default; order: as for ``empty``; device: where. Returns: ndarray of that shape. Raises: ValueError
+    for a negative size or values that do not broadcast, OverflowError for a number that the dtype does not hold. Gradient: of
+    an array ``fill_value`` the sum over what it was repeated along.
 
     >>> import cudamath as cm
     >>> cm.full(2, 7)
@@ -234,11 +238,11 @@ def full(shape: Shape, fill_value: Any, dtype: Any = None, order: str = "C", *, 
                     return _full.plans[key]()
             except (KeyError, TypeError):  # something new
                 pass
-            y = _filled(_layout("full", shape, dtype, device), fill_value)
+            y = _filled("full", _layout("full", shape, dtype, device), fill_value)
             if plain:
                 _keep_full(key, y._layout, fill_value)
             return y
-        return _new("full", shape, dtype, order, device, lambda layout: _filled(layout, fill_value))
+        return _new("full", shape, dtype, order, device, lambda layout: _filled("full", layout, fill_value))
     value = core.asarray(fill_value, dtype, device, name="full")
     return in_order("full", broadcast_to(value, normalize_shape("full", shape)), order, copy=True)
 
@@ -263,7 +267,7 @@ def _number_like(name: str, x: Any, value: Any, dtype: Any, order: str, device: 
         return _full.plans[name, x._layout, value, value.__class__, dtype, order, device, shape]()
     except (AttributeError, KeyError, TypeError):  # another kind of array, something new, what has no hash
         pass
-    y = _like(name, x, dtype, order, device, shape, lambda layout: _filled(layout, value))
+    y = _like(name, x, dtype, order, device, shape, lambda layout: _filled(name, layout, value))
     if shape is None and type(x) is ndarray:
         _keep_full((name, x._layout, value, value.__class__, dtype, order, device, shape), y._layout, value)
     return y
@@ -279,7 +283,9 @@ def _keep_full(key: tuple, layout: Layout, value: Any) -> None:
 
 def empty_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None) -> ndarray:
     """A new array with the shape, dtype and device of ``x`` unless others are given; its elements are undefined.
-    order: "C", "F", or "K" (default) and "A": Fortran's where ``x`` is in that order.
+
+    Args: x: array; dtype, device, shape: in place of x's; order: "C", "F", or "K" (default) and "A": Fortran's where ``x`` is
+    in that order. Returns: ndarray. Raises: as ``empty``. Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.empty_like(cm.zeros((2, 3)), dtype="int8").dtype
@@ -291,6 +297,8 @@ def empty_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = 
 def zeros_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None) -> ndarray:
     """Zeros with the shape, dtype and device of ``x`` unless others are given.
 
+    Args, Returns, Raises, Gradient: as for ``empty_like``.
+
     >>> import cudamath as cm
     >>> cm.zeros_like(cm.asarray([1, 2]))
     array([0, 0])
@@ -300,6 +308,8 @@ def zeros_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = 
 
 def ones_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None) -> ndarray:
     """Ones with the shape, dtype and device of ``x`` unless others are given.
+
+    Args, Returns, Raises, Gradient: as for ``empty_like``.
 
     >>> import cudamath as cm
     >>> cm.ones_like(cm.asarray([1.5, 2.5]))
@@ -312,6 +322,8 @@ def full_like(x: Any, /, fill_value: Any, dtype: Any = None, order: str = "K", *
               shape: Any = None) -> ndarray:
     """One value everywhere, with the shape, dtype and device of ``x`` unless others are given.
 
+    Args: as for ``empty_like``; fill_value, Returns, Raises, Gradient: as for ``full``.
+
     >>> import cudamath as cm
     >>> cm.full_like(cm.asarray([1.5, 2.5]), 7)
     array([7., 7.])
@@ -322,7 +334,10 @@ def full_like(x: Any, /, fill_value: Any, dtype: Any = None, order: str = "K", *
         return _like("full_like", x, dtype, order, device, shape, lambda layout: full(
             layout.shape, fill_value, layout.dtype, device=core.device_of(layout.device)))
     made = _like("full_like", x, dtype, order, device, shape, core.allocate)
-    made[...] = _broadcast_as("full_like", core.asarray(fill_value, None, made.device, name="full_like"), made.shape)
+    value = _broadcast_as("full_like", core.asarray(fill_value, None, made.device, name="full_like"), made.shape)
+    if value._node is not None:  # a gradient goes through a copy, not through an assignment
+        return in_order("full_like", astype(value, made.dtype, copy=False), "F" if made.flags.fnc else "C", copy=True)
+    made[...] = value
     return made
 
 
@@ -483,8 +498,8 @@ def _between(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, index:
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> ndarray:
     """Zeros with ones on a diagonal.
 
-    Args: N, M: sizes (M: as N); k: which diagonal, > 0 above the main one; dtype: default float.
-    Raises: ValueError for a negative size.
+    Args: N, M: rows and columns (M: as N); k: which diagonal, > 0 above the main one; dtype, device: as for ``empty``.
+    Returns: ndarray (N, M). Raises: ValueError for a negative size, TypeError (sizes, k, dtype). Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.eye(2, 3, k=1)
@@ -495,7 +510,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: 
 
 
 def identity(n: int, dtype: Any = None, *, device: Any = None) -> ndarray:
-    """The n x n identity matrix.
+    """The n x n identity matrix: ``eye(n)``, whose Args, Raises and Gradient it has.
 
     >>> import cudamath as cm
     >>> cm.identity(2)
@@ -508,7 +523,7 @@ def identity(n: int, dtype: Any = None, *, device: Any = None) -> ndarray:
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> ndarray:
     """Ones on and below a diagonal, zeros above.
 
-    Args: N, M: sizes; k: which diagonal, > 0 above the main one; dtype: default float.
+    Args, Returns, Raises, Gradient: as for ``eye``.
 
     >>> import cudamath as cm
     >>> cm.tri(2, 3)

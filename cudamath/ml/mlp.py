@@ -106,6 +106,8 @@ def mlp(x: Any, w1: Any, b1: Any, w2: Any, b2: Any, *, activation: str = "gelu_t
         return linear(linear(x, w1, b1, activation=activation), w2, b2, residual=residual)
     names = ("x", "w1", "b1", "w2", "b2", "residual")
     given = (x, w1, b1, w2, b2, residual)
+    if x is None or w1 is None or w2 is None:
+        raise TypeError("mlp: wants x, w1 and w2 as arrays, got None")
     found = iter(coerce("mlp", tuple(a for a in given if a is not None), FLOATING))
     x, w1, b1, w2, b2, residual = arrays = [None if a is None else next(found) for a in given]
     sizes = {name: a.shape for name, a in zip(names, arrays, strict=True) if a is not None}

@@ -403,6 +403,7 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
         start, stop, base = coerce("logspace", (start, stop, base))
         start = start + zeros_like(base)
         base = expand_dims(base, axis)
+    num = as_integer("logspace", "num", num, 0)
     y = pow(base, linspace(start, stop, num, endpoint, axis=axis, device=device))
     return y if dtype is None else astype(y, dtype)
 

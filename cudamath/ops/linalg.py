@@ -198,8 +198,8 @@ def gemm(a: Any, b: Any, alpha: float = 1, c: Any = None, beta: float = 0) -> nd
     if known is not None:
         return known
     a, b = _pair("gemm", a, b)
-    if a.ndim < 2 or b.ndim < 2:
-        raise ValueError(f"gemm: wants matrices, got shapes {a.shape} and {b.shape}")
+    if a.ndim < 2 or b.ndim < 2 or a.shape[-1] != b.shape[-2]:
+        raise ValueError(f"gemm: wants matrices (..., m, k) and (..., k, n), got shapes {a.shape} and {b.shape}")
     return _scaled(key, given, matmul(a, b))
 
 
@@ -220,8 +220,8 @@ def gemv(a: Any, x: Any, alpha: float = 1, y: Any = None, beta: float = 0) -> nd
     if known is not None:
         return known
     a, x = _pair("gemv", a, x)
-    if a.ndim != 2 or x.ndim != 1:
-        raise ValueError(f"gemv: wants a matrix and a vector, got shapes {a.shape} and {x.shape}")
+    if a.ndim != 2 or x.ndim != 1 or a.shape[1] != x.size:
+        raise ValueError(f"gemv: wants a matrix (m, k) and a vector (k,), got shapes {a.shape} and {x.shape}")
     return _scaled(key, given, matmul(a, x))
 
 
@@ -440,7 +440,9 @@ def inner(a: Any, b: Any) -> ndarray:
     a, b = _pair("inner", a, b)
     if not a.ndim or not b.ndim:
         return multiply(a, b)
-    if b.ndim <= 2 and a.shape[-1] == b.shape[-1]:
+    if a.shape[-1] != b.shape[-1]:
+        raise ValueError(f"inner: wants last axes of one length, got shapes {a.shape} and {b.shape}")
+    if b.ndim <= 2:
         return matmul(a, b if b.ndim == 1 else b.T)
     return tensordot(a, b, axes=((-1,), (-1,)))
 

@@ -209,7 +209,10 @@ class Elementwise:
             if out is not None and result.dtype != target.dtype:  # judged as it is, before the choice promotes it
                 allow(self.name, result, target, casting)
                 result = result.astype(target.dtype)
-            result = choose(where, result, base)
+            try:
+                result = choose(where, result, base)
+            except ValueError as error:  # shapes
+                raise ValueError(f"{self.name}: {error}") from None
         return result if out is None else deliver(self.name, result, target, casting)
 
     def into(self, operands: tuple, target: ndarray) -> bool:

@@ -424,7 +424,10 @@ def _array(leaf: Any) -> ndarray | None:
 
 
 def stop_gradient(x: Any) -> Any:
-    """The same values as constants: nothing is differentiated through them. Of a tree, all its arrays.
+    """The same values as constants: nothing is differentiated through them.
+
+    Args: x: an array or a tree, of which all arrays become constants. Returns: arrays over the same memory; what is not an
+    array as it is. Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.grad(lambda x: x * cm.stop_gradient(x))(3.0).item()

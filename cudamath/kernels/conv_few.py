@@ -7,7 +7,7 @@ A matrix product of conv_grad.py's kind would be 8 rows high for 8 outputs a gro
 has one group and a share of the images. It brings a tile of the group's channels of x (with their frame of zeros) and of dy
 into shared memory. A thread has one channel and one or two outputs: it takes strips of dy, and walks the rows of x below them
 as the depthwise kernel does; each number of x that it reads meets both outputs. Pairs of outputs and channels are few (32 for
-8 of each), so several threads have the same pair and take every so manyth strip. What they have is added in the end, in a fixed
+8 of each), so several threads have the same pair and take its strips in turn. What they have is added in the end, in a fixed
 order, then what the blocks have (``sum_partials`` of conv_grad.py).
 
 The red, green and blue of a first layer are one group of many outputs. These are shared between blocks, 64 to each if there are

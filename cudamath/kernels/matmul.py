@@ -1,7 +1,7 @@
 """Matrix products: five kernels from simple to fast, and cuBLAS as the other candidate.
 
 The idea. C[m, n] = sum over k of A[m, k] B[k, n] costs 2 M N K operations on M K + K N + M N numbers. A GPU does some
-30 operations in the time it takes to read one number from memory, so everything is about using each number often:
+30 multiply-adds in the time it takes to read one number from memory, so everything is about using each number often:
 
 ``matmul_naive``     one thread per element of C. Each multiply-add reads two numbers: the reads set the speed
                      (about 1/40 of the arithmetic the device could do).

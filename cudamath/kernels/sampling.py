@@ -10,8 +10,8 @@ so it depends on nothing but (key, stream, first, i): any grid, any device. An a
 0.98, so that 255 failures in a row are as likely as one in 10^130.
 
 What decides (accept? which integer?) is computed in IEEE operations alone, every multiply-add written as one fma, so
-that CPU and GPU decide alike; only powers for shapes below 1 come from the libraries and may differ in its last
-bits. Poisson, binomial and integers compute in float64 or int64; gamma and beta in the dtype of the result.
+that CPU and GPU decide alike; only powers for shapes below 1 come from the libraries and may differ in their
+last bits. Poisson, binomial and integers compute in float64 or int64; gamma and beta in the dtype of the result.
 
     gamma      Marsaglia and Tsang: d v, v = (1 + c x)^3, x normal. A shape below 1 draws at shape + 1 and multiplies by
                u^(1 / shape). `log`: its logarithm, which neither underflows for small shapes nor loses digits.

@@ -71,13 +71,26 @@ def kaiming_normal(shape: Shape, *, a: float = 0.0, mode: str = "fan_in", nonlin
         Whether to keep the variance forward or backward.
     nonlinearity : str
         linear, sigmoid, tanh, relu, leaky_relu or selu.
-    dtype, device, rng
-        As for `cm.random.Generator.normal`; float32 by default.
+    dtype : floating-point dtype
+        float32 by default.
+    device : optional
+        Where; the default device unless given.
+    rng : cm.random.Generator, optional
+        What draws; by default the generator behind the functions of `cm.random`.
+
+    Returns
+    -------
+    ndarray
+        Of that shape and dtype; the same values from the same seed on every device.
 
     Raises
     ------
     ValueError
         Fewer than two dimensions; an unknown mode or nonlinearity.
+    TypeError
+        A dtype that is not floating-point.
+
+    Gradient: none: initial values are constants.
 
     Source: He et al., "Delving deep into rectifiers", 2015.
 
@@ -92,7 +105,9 @@ def kaiming_normal(shape: Shape, *, a: float = 0.0, mode: str = "fan_in", nonlin
 
 def kaiming_uniform(shape: Shape, *, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
                     dtype: Any = "float32", device: Any = None, rng: Generator | None = None) -> ndarray:
-    """Uniform values in (-b, b), b = gain sqrt(3 / fan): the deviation of `kaiming_normal`, whose arguments it takes.
+    """Uniform values in (-b, b), b = gain sqrt(3 / fan): of the same standard deviation as those of `kaiming_normal`.
+
+    Args, Returns, Raises, Gradient: as for `kaiming_normal`.
 
     >>> import cudamath as cm
     >>> w = cm.ml.init.kaiming_uniform((64, 3, 5, 5))
@@ -106,7 +121,9 @@ def kaiming_uniform(shape: Shape, *, a: float = 0.0, mode: str = "fan_in", nonli
 
 def xavier_normal(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", device: Any = None,
                   rng: Generator | None = None) -> ndarray:
-    """Normal values of standard deviation gain sqrt(2 / (fan_in + fan_out)); arguments as for `kaiming_normal`.
+    """Normal values of standard deviation gain sqrt(2 / (fan_in + fan_out)).
+
+    Args: gain: >= 0, a factor for the nonlinearity that follows; all else, Returns, Raises, Gradient: as for `kaiming_normal`.
 
     Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010.
 
@@ -121,7 +138,9 @@ def xavier_normal(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", de
 
 def xavier_uniform(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", device: Any = None,
                    rng: Generator | None = None) -> ndarray:
-    """Uniform values in (-b, b), b = gain sqrt(6 / (fan_in + fan_out)); arguments as for `kaiming_normal`.
+    """Uniform values in (-b, b), b = gain sqrt(6 / (fan_in + fan_out)).
+
+    Args, Returns, Raises, Gradient: as for `xavier_normal`.
 
     >>> import cudamath as cm
     >>> float(abs(cm.ml.init.xavier_uniform((300, 200))).max()) <= (6 / 500) ** 0.5
@@ -136,6 +155,9 @@ def normal(shape: Shape, *, mean: float = 0.0, std: float = 1.0, dtype: Any = "f
            rng: Generator | None = None) -> ndarray:
     """Normal values of this mean and standard deviation, float32 by default.
 
+    Args: shape: int or ints >= 0; mean, std: numbers, std >= 0; dtype, device, rng: as for `kaiming_normal`.
+    Returns: ndarray of that shape. Raises: ValueError (a negative size or std), TypeError (dtype). Gradient: none.
+
     >>> import cudamath as cm
     >>> cm.ml.init.normal((2, 3), std=0.02).dtype
     dtype('float32')
@@ -146,6 +168,9 @@ def normal(shape: Shape, *, mean: float = 0.0, std: float = 1.0, dtype: Any = "f
 def uniform(shape: Shape, *, low: float = 0.0, high: float = 1.0, dtype: Any = "float32", device: Any = None,
             rng: Generator | None = None) -> ndarray:
     """Uniform values in [low, high), float32 by default.
+
+    Args: shape, dtype, device, rng: as for `normal`; low, high: bounds, low <= high.
+    Returns: ndarray of that shape. Raises: ValueError (a negative size, low > high), TypeError (dtype). Gradient: none.
 
     >>> import cudamath as cm
     >>> w = cm.ml.init.uniform((2, 3), low=-0.1, high=0.1)
@@ -159,8 +184,12 @@ def trunc_normal(shape: Shape, *, mean: float = 0.0, std: float = 1.0, low: floa
                  dtype: Any = "float32", device: Any = None, rng: Generator | None = None) -> ndarray:
     """Normal values of this mean and standard deviation, truncated to [low, high].
 
-    A uniform number is sent through the inverse of the distribution function: the same numbers on CPU and GPU. ValueError
-    unless low < high, and where the bounds are so far out that float64 sees nothing of the distribution between them.
+    A uniform number is sent through the inverse of the distribution function: the same numbers on CPU and GPU.
+
+    Args: shape, dtype, device, rng: as for `normal`; mean, std: of the distribution before it is truncated, std > 0; low, high:
+    bounds, low < high. Returns: ndarray of that shape.
+    Raises: ValueError (a negative size; other bounds or std; bounds so far out that in float64 nothing of the distribution
+    lies between them), TypeError (dtype). Gradient: none.
 
     >>> import cudamath as cm
     >>> w = cm.ml.init.trunc_normal((1000,), std=0.02, low=-0.04, high=0.04, rng=cm.random.default_rng(0))
@@ -187,7 +216,10 @@ def orthogonal(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", devic
     """A matrix (out, in * kernel), seen in `shape`, whose rows (or columns, if there are fewer) are orthogonal and of length
     gain: the factor Q of a normal matrix, drawn evenly from all such.
 
-    At least two dimensions, ValueError otherwise. Source: Saxe, McClelland & Ganguli (2014).
+    Args: shape: (out, in, *kernel), two or more dimensions; gain: the length; dtype, device, rng: as for `normal`.
+    Returns: ndarray of that shape. Raises: ValueError (fewer dimensions), TypeError (dtype). Gradient: none.
+
+    Source: Saxe, McClelland & Ganguli (2014).
 
     >>> import cudamath as cm
     >>> w = cm.ml.init.orthogonal((3, 5), rng=cm.random.default_rng(0))
@@ -219,6 +251,9 @@ def _full(name: str, shape: Shape, value: float, dtype: Any, device: Any) -> nda
 def constant(shape: Shape, value: float, *, dtype: Any = "float32", device: Any = None) -> ndarray:
     """`value` everywhere, float32 by default.
 
+    Args: shape, dtype, device: as for `normal`; value: a number.
+    Returns: ndarray of that shape. Raises: ValueError (a negative size), TypeError (dtype). Gradient: none.
+
     >>> import cudamath as cm
     >>> cm.ml.init.constant(2, 0.5)
     array([0.5, 0.5], dtype=float32)
@@ -227,7 +262,7 @@ def constant(shape: Shape, value: float, *, dtype: Any = "float32", device: Any 
 
 
 def zeros(shape: Shape, *, dtype: Any = "float32", device: Any = None) -> ndarray:
-    """Zeros, float32 by default.
+    """Zeros, float32 by default. Args, Returns, Raises, Gradient: as for `constant`.
 
     >>> import cudamath as cm
     >>> cm.ml.init.zeros(2)
@@ -237,7 +272,7 @@ def zeros(shape: Shape, *, dtype: Any = "float32", device: Any = None) -> ndarra
 
 
 def ones(shape: Shape, *, dtype: Any = "float32", device: Any = None) -> ndarray:
-    """Ones, float32 by default.
+    """Ones, float32 by default. Args, Returns, Raises, Gradient: as for `constant`.
 
     >>> import cudamath as cm
     >>> cm.ml.init.ones(2)

@@ -63,7 +63,7 @@ def _schedule(name: str, peak: float, warmup: int, formula: Callable[[Any, Any],
 
 
 def constant(peak: float, *, warmup: int = 0) -> Schedule:
-    """`peak`, after the warm-up.
+    """`peak`, after the warm-up. Args, Returns, Raises: as for `cosine`.
 
     >>> import cudamath as cm
     >>> [cm.ml.schedules.constant(1.0, warmup=3)(t) for t in range(5)]
@@ -86,6 +86,8 @@ def _steps(name: str, peak: float, steps: int, warmup: int, end: float) -> None:
 
 def linear(peak: float, *, steps: int, warmup: int = 0, end: float = 0.0) -> Schedule:
     """From `peak`, after the warm-up, in a straight line to `end` at step `steps`, where it stays.
+
+    Args, Returns, Raises: as for `cosine`.
 
     >>> import cudamath as cm
     >>> [cm.ml.schedules.linear(1.0, steps=4, end=0.2)(t) for t in (0, 2, 4, 9)]
@@ -139,6 +141,9 @@ def cosine(peak: float, *, steps: int, warmup: int = 0, end: float = 0.0) -> Sch
 def step_decay(peak: float, *, every: int, gamma: float = 0.1, warmup: int = 0) -> Schedule:
     """`peak` gamma^k after k times `every` steps. As torch's StepLR.
 
+    Args: peak, gamma: not negative; every: steps, >= 1; warmup, Returns, Raises: as for `cosine`. The warm-up counts: k is
+    floor(t / every) of all steps t.
+
     >>> import cudamath as cm
     >>> [cm.ml.schedules.step_decay(1.0, every=2, gamma=0.5)(t) for t in range(5)]
     [1.0, 1.0, 0.5, 0.5, 0.25]
@@ -153,6 +158,8 @@ def step_decay(peak: float, *, every: int, gamma: float = 0.1, warmup: int = 0) 
 def exponential(peak: float, *, gamma: float, warmup: int = 0) -> Schedule:
     """`peak` gamma^t. As torch's ExponentialLR.
 
+    Args: peak, gamma: not negative; warmup, Returns, Raises: as for `cosine`. t counts from the beginning of training.
+
     >>> import cudamath as cm
     >>> [cm.ml.schedules.exponential(1.0, gamma=0.5)(t) for t in range(3)]
     [1.0, 0.5, 0.25]
@@ -165,6 +172,9 @@ def one_cycle(peak: float, *, steps: int, rising: float = 0.3, start_factor: flo
     """Up to `peak` along half a cosine during the share `rising` of all steps, then down to nearly 0.
 
     From peak / start_factor to peak to peak / (start_factor end_factor). As torch's OneCycleLR.
+
+    Args: peak: not negative; steps: of the whole training; rising: the share of them before the peak, with at least one step
+    on either side; start_factor, end_factor: positive. Returns, Raises: as for `cosine`.
 
     Source: Smith and Topin, "Super-convergence: very fast training of neural networks using large learning rates", 2017.
 

@@ -264,7 +264,7 @@ def conj(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, ca
 def pow(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: str = "same_kind") -> ndarray:
     """Power x ** y. Shapes broadcast; dtype as NumPy's `power`; `out`, `where`, `dtype`, `casting`: as for `add`. Negative
     integer exponents of integers are a ValueError; in an array on a GPU, which is not looked through beforehand, they give
-    x ** y without its fraction.
+    x ** y cut off to an integer.
 
     Gradient: g * y * x**(y-1) and g * log(x) * out. Deterministic.
 
@@ -310,7 +310,8 @@ def round(x: Any, /, decimals: int = 0, out: Any = None) -> ndarray:
 def clip(x: Any, /, min: Any = None, max: Any = None, out: Any = None, *, a_min: Any = None, a_max: Any = None) -> ndarray:
     """Limit elements to [min, max]; either may be None. Bounds are scalars or arrays that broadcast; the dtype is x's
     promoted with array bounds. `out`: an array for the result; `a_min`, `a_max`: NumPy's older names of the bounds.
-    Gradient: g where x lies between the bounds.
+    Raises: TypeError for complex numbers and what is not a number, ValueError for shapes that do not broadcast.
+    Gradient: g where x lies between the bounds, half of it where it equals one; the rest goes to array bounds.
 
     >>> import cudamath as cm
     >>> cm.clip([1.0, 5.0, 9.0], 2.0, 6.0).tolist()

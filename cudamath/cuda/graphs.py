@@ -45,8 +45,8 @@ def graph(fn: Callable) -> Graphed:
     rate from a schedule, as an array (the optimizers of `ml` take lr as one, and count their steps in one); where values
     change all the time, so that nothing is ever replayed, a RuntimeWarning says which.
 
-    The gain: a chain of additions of 4,096 numbers takes 0.57 of its time on an H200 (row graph_steps of the records), 0.59
-    where argument and result are copied; large kernels gain nothing.
+    The gain: a chain of fifty additions of 4,096 numbers takes about half of its time on an H200 (row graph_steps of the
+    records; how much the host takes without a graph differs from run to run); large kernels gain nothing.
 
     What `fn` reads otherwise is frozen as it was at the capture: Python variables, host arrays, other arrays' addresses
     (their elements may change). Side effects of the Python code happen in the first two calls only. Arrays made inside

@@ -78,6 +78,27 @@ def device(request):
             cm.cuda.synchronize()
 
 
+class Clock:
+    """What measures asks it for the time, which passes only while somebody sleeps."""
+
+    now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A `Clock` in the place of the system's, for what times calls."""
+    made = Clock()
+    for module in ("cudamath.timing", "benchmarks.headlines"):
+        monkeypatch.setattr(f"{module}.time", made)
+    return made
+
+
 @pytest.fixture
 def fake(monkeypatch):
     """A fake driver with two devices in place of the real one, and a runtime without a past (see fake_driver.py)."""

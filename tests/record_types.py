@@ -65,7 +65,7 @@ class Row(NamedTuple):
     run: Callable[..., Any]
     inputs: tuple[Array | Whole, ...]
     truth: Callable[..., Any] | None = None
-    error: float = 8
+    error: float = 4
     grad: bool = True
     second: bool = True
     cards: tuple[str, ...] = ()

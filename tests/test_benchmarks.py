@@ -8,6 +8,7 @@ import os
 import pathlib
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,25 +27,31 @@ def test_spread_is_numpys_quantiles() -> None:
     np.testing.assert_allclose([spread.low, spread.median, spread.high], quantiles, rtol=1e-12)
 
 
-def test_interleave_measures_what_a_call_takes() -> None:
-    spreads = interleave({"long": lambda: time.sleep(0.02), "short": lambda: time.sleep(0.005)},
-                         rounds=5, seconds=0.02, warm=0)
+def test_interleave_measures_what_a_call_takes(clock: Any) -> None:
+    ran: list[str] = []
+
+    def call(name: str, seconds: float) -> None:
+        ran.append(name)
+        clock.sleep(seconds)
+
+    spreads = interleave({"long": lambda: call("long", 0.02), "short": lambda: call("short", 0.005)}, rounds=5, seconds=0.02,
+                         warm=0)
     assert spreads["long"].rounds == 5
-    assert 0.02 <= spreads["long"].median < 0.04
-    assert 0.005 <= spreads["short"].median < 0.015
+    assert (spreads["long"].median, spreads["short"].median) == pytest.approx((0.02, 0.005))
+    assert ran.count("short") - 3 == 4 * (ran.count("long") - 3) == 20  # three to learn how long a call takes
 
 
-def test_interleave_times_the_host_alone_on_request() -> None:
+def test_interleave_times_the_host_alone_on_request(clock: Any) -> None:
     waiting: list[float] = []
 
     def synchronize() -> None:  # stands for a device that takes 10 ms a call
-        time.sleep(0.01 * len(waiting))
+        clock.sleep(0.01 * len(waiting))
         waiting.clear()
 
     calls = {"launch": lambda: waiting.append(0)}
     arguments = {"rounds": 3, "seconds": 0.01, "warm": 0, "synchronize": synchronize, "most": 3}
-    assert interleave(calls, wait=False, **arguments)["launch"].median < 0.001
-    assert interleave(calls, wait=True, **arguments)["launch"].median >= 0.01
+    assert interleave(calls, wait=False, **arguments)["launch"].median == 0
+    assert interleave(calls, wait=True, **arguments)["launch"].median == pytest.approx(0.01)
 
 
 @pytest.mark.parametrize("arguments", [{"calls": {}}, {"calls": {"a": int}, "rounds": 0}])

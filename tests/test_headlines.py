@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +15,10 @@ from benchmarks import headlines, report
 pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="nothing here is simulated")
 
 
-def test_headlines_say_how_many_times_as_fast(tmp_path: pathlib.Path) -> None:
-    calls = {headlines.OURS: (lambda: None, lambda: time.sleep(0.002)), "slow": (lambda: time.sleep(0.02), lambda: None)}
+def test_headlines_say_how_many_times_as_fast(clock: Any, tmp_path: pathlib.Path) -> None:
+    calls = {headlines.OURS: (lambda: None, lambda: clock.sleep(0.002)), "slow": (lambda: clock.sleep(0.02), lambda: None)}
     seconds = headlines.measure(calls, rounds=3)
-    assert 5 < seconds["slow"] / seconds[headlines.OURS] < 11
+    assert seconds == pytest.approx({headlines.OURS: 0.002, "slow": 0.02})
     record = {"headlines": [{"title": "matmul", "claimed": "10 times", "seconds": {headlines.OURS: 0.002, "slow": 0.03}}],
               "cores": 2, "processor": "P", "commit": "abc", "date": "today"}
     (tmp_path / "headlines.json").write_text(json.dumps(record))
@@ -26,18 +26,19 @@ def test_headlines_say_how_many_times_as_fast(tmp_path: pathlib.Path) -> None:
     assert headlines.section(tmp_path / "none", report.duration) == []
 
 
-def test_what_is_slow_runs_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(headlines, "SLOW", 0.01)
-    runs = []
-    calls = {"loops": (lambda: (runs.append(1), time.sleep(0.03)), lambda: None), headlines.OURS: (lambda: None, lambda: None)}
+def test_what_is_slow_runs_twice(clock: Any) -> None:
+    lasts = iter([0.9, 0.6])  # seconds
+    calls = {"loops": (lambda: clock.sleep(next(lasts)), lambda: None),
+             headlines.OURS: (lambda: clock.sleep(0.001), lambda: None)}
     seconds = headlines.measure(calls, rounds=3)
-    assert list(seconds) == list(calls) and len(runs) == 2 and 0.03 <= seconds["loops"] < 0.2 and seconds[headlines.OURS] < 0.01
+    assert list(seconds) == list(calls) and seconds == pytest.approx({"loops": 0.6, headlines.OURS: 0.001})
+    assert next(lasts, None) is None
 
 
-def test_a_cpu_takes_as_many_threads_as_serve_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cpu_takes_as_many_threads_as_serve_it(clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(32)), raising=False)
-    headlines.on_cpu(taken.append, lambda: time.sleep(0.001 if taken[-1] == 8 else 0.01))
+    headlines.on_cpu(taken.append, lambda: clock.sleep(0.001 if taken[-1] == 8 else 0.01))
     assert taken == [1, 8, 16, 32, 8]
 
 

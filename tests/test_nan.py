@@ -131,7 +131,6 @@ def test_plain_version(kind):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(cm.cuda.device_count() == 0, reason="no GPU")
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_versions_on_the_gpu(kind, version):

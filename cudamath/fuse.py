@@ -25,6 +25,7 @@ from .core.layout import Layout
 from .core.op import lazy, registry, require_function
 from .core.trace import Symbol
 from .ops import reduce as reductions
+from .ops.creation import full
 from .ops.shape import astype, copy, permute_dims, reshape
 
 __all__ = ["fuse"]
@@ -175,7 +176,11 @@ class _Stages:
         if symbol.kind == "argument":
             return symbol.params
         if symbol not in self.made:
-            if symbol.kind == "reduce":
+            if symbol.kind == "constant":
+                self.made[symbol] = len(self.arrays)
+                self.arrays.append(symbol.layout)
+                self.list.append(_Stage((0,), lambda x: [_filled(symbol, symbol.layout, x)], 1))
+            elif symbol.kind == "reduce":
                 self.reduce(symbol)
             else:
                 self.rows(symbol.layout.shape, [symbol])
@@ -213,7 +218,7 @@ class _Stages:
                 x = rows.seen(operand, layout, shape, identity)
             except _Unfusible:
                 x = None
-            if x is not None:
+            if x is not None and rows.inputs:  # else a sum of constants
                 wide = compute_dtype(symbol.layout.dtype)
                 if rows.values[x].row:
                     x = rows.value("cast", rows.values[x].dtype, (x,), row=False)
@@ -296,6 +301,11 @@ def _in_order(x: ndarray, layout: Layout) -> ndarray:
     return copy(permute_dims(x, tuple(sorted(range(x.ndim), key=lambda i: -layout.strides[i]))))
 
 
+def _filled(constant: Symbol, layout: Layout, beside: ndarray) -> ndarray:
+    """A constant as an array of this shape and dtype, where another array is."""
+    return full(layout.shape, constant.params.item(), layout.dtype, device=beside.device)
+
+
 def _along_rows(symbol: Symbol) -> bool:
     """Whether a reduction leaves one value per row, and a kernel of rows can do it."""
     layout, params = symbol.operands[0][1], symbol.params
@@ -345,9 +355,7 @@ def _symbols(outputs: Sequence[ndarray], layouts: Sequence[Layout]) -> Callable[
         out = []
         for index, symbol, layout in found:
             if index is None:
-                from .ops.creation import full
-
-                out.append(full(layout.shape, symbol.params.item(), layout.dtype, device=arrays[0].device))
+                out.append(_filled(symbol, layout, arrays[0]))
                 continue
             y = env[index]
             y = astype(y, layout.dtype, copy=False)

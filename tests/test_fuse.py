@@ -88,6 +88,9 @@ FUNCTIONS = {
     "repeated": (lambda x: (cm.broadcast_to(x, (3, 4)) * 2, x), [(4,)], 1),
     "numbers": (lambda x, y: x * cm.sqrt(cm.asarray(2.0, x.dtype)) + cm.ones((3, 4), x.dtype) * y.var((0, 1))
                 - cm.exp(1.5).astype(x.dtype), [(3, 4), (2, 5)], 1),
+    "of constants": (lambda x, m: x * cm.ones((3, 4), x.dtype).sum(0) + cm.zeros((4,), x.dtype).max(-1) + x.var(0, mean=m),
+                     [(3, 4), (1, 4)], 2),
+    "complex numbers": (lambda x, y: cm.std(x + 1j * y, -1, keepdims=True) * x + cm.var(y + 1j * x), [(3, 4), (3, 4)], 4),
     "cast": (lambda x: (x.astype("float16") * 3).astype("float32") + 1, [(8,)], 1),
     "exponents": (lambda x: cm.ldexp(x, (x * 3).astype("int64")) + cm.ldexp(x, 2), [(8,)], 1),
 }

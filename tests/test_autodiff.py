@@ -227,7 +227,8 @@ def test_in_place_changes_are_refused_while_recording(device):
     lambda y: y.__setitem__(slice(1), 1.0), lambda y: y[1:].__setitem__(0, 1.0), lambda y: y.sort(),
     lambda y: y.__imatmul__(cm.eye(2)),
     lambda y: cm.add(y, 1.0, out=y), lambda y: cm.exp(cm.ones(2), out=y), lambda y: cm.sum(cm.ones((2, 2)), axis=0, out=y),
-    lambda y: cm.put(y, [0], 1.0), lambda y: cm.add_at(y, [0], 1.0), lambda y: cm.random.default_rng(0).shuffle(y)])
+    lambda y: cm.put(y, [0], 1.0), lambda y: cm.add_at(y, [0], 1.0), lambda y: cm.random.default_rng(0).shuffle(y),
+    lambda y: cm.ones(2).copy_to(y)])
 def test_every_way_to_change_an_array_is_refused(device, change):
     with pytest.raises(RuntimeError, match="gradient is being recorded|while a gradient is recorded"):
         cm.grad(lambda x: (change(x * 2.0), x.sum())[1])(arr(1, 2))
@@ -238,7 +239,7 @@ def test_every_way_to_change_an_array_is_refused(device, change):
     lambda y: cm.add(y, 1.0, out=y), lambda y: cm.exp(cm.ones(2), out=y), lambda y: cm.sum(cm.ones((2, 2)), axis=0, out=y),
     lambda y: y.fill(2.0), lambda y: y.sort(), lambda y: cm.put(y, [0], 9.0), lambda y: cm.add_at(y, [0], 1.0),
     lambda y: y.__setitem__([1], 9.0), lambda y: y.__setitem__(cm.asarray([0]), 9.0), lambda y: y.__setitem__(y > 0, 9.0),
-    lambda y: cm.copyto(y, 0.0), lambda y: cm.random.default_rng(0).shuffle(y),
+    lambda y: cm.copyto(y, 0.0), lambda y: cm.random.default_rng(0).shuffle(y), lambda y: cm.ones(2).copy_to(y),
     lambda y: cm.ml.sgd_update([y], [cm.ones(2)], lr=0.1)])
 def test_constants_that_change_after_their_use_give_no_wrong_gradient(device, change):
     def f(x, change):

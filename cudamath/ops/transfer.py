@@ -13,7 +13,7 @@ from ..core.layout import Layout
 from ..core.op import ViewOp, registry, require
 from ..runtime import memory, stream
 from ..runtime.errors import DeviceError
-from .index import setitem
+from .index import _check_writable, setitem
 from .shape import _fill, astype, pattern
 from .views import remember
 
@@ -73,7 +73,8 @@ def copy_to(x: ndarray, target: Any, *, stream: Any = None) -> Any:
     """Copy the elements into `target`, an array of the same shape and dtype: an ndarray anywhere, or a NumPy array.
 
     On a `stream` the copy is asynchronous; with page-locked host memory (`cm.cuda.pinned`) it then overlaps with
-    computation on other streams. Synchronise the stream before reading the target.
+    computation on other streams. Synchronise the stream before reading the target. A read-only target is a ValueError;
+    RuntimeError where a gradient is recorded for the target, or for `x` and the target is an ndarray.
 
     >>> import cudamath as cm, numpy as np
     >>> cm.arange(3).copy_to(np.empty(3, np.int64)).tolist()
@@ -81,7 +82,13 @@ def copy_to(x: ndarray, target: Any, *, stream: Any = None) -> Any:
     """
     if target.shape != x.shape or target.dtype != x.dtype:
         raise ValueError(f"copy_to: target must be {x.dtype} of shape {x.shape}, got {target.dtype} of shape {target.shape}")
-    target = target if isinstance(target, ndarray) else wrap(asarray(target, copy=False, device="cpu")._data)
+    if not isinstance(target, ndarray):
+        target = wrap(asarray(target, copy=False, device="cpu")._data)
+    elif x._node is not None:
+        raise RuntimeError(f"copy_to: a gradient is recorded for the array of shape {x.shape}; it would be lost in the target; "
+                           "make a new array instead (copy, to)")
+    _check_writable("copy_to", target)
+    tape.wrote(target)
     source_at, target_at = x._layout.device, target._layout.device
     if source_at == CPU and target_at == CPU:
         target._data[...] = x._data

@@ -201,6 +201,10 @@ OWN_NAMES: list[tuple[Any, type[Exception], str]] = [
     *[(lambda f=f: f(WHOLE, out=cm.ones(4, device="cpu")), ValueError, f.__name__) for f in (cm.fabs, cm.fix, cm.spacing)],
     (lambda: cm.float_power(WHOLE, np.ones(5)), ValueError, "float_power"),
     (lambda: cm.divmod(WHOLE, np.ones(5)), ValueError, "divmod"),
+    *[(lambda f=f: f(np.ones((2, 3), "c8"), dtype="f4"), TypeError, f.__name__) for f in (cm.var, cm.nanstd, cm.nanmean)],
+    (lambda: cm.conj(np.ones(3), cm.ones(4)), ValueError, "conj"),
+    (lambda: cm.identity(-1), ValueError, "identity"), (lambda: cm.frombuffer(b"abc", "i2"), ValueError, "frombuffer"),
+    (lambda: cm.full(3, [1, 2]), ValueError, "full"),
 ]
 
 

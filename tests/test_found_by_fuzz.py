@@ -131,7 +131,14 @@ CALLS = [
     lambda m, a: m.select([a([True, False])] * 2, [0.1, a(np.ones(2, "f4"))], a(np.ones(2))),
     # how many elements count, for each end and axis
     *[lambda m, a, n=n, k=k: m.pad(a(CUBE[0]), ((1, 2), (3, 0)), k, stat_length=n)
-      for n in ((1, 2), ((1, 2), (3, 1)), 2, (3,), None) for k in ("maximum", "mean", "median")]]
+      for n in ((1, 2), ((1, 2), (3, 1)), 2, (3,), None) for k in ("maximum", "mean", "median")],
+    # scans of a number, and in the dtype they are written in; bounds of bools; angles of small whole numbers
+    *[lambda m, a, f=f, k=k: getattr(m, f)(a(2.5), axis=k) for f in ("cumsum", "cumprod", "nancumsum") for k in (0, -1, None)],
+    *[lambda m, a, f=f, t=t: getattr(m, f)(a(np.array([0.1, 0.7, 1.3], t)), out=a(np.zeros(3))) for f in ("cumsum", "cumprod")
+      for t in ("f2", "f4")],
+    *[lambda m, a, b=b: m.clip(a([True, False]), *b) for b in ((0, 2), (True, None), (0.5, None), (None, False), (-1, 1.5))],
+    lambda m, a: m.arange(1, 7, None),
+    *[lambda m, a, t=t: m.angle(a(np.array([1, 0, 3], t)), deg=True) for t in ("u1", "i1", "i2", "i8", "?", "f4")]]
 
 #: Functions of the module, of an array, and of what is a scalar of NumPy's and a 0-d array here: neither can be looked up by.
 OF_SCALARS = [
@@ -238,6 +245,21 @@ def test_extremes_of_bools_at_positions_are_of_bools(device):
     cm.maximum.at(x, cm.asarray([0, 0]), 0)
     cm.minimum.at(x, cm.asarray([1]), cm.asarray([True]))
     assert x.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(("own", "other"), [("u1", "i1"), ("i1", "u2"), ("i2", "i8"), ("u8", "i8"), ("i8", "u8")])
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_extremes_at_positions_of_numbers_the_array_cannot_hold(device, name, own, other):
+    """-3 was 253 among uint8, and so the larger one."""
+    limits = np.iinfo(own)
+    x = np.array([0, 5, 100, 7], own)
+    values, places = np.array([0, 3, np.iinfo(other).min, np.iinfo(other).max, 50, 6], other), np.array([0, 1, 2, 2, 3, 1])
+    for key, given in ((places, values), (slice(None), values[1:5])):
+        exact = x.astype(object)
+        getattr(np, name).at(exact, key, given.astype(object))
+        y = cm.asarray(x)
+        getattr(cm, name).at(y, cm.asarray(key) if key is places else key, cm.asarray(given))
+        np.testing.assert_array_equal(y.to_numpy(), np.clip(exact, limits.min, limits.max).astype(own))
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

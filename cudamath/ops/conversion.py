@@ -210,7 +210,10 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
     """
     wanted = dtypes.as_dtype(dtype, "frombuffer")
     wanted = wanted.newbyteorder() if dtypes.is_swapped(dtype) else wanted
-    return asarray(np.frombuffer(buffer, wanted, count, offset), device=device)
+    try:
+        return asarray(np.frombuffer(buffer, wanted, count, offset), device=device)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"frombuffer: {error}") from None
 
 
 def fromiter(iterable: Iterable, /, dtype: Any, count: int = -1, *, device: Any = None) -> ndarray:

@@ -244,7 +244,7 @@ def full(shape: Shape, fill_value: Any, dtype: Any = None, order: str = "C", *, 
             return y
         return _new("full", shape, dtype, order, device, lambda layout: _filled("full", layout, fill_value))
     value = core.asarray(fill_value, dtype, device, name="full")
-    return in_order("full", broadcast_to(value, normalize_shape("full", shape)), order, copy=True)
+    return in_order("full", _broadcast_as("full", value, normalize_shape("full", shape)), order, copy=True)
 
 
 def _like(name: str, x: Any, dtype: Any, order: str, device: Any, shape: Any, make: Callable[[Layout], ndarray]) -> ndarray:
@@ -364,6 +364,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
     except (KeyError, TypeError):  # TypeError: an array, say, cannot be part of a key
         pass
     first, last = (0, start) if stop is None else (start, stop)
+    step = 1 if step is None else step
     if not first.__class__ is last.__class__ is step.__class__ is int:
         first, last, step = as_numbers("arange", "real numbers", first, last, step)
     whole = isinstance(first, int) and isinstance(last, int) and isinstance(step, int)
@@ -517,7 +518,7 @@ def identity(n: int, dtype: Any = None, *, device: Any = None) -> ndarray:
     array([[1., 0.],
            [0., 1.]])
     """
-    return eye(n, dtype=dtype, device=device)
+    return _band_of_ones("identity", n, None, dtype, device, 0, 0)
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> ndarray:

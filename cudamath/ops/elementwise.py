@@ -23,7 +23,6 @@ from ..core.op import (
     INTEGER_OR_BOOL,
     MISTAKES,
     NUMERIC,
-    REAL,
     REAL_OR_BOOL,
     Category,
     as_of,
@@ -255,8 +254,11 @@ def conj(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, ca
     (1-2j)
     """
     if out is not None or where is not True or dtype is not None or casting != "same_kind":
-        return (_conj if require("conj", x, NUMERIC).dtype in COMPLEX else positive)(
-            x, out, where=where, dtype=dtype, casting=casting)
+        try:
+            return (_conj if require("conj", x, NUMERIC).dtype in COMPLEX else positive)(
+                x, out, where=where, dtype=dtype, casting=casting)
+        except MISTAKES as error:
+            raise as_of("conj", error) from None
     x = require("conj", x, NUMERIC)
     return _conj(x) if x._layout.dtype.kind == "c" else x
 
@@ -330,7 +332,7 @@ def clip(x: Any, /, min: Any = None, max: Any = None, out: Any = None, *, a_min:
                 return _clip.plans[x._layout, *kinds](x, min, max)
             except (KeyError, OverflowError):
                 pass
-    x = require("clip", x, REAL)
+    x = require("clip", x, REAL_OR_BOOL)
     if x.dtype in INTEGER:  # a bound that no element can pass is none
         limits = np.iinfo(x.dtype)
         min = None if type(min) is int and min < limits.min else min
@@ -345,7 +347,7 @@ def clip(x: Any, /, min: Any = None, max: Any = None, out: Any = None, *, a_min:
 
 _clip = ufunc.Elementwise("clip", np.maximum, "minimum(maximum(x, y), z)", (
     "_clip_grad(g, x, y, z)", "_share(_share(g, z, maximum(x, y)), y, x)", "_share(g, maximum(x, y), z)"),
-    REAL, "elementwise.clip", globals())
+    REAL_OR_BOOL, "elementwise.clip", globals())
 _clip_grad = ufunc.Elementwise(
     "clip_grad", np.multiply, "x * ((1 if y > z else 0.5) * (1 if y < x3 else 0.5)) if y >= z and y <= x3 else 0",
     ("_clip_grad(g, y, z, x3)", "None", "None", "None"), FLOATING, "elementwise.clip_grad", globals(), nin=4)

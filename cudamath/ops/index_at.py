@@ -14,7 +14,7 @@ from ..core.looked_up import known_view
 from ..core.op import Category, Op, apart, require, two_blocks
 from ..core.tape import wrote
 from . import elementwise
-from .index import _apart, _assign, _check_writable, _fitted, _index_arrays, _neighbours, _value
+from .index import _SCALARS, _apart, _assign, _check_writable, _fitted, _given, _index_arrays, _neighbours, _value
 
 __all__ = ["add_at", "maximum_at", "minimum_at", "multiply_at"]
 
@@ -32,6 +32,8 @@ def _fold_at(name: str, kind: str, function: Callable, category: Category, x: An
         raise TypeError(f"{name}: values of {given} would lose their fractions in an array of {x.dtype} of shape {x.shape}")
     if x.dtype.kind == "b" and given.kind != "b" and not (type(values) in (int, float) and values in (0, 1)):
         raise TypeError(f"{name}: values of {given} would all be True but 0 in an array of bool of shape {x.shape}")
+    if kind in ("max", "min") and type(values) not in _SCALARS and x.dtype.kind in "iu" and given != x.dtype:
+        values = _held(name, x, values)
     found = known_view(x._layout, key)
     if found is not None:
         target = x._view(*found)
@@ -47,6 +49,15 @@ def _fold_at(name: str, kind: str, function: Callable, category: Category, x: An
     fitted = _apart(x, _fitted(name, _value(name, x, values), shape))
     wrote(base)
     _scatter_add(base, fitted, *arrays, axis=axis, kind=kind)
+
+
+def _held(name: str, x: ndarray, values: Any) -> ndarray:
+    """Whole numbers of another dtype, those beyond x's own as the last of these: of uint8, -1 is no maximum."""
+    given = _given(name, x, values)
+    if given.dtype.kind not in "iu":
+        return given
+    own, other = np.iinfo(x.dtype), np.iinfo(given.dtype)
+    return elementwise.clip(given, max(own.min, other.min), min(own.max, other.max))
 
 
 def _fold_again(kind: str, x: Any, key: ndarray, values: Any) -> bool:
@@ -94,7 +105,8 @@ def multiply_at(x: ndarray, key: Any, values: Any, /) -> None:
 
 
 def maximum_at(x: ndarray, key: Any, values: Any, /) -> None:
-    """``x[key] = maximum(x[key], values)`` in place, for each time that a position occurs (np.maximum.at); NaN wins.
+    """``x[key] = maximum(x[key], values)`` in place, for each time that a position occurs (np.maximum.at); NaN wins. Integers
+    beyond those of x's dtype count as the last of these.
 
     Args: x: real or bool array; key, values: as for `add_at`. Raises: as `add_at`. Gradient: none, in place.
 
@@ -108,7 +120,8 @@ def maximum_at(x: ndarray, key: Any, values: Any, /) -> None:
 
 
 def minimum_at(x: ndarray, key: Any, values: Any, /) -> None:
-    """``x[key] = minimum(x[key], values)`` in place, for each time that a position occurs (np.minimum.at); NaN wins.
+    """``x[key] = minimum(x[key], values)`` in place, for each time that a position occurs (np.minimum.at); NaN wins. Integers
+    beyond those of x's dtype count as the last of these.
 
     Args: x: real or bool array; key, values: as for `add_at`. Raises: as `add_at`. Gradient: none, in place.
 

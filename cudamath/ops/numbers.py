@@ -277,9 +277,8 @@ def angle(z: Any, deg: bool = False) -> ndarray:
     if z.dtype in COMPLEX:
         y = _angle.call((z,)) if z._node is None else atan2(imag(z), real(z))
     else:
-        z = z if z.dtype in FLOATING else astype(z, dtypes.default_float())
-        run = atan2.card.plans.get((float, z._layout)) if z._node is None else None  # type: ignore[attr-defined]
-        y = run(0.0, z) if run is not None else atan2(0.0, z)
+        run = atan2.card.plans.get((int, z._layout)) if z._node is None else None  # type: ignore[attr-defined]
+        y = run(0, z) if run is not None else atan2(0, z)
     return degrees(y) if deg else y
 
 

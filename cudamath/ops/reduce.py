@@ -163,6 +163,8 @@ def _spread_in(name: str, x: Any, dtype: Any) -> ndarray:
     kind = dtypes.as_dtype(dtype, name)
     if kind not in INEXACT:
         raise TypeError(f"{name}: wants a floating-point or complex dtype, got {kind} for {x.dtype} of shape {x.shape}")
+    if x.dtype in COMPLEX and kind not in COMPLEX:
+        raise TypeError(f"{name}: {x.dtype} of shape {x.shape} would lose its imaginary part in dtype {kind}")
     return astype(x, kind, copy=False)
 
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from ..core import tape
+from ..core import dtypes, tape
 from ..core.array import ndarray
-from ..core.dtypes import NUMERIC, REAL_OR_BOOL
+from ..core.dtypes import INEXACT, NUMERIC, REAL_OR_BOOL
 from ..core.op import Op, require
 from ..core.shapes import normalize_axis
 from .creation import arange, full
 from .elementwise import conj, equal, isnan
 from .index import _along_grad, where
 from .join import concat
-from .output import deliver
+from .output import deliver, target_of
 from .reduce import _total_dtype
 from .shape import astype, flip, ravel, reshape, span
 
@@ -89,6 +89,9 @@ _scan: Op = Op("cumulative", cpu="scan.scan", cuda="scan.scan", vjp=_scan_grad)
 
 def _total(name: str, kind: str, x: Any, axis: int | None, dtype: Any, out: Any = None) -> ndarray:
     if out is not None:
+        wide = target_of(name, out).dtype  # computed in out's dtype, if that is wider
+        if dtype is None and wide in INEXACT and dtypes.promote((x := require(name, x)).dtype, wide) == wide:
+            dtype = wide
         return deliver(name, _total(name, kind, x, axis, dtype), out)
     key, given = (name, axis, axis.__class__, dtype), (x,)
     try:  # as `_scan.again` would answer, without a call
@@ -99,7 +102,7 @@ def _total(name: str, kind: str, x: Any, axis: int | None, dtype: Any, out: Any 
         pass
     x = require(name, x)
     chosen = _total_dtype(name, x.dtype, dtype)
-    if axis is None:
+    if axis is None or x.ndim == 0 and axis.__class__ is int and axis in (0, -1):  # NumPy lets a number be a vector here
         x, axis = ravel(x), 0
     axis = normalize_axis(name, axis, x.ndim)
     y = _scan(x, kind=kind, axis=axis, dtype=chosen)

@@ -152,6 +152,7 @@ MISTAKES: list[tuple[Any, type[Exception], str, str]] = [
     (lambda: cm.from_dlpack([1]), TypeError, "from_dlpack", "list"),
     (lambda: cm.asarray(1 << 70), OverflowError, "asarray", str(1 << 70)),
     (lambda: cm.asarray(300, "int8"), OverflowError, "asarray", "300"),
+    (lambda: cm.asarray(np.ones(2, ">f4"), copy=False), ValueError, "asarray", "without a copy"),
     (lambda: cm.set_matmul_precision("low"), ValueError, "set_matmul_precision", "low"),
     (lambda: ml.activation(X(2), "none"), ValueError, "activation", "none"),
     (lambda: ml.gelu(X(2), approximate="x"), ValueError, "gelu", "'x'"),
@@ -212,6 +213,28 @@ OWN_NAMES: list[tuple[Any, type[Exception], str]] = [
 def test_what_is_made_of_others_names_itself(call, error, name):
     with cm.device("cpu"), pytest.raises(error, match=f"^{name}: "):
         call()
+
+
+CHANGES_IN_PLACE = {
+    "put": lambda x: cm.put(x, 0, 5), "copyto": lambda x: cm.copyto(x, 5), "place": lambda x: cm.place(x, [[True]], [5]),
+    "putmask": lambda x: cm.putmask(x, [[True]], 5), "put_along_axis": lambda x: cm.put_along_axis(x, [[0]], 5, axis=1),
+    "fill_diagonal": lambda x: cm.fill_diagonal(x, 5), "add_at": lambda x: cm.add_at(x, 0, 4),
+    "multiply_at": lambda x: cm.multiply_at(x, 0, 5), "maximum_at": lambda x: cm.maximum_at(x, 0, 5),
+    "minimum_at": lambda x: cm.minimum_at(x, 0, -5)}
+
+
+@pytest.mark.parametrize("name", CHANGES_IN_PLACE)
+def test_changes_in_place_are_not_lost(device, name):
+    """Not in a copy of a list or a number. A NumPy array is on the CPU whatever the default device is, and changed itself."""
+    for given in ([[1.0]], 1.0, np.float64(1.0), np.ones((1, 1), ">f8")):
+        with pytest.raises(TypeError, match=f"^{name}: wants an ndarray of this package, .* got {type(given).__name__}"):
+            CHANGES_IN_PLACE[name](given)
+    x = np.ones((1, 1))
+    CHANGES_IN_PLACE[name](x)
+    assert x.tolist() == [[-5.0 if name == "minimum_at" else 5.0]]
+    x.flags.writeable = False
+    with pytest.raises(ValueError, match=f"^{name}: .*read-only"):
+        CHANGES_IN_PLACE[name](x)
 
 
 @pytest.mark.parametrize(("call", "error", "name", "words"), MISTAKES, ids=[f"{m[2]}-{i}" for i, m in enumerate(MISTAKES)])

@@ -456,7 +456,7 @@ def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None =
             if wanted is not None:
                 host = _cast_host(name, host, wanted, copy)
             index = index_of(device)
-            if copy is False and (index != CPU or not isinstance(obj, (np.ndarray, np.generic))):
+            if copy is False and (index != CPU or not isinstance(obj, (np.ndarray, np.generic)) or not obj.dtype.isnative):
                 raise ValueError(f"{name}: {type(obj).__name__} cannot become an array on {device_of(index)} without a copy")
             return upload(host.copy() if copy and index == CPU else host, index, ours=type(obj) in (list, tuple))
         out = taken

@@ -16,7 +16,7 @@ from .creation import asarray
 from .grids import diag_indices, indices, tril_indices, triu_indices
 from .index import _check_writable, _fitted, _where_into
 from .index import where as choose
-from .output import can_write, casting_rule
+from .output import can_write, casting_rule, in_place
 from .shape import _copy, _unview, astype, broadcast_to, diagonal, in_order, ravel
 
 __all__ = ["asanyarray", "ascontiguousarray", "asfortranarray", "copyto", "diag", "diag_indices_from", "diagflat",
@@ -98,7 +98,7 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = True
         wrote(dst)
         _where_into(dst, where, src)
         return
-    dst = require("copyto", dst)
+    dst = in_place("copyto", dst)
     _check_writable("copyto", dst)
     number = isinstance(src, bool | int | float | complex)
     kind = np.dtype(type(src)) if number else None

@@ -23,6 +23,7 @@ from .elementwise import clip, floor_divide, log10, pow, remainder, sign
 from .index import _check_writable
 from .join import concat, stack
 from .masks import FETCHED, nonzero
+from .output import in_place
 from .reduce import any as any_of
 from .shape import _broadcast, _broadcast_as, _copy, _fill, astype, diagonal, expand_dims, flip, pattern, ravel, reshape, view
 from .ufunc import SCALARS
@@ -296,7 +297,7 @@ def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
     known = type(x) is ndarray and wrap is False and type(val) in (int, float) and not state.noting
     if known and _fill.again(("fill_diagonal",), (x,), pattern("fill_diagonal", val, x._layout.dtype)) is not None:
         return
-    x = given = require("fill_diagonal", x)
+    x = given = in_place("fill_diagonal", x)
     if x.ndim < 2 or x.ndim > 2 and len(set(x.shape)) > 1:
         raise ValueError(f"fill_diagonal: wants a matrix, or more axes of equal lengths, got shape {x.shape}")
     _check_writable("fill_diagonal", x)

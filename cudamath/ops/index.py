@@ -25,7 +25,7 @@ from . import elementwise
 from .creation import full
 from .index_forms import gathered, keep_form, known_form, uploaded
 from .masks import elements, nonzero
-from .output import deliver
+from .output import deliver, in_place
 from .shape import (
     _broadcast,
     _broadcast_as,
@@ -514,7 +514,7 @@ def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:
             run(x, v, ind)
             wrote(x)
             return
-    x = require("put", x)
+    x = in_place("put", x)
     _check_writable("put", x)
     positions = ravel(_integers("put", ind, x.device))
     if not positions.size:

@@ -11,10 +11,11 @@ from ..core import indexing
 from ..core.array import ndarray
 from ..core.dtypes import INTEGER_OR_BOOL, NUMERIC, REAL_OR_BOOL
 from ..core.looked_up import known_view
-from ..core.op import Category, Op, apart, require, two_blocks
+from ..core.op import Category, Op, apart, two_blocks
 from ..core.tape import wrote
 from . import elementwise
 from .index import _SCALARS, _apart, _assign, _check_writable, _fitted, _given, _index_arrays, _neighbours, _value
+from .output import in_place
 
 __all__ = ["add_at", "maximum_at", "minimum_at", "multiply_at"]
 
@@ -25,7 +26,7 @@ def _fold_at(name: str, kind: str, function: Callable, category: Category, x: An
     """``x[key] = function(x[key], values)`` in place, once for each time that a position occurs."""
     if type(key) is ndarray and _fold_again(kind, x, key, values):
         return
-    x = require(name, x, category)
+    x = in_place(name, x, category)
     _check_writable(name, x)
     given = np.asarray(values).dtype if type(values) is not ndarray else values.dtype
     if x.dtype.kind in "iu" and given not in INTEGER_OR_BOOL and not (type(values) is float and values.is_integer()):

@@ -1,4 +1,4 @@
-"""NumPy's `out=` and `where=`: results that go into arrays which are there already, and elements that are left out."""
+"""What is written into arrays that are there already: NumPy's `out=`, and functions that change an array in place."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.array import ndarray
+from ..core.array import asarray, ndarray
 from ..core.dtypes import bfloat16, float16
+from ..core.op import ANY, Category, require
 
 
 def can_write(result: np.dtype, target: np.dtype, casting: Any = "same_kind") -> bool:
@@ -30,6 +31,21 @@ def target_of(name: str, out: Any) -> ndarray:
     if type(out) is not ndarray:
         raise TypeError(f"{name}: out must be an ndarray of this package, got {type(out).__name__}")
     return out
+
+
+def in_place(name: str, x: Any, category: Category = ANY) -> ndarray:
+    """The array that a function changes in place. What is no ndarray must become one without a copy, as a NumPy array does on
+    the CPU: a change of a copy would be lost."""
+    if type(x) is not ndarray:
+        try:
+            held = None if isinstance(x, bool | int | float | complex | np.generic) else (
+                asarray(x, device="cpu" if isinstance(x, np.ndarray) else None, copy=False, name=name))
+        except ValueError:
+            held = None
+        if held is None:
+            raise TypeError(f"{name}: wants an ndarray of this package, which it changes in place, got {type(x).__name__}")
+        x = held
+    return require(name, x, category)
 
 
 def deliver(name: str, result: ndarray, out: Any, casting: Any = "same_kind") -> ndarray:

@@ -18,7 +18,7 @@ from .elementwise import clip, not_equal, remainder
 from .index import _SCALARS, _apart, _check_writable, _fitted, _is_own, _put_again, _value, put, take, take_along_axis, where
 from .join import stack
 from .masks import nonzero
-from .output import can_write, deliver
+from .output import can_write, deliver, in_place
 from .reduce import any as any_of
 from .shape import _broadcast_as, astype, broadcast_to, expand_dims, moveaxis, ravel, reshape
 
@@ -142,17 +142,19 @@ def place(x: ndarray, /, mask: Any, vals: Any) -> None:
     >>> x.tolist()
     [0, 1, 2, 10, 10]
     """
+    x = in_place("place", x)
     where_to = nonzero(ravel(_mask("place", x, mask)))[0]
     _fits("place", x, vals)
     if where_to.size:
         given = _value("place", x, vals)
         if not given.size:
             raise ValueError(f"place: there are no values for {where_to.size} places")
+        _check_writable("place", x)
         put(x, where_to, given)
 
 
-def _mask(name: str, x: Any, mask: Any) -> ndarray:
-    found = coerce(name, (require(name, x), mask))[1]
+def _mask(name: str, x: ndarray, mask: Any) -> ndarray:
+    found = coerce(name, (x, mask))[1]
     if found.shape != x.shape:
         raise ValueError(f"{name}: a mask of shape {found.shape} does not fit an array of shape {x.shape}")
     return found if found.dtype == np.bool_ else not_equal(found, 0)
@@ -181,6 +183,7 @@ def putmask(x: ndarray, /, mask: Any, values: Any) -> None:
             x._layout.device >= 0 and mask._layout.dtype.kind == "b" and x._layout.dtype in FLOATING) and (
                 _put_again(x, mask, values)):
         return
+    x = in_place("putmask", x)
     chosen = _mask("putmask", x, mask)
     _check_writable("putmask", x)
     _fits("putmask", x, values)
@@ -217,7 +220,7 @@ def put_along_axis(x: ndarray, indices: Any, values: Any, axis: int | None) -> N
         if _put_along.again(key, (x, indices), (values,)) is not None:
             wrote(x)
             return
-    given, x = x, require(name, x)
+    given, x = x, in_place(name, x)
     if axis is None:
         put(x, indices, values)
         return

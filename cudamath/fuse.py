@@ -75,7 +75,7 @@ class _Rows:
         return self.found[key]
 
     def constant(self, number: Any, dtype: np.dtype) -> int:
-        return self.value("constant", compute_dtype(np.dtype(dtype)), (), number, row=True)
+        return self.value("constant", compute_dtype(np.dtype(dtype)), (), (number, repr(number)), row=True)
 
     def apply(self, expression: str, dtype: np.dtype, *operands: int) -> int:
         return self.value("apply", dtype, operands, (expression, np.dtype(dtype)))
@@ -496,7 +496,7 @@ def fuse(function: Callable) -> Callable:
         if not arrays or arrays[0]._layout.device in (CPU, trace.TRACED):
             return function(*args, **kwargs)
         same_device(name, arrays)
-        rest = tuple([None if type(x) is ndarray else (type(x), x) for x in leaves])
+        rest = tuple([None if type(x) is ndarray else _known_by(x) for x in leaves])
         found = cards.get((structure, rest))
         if found is None:
             found = cards[structure, rest] = _card(function, name, leaves, structure)
@@ -505,6 +505,11 @@ def fuse(function: Callable) -> Callable:
         return optree.tree_unflatten(returned[0], results)
 
     return fused
+
+
+def _known_by(constant: Any) -> tuple:
+    """What tells a constant from others: -0.0 equals 0.0 and has other bits, and NaN equals nothing."""
+    return type(constant), repr(constant) if isinstance(constant, (float, complex, np.inexact)) else constant
 
 
 def _card(function: Callable, name: str, leaves: list, structure: Any) -> tuple[_Fused, list]:

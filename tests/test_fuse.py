@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+from simulated_gpu import simulated_gpu
 
 import cudamath as cm
 from cudamath.core.array import wrap
@@ -164,6 +165,18 @@ def test_gradients_in_the_simulator(name, dtype, simulated):
         for each, exact in zip(found, wanted, strict=True):
             assert each.shape == exact.shape and each.dtype == dtype
             assert_close(each, exact.to_numpy(), rtol=eps, atol=eps * np.abs(exact.to_numpy()).max(initial=1), what=name)
+
+
+@pytest.mark.simulator
+def test_zeros_have_signs_in_the_simulator(monkeypatch):
+    """0.0 and -0.0 are equal, and their kernels were one: in the body of a function, and as its argument."""
+    with simulated_gpu(monkeypatch):
+        x = cm.asarray([1.0, -2.0])
+        inside = [cm.fuse(lambda x, zero=zero: cm.copysign(x, zero))(x).tolist() for zero in (0.0, -0.0)]
+        rows = [cm.fuse(lambda x, zero=zero: cm.copysign(x, zero) + x.sum())(x).tolist() for zero in (0.0, -0.0)]
+        given = cm.fuse(lambda x, zero: cm.copysign(x, zero))
+        assert inside == [given(x, zero).tolist() for zero in (0.0, -0.0)] == [[1, 2], [-1, -2]]
+        assert rows == [[0, 1], [-2, -3]]
 
 
 ROUNDED_ONCE = [1 + 2.0**-11 + 2.0**-30, 1 + 2.0**-11, 3.0]  # in float32 the first is the second, a tie that goes to 1

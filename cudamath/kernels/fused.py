@@ -50,7 +50,8 @@ class Value(NamedTuple):
     """One value of a program.
 
     kind: "load" (detail: argument, alignment: for each dimension of the domain the argument's, or None), "constant"
-    (detail: the number), "apply" (detail: expression, compute dtype), "where", "cast", "sum", "max", "min" (along rows).
+    (detail: the number and its repr, as -0.0 equals 0.0), "apply" (detail: expression, compute dtype), "where", "cast", "sum",
+    "max", "min" (along rows).
     row: it has one value per row.
     """
 
@@ -151,7 +152,7 @@ class _Writer:
     def constant(self, i: int) -> str:
         """The name of a constant."""
         value = self.program.values[i]
-        self.namespace[f"c{i}"] = codec(value.dtype)[2](value.detail)
+        self.namespace[f"c{i}"] = codec(value.dtype)[2](value.detail[0])
         return f"c{i}"
 
 

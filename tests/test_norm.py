@@ -428,6 +428,14 @@ def test_row_norm_gradients_without_parameters(device, given, row):
         check_second_order(lambda x: cm.ml.rms_norm(x, row, eps=1e-3), x)
 
 
+@pytest.mark.parametrize("norm", [lambda x, b: cm.ml.layer_norm(x, 4, bias=b),
+                                  lambda x, b: cm.ml.batch_norm(x, cm.zeros(4, "f4"), cm.ones(4, "f4"), bias=b)])
+def test_gradients_of_a_wide_bias_alone(device, norm):
+    """They were rounded to x's dtype: infinite in float16 where the sum is."""
+    x, bias = cm.asarray(numbers((2000, 4), "float16")), cm.zeros(4, "float32")
+    assert cm.grad(lambda b: norm(x, b).astype("float32").sum() * 100.0)(bias).tolist() == [200_000.0] * 4
+
+
 def test_row_norm_errors(device):
     x = cm.zeros((4, 3))
     for call, error, message in [

@@ -15,7 +15,7 @@ from ..core.array import ndarray
 from ..core.layout import Layout
 from ..core.op import FLOATING, Op, coerce
 from ..core.shapes import as_integer, normalize_shape
-from ..ops.creation import ones, zeros
+from ..ops.creation import ones, ones_like, zeros
 from ..ops.elementwise import sqrt, where
 from ..ops.shape import _copy, copy, moveaxis
 from ..ops.source import number
@@ -243,7 +243,7 @@ def _inference_rule(g: ndarray, y: ndarray, x: ndarray, mean: ndarray, var: ndar
     axes = (0, *range(2, x.ndim))
     rstd = 1 / sqrt(var + eps)
     distance = x - _over_channels(mean, x)
-    sum_g, sum_gd = g.sum(axes), (g * distance).sum(axes)
+    sum_g, sum_gd = g.sum(axes, dtype=mean.dtype), (g * distance).sum(axes)
     scale = rstd if weight is None else rstd * weight
     return (g * _over_channels(scale, x), -sum_g * scale, sum_gd * scale * rstd * rstd * -0.5, sum_gd * rstd, sum_g,
             *[g] * len(_residual))
@@ -407,10 +407,10 @@ def _layer_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray | None, bia
         extra = more if extra is None else extra + more
     if g[0] is None:
         return extra, None, None, extra
-    dx, *slopes = _layer_norm_grad(in_order(g[0]), h, weight, y[1], y[2], None if extra is None else in_order(extra),
+    scale = ones_like(bias) if weight is None and bias is not None else weight  # shape and dtype of the bias's gradient, too
+    dx, *slopes = _layer_norm_grad(in_order(g[0]), h, scale, y[1], y[2], None if extra is None else in_order(extra),
                                    columns=columns, biased=bias is not None)
-    dbias = None if bias is None else slopes[-1] if weight is not None else slopes[-1].reshape(bias.shape)  # was (columns,)
-    return dx, None if weight is None else slopes[0], dbias, dx
+    return dx, None if weight is None else slopes[0], None if bias is None else slopes[-1], dx
 
 
 def _layer_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: ndarray | None, mean: ndarray, rstd: ndarray,

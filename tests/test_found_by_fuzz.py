@@ -138,6 +138,10 @@ CALLS = [
       for t in ("f2", "f4")],
     *[lambda m, a, b=b: m.clip(a([True, False]), *b) for b in ((0, 2), (True, None), (0.5, None), (None, False), (-1, 1.5))],
     lambda m, a: m.arange(1, 7, None),
+    # NaN where there is nothing
+    *[lambda m, a, s=s, t=t, k=k, d=d: m.nanpercentile(a(np.zeros(s, t)), 30, axis=k, keepdims=d)
+      for t in ("f4", "f8", "i2", "?") for d in (True, False)
+      for s, k in (((0, 3), 0), ((0, 3), None), ((2, 0, 3), 1), ((0,), 0), ((0, 3), 1))],
     *[lambda m, a, t=t: m.angle(a(np.array([1, 0, 3], t)), deg=True) for t in ("u1", "i1", "i2", "i8", "?", "f4")]]
 
 #: Functions of the module, of an array, and of what is a scalar of NumPy's and a 0-d array here: neither can be looked up by.

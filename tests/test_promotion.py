@@ -105,6 +105,14 @@ def test_powers_of_bools(device):
         cm.power(cm.asarray(x), -1)
 
 
+@pytest.mark.parametrize("number", [2**63, -(2**70)])
+def test_bools_beside_numbers_beyond_all_integers(device, number):
+    """A comparison has an answer; on the CPU it was an error without a name."""
+    x = cm.asarray([True, False])
+    assert (x < number).tolist() == [number > 0] * 2 and (x != number).tolist() == [True] * 2
+    assert cm.greater(number, x).tolist() == [number > 0] * 2
+
+
 def test_sixteen_bits_never_pass_through_float64(device):
     for dtype in (HALF, BF16, F32):
         x = cm.ones(4, dtype)

@@ -122,7 +122,7 @@ def either(run: Callable, function: Callable) -> Callable:
         try:
             return run(*operands)
         except OverflowError:
-            return wrap(function(*[x._data if type(x) is ndarray else x for x in operands]))
+            return wrap(function(*[x._data + 0 if type(x) is ndarray else x for x in operands]))  # bools as integers
 
     return call
 

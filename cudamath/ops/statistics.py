@@ -30,7 +30,7 @@ from ..core.op import (
 from ..core.shapes import normalize_axes
 from ..cpu.quantiles import rounded
 from . import reduce, ufunc
-from .creation import arange
+from .creation import arange, full
 from .elementwise import clip, conj, divide, equal, floor, isnan, logical_not, maximum, sqrt
 from .index import take_along_axis, where  # noqa: F401  where in a gradient expression
 from .join import concat, stack
@@ -282,12 +282,14 @@ def _nan_quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: 
     if weights is not None:
         return _weighted(name, x, q, axis, method, keepdims, out, scale, weights, skip=True)
     x = require(name, x, REAL_OR_BOOL)
-    if x.dtype not in INEXACT:
+    if x.dtype not in INEXACT and x.size:
         return _quantile(name, x, q, axis, method, keepdims, out, scale)
     lines, axes, shape = _lines(name, x, axis)
     fractions = _fractions(name, q, scale)
     if not lines.shape[-1]:
-        raise ValueError(f"{name}: no elements along axes {axes} of an array of shape {shape}")
+        found = full((*fractions.shape, *lines.shape[:-1]), np.nan, lines.dtype, device=lines.device)
+        y = _restored(found, axes, shape, keepdims, fractions.ndim)
+        return y if out is None else deliver(name, y, out)
     ordered = sort(lines)  # NaN comes last
     wide = np.float64 if lines.dtype == np.float64 or lines.shape[-1] >= 1 << 24 or method in _STEPS else np.float32
     one = functools.partial(_among_numbers, ordered, np.dtype(wide), method) if lines._node is None else (
@@ -458,8 +460,6 @@ def average(x: Any, /, axis: Axis = None, weights: Any = None, returned: bool = 
 
 def ndarray_of(value: float, like: ndarray) -> ndarray:
     """A number as a 0-d array beside another."""
-    from .creation import full
-
     return full((), value, device=like.device)
 
 

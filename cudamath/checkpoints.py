@@ -383,6 +383,10 @@ def load(path: Path, like: Any = None, *, device: Any = None) -> Any:
 def _load_like(path: Path, file: _File, like: Any, device: Any) -> Any:
     leaves, structure = optree.tree_flatten(like)
     names = [".".join(map(str, entries)) or "array" for entries in optree.tree_paths(like)]
+    for what, held in (("like", names), (os.fspath(path), [name for name, _ in file.leaves])):
+        if len(set(held)) < len(held):
+            twice = next(name for name in held if held.count(name) > 1)
+            raise ValueError(f"load: two leaves of {what} have the same name {twice!r} (a key with a dot in it?)")
     scalars = {name: _value(leaf) for name, leaf in file.leaves if _is_scalar(leaf)}
     problems, types = _misfits(file, names, leaves, scalars)
     if problems or types:

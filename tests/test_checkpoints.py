@@ -194,6 +194,17 @@ def test_what_does_not_fit_is_named(path):
     assert load(w=w, b=b, steps=0)["steps"] == 3
 
 
+@pytest.mark.parametrize("tree", [{1: 2, "1": 3}, {"a.b": 1.5, "a": {"b": 2.5}}, {"a.b": np.ones(2), "a": {"b": 2.5}}])
+def test_leaves_of_one_name_are_not_mixed_up(path, tree):
+    cm.save(path, tree)
+    again = cm.load(path)
+    assert list(again) == list(tree) and str(again) == str(tree)
+    with pytest.raises(ValueError, match=r"^load: two leaves of like have the same name '(1|a.b)'"):
+        cm.load(path, like=tree)
+    with pytest.raises(ValueError, match=r"^load: two leaves of .*tensors have the same name '(1|a.b)'"):
+        cm.load(path, like={"1": 0, "a": {"b": 0.5}})
+
+
 def test_nothing_is_half_loaded(path, monkeypatch):
     from cudamath import checkpoints
 

@@ -240,6 +240,21 @@ def test_devices_share_a_batch(device, count):
     check([step(params, x, y, {"s": np.float32(2)}, training=False) for _ in range(2)], device)
 
 
+def test_complex_gradients_are_averaged(device, processes):
+    """They were those of the first device, or process."""
+    rng = np.random.default_rng(0)
+    w, x = (cm.asarray(rng.normal(size=shape) + 1j * rng.normal(size=shape), device=device) for shape in (3, (8, 3)))
+
+    def power(w, x):
+        y = x @ w
+        return (y.real**2 + y.imag**2).mean()
+
+    _, expected = cm.value_and_grad(power)(w, x)
+    both, each = distributed.value_and_grad(power, devices=[device] * 2), distributed.value_and_grad(power)
+    for found in (both(w, x), *processes(2, lambda rank: each(w, distributed.share(x)))):
+        np.testing.assert_allclose(found[1].to_numpy(), expected.to_numpy(), rtol=1e-13)
+
+
 @pytest.mark.parametrize("devices", [1, 2])
 def test_processes_share_a_batch(device, processes, devices):
     def one(rank):

@@ -11,7 +11,7 @@ import optree
 from ..autodiff import value_and_grad as alone
 from ..core.array import asarray, ndarray
 from ..core.devices import device as place
-from ..core.dtypes import FLOATING, compute_dtype
+from ..core.dtypes import INEXACT, compute_dtype
 from ..core.op import require_function
 from ..runtime.comm import world
 from .collectives import all_reduce, part
@@ -30,10 +30,11 @@ def value_and_grad(fn: Callable, *, has_aux: bool = False, devices: Sequence[Any
     Parameters
     ----------
     fn : callable
-        Of a tree of floating-point arrays, with respect to which gradients are taken, and more; see `cm.value_and_grad`.
+        Of a tree of floating-point or complex arrays, with respect to which gradients are taken, and more; see
+        `cm.value_and_grad`.
     has_aux : bool
-        `fn` returns `(value, aux)`. Floating-point arrays in `aux` (running statistics) are averaged too; what else is in it
-        is the first device's.
+        `fn` returns `(value, aux)`. Such arrays in `aux` (running statistics) are averaged too; what else is in it is the
+        first device's.
     devices : sequence of devices, optional
         Where this process computes, e.g. ["cuda:0", "cuda:1"]; arguments may be anywhere, results come to the first one.
         Left out: where the arguments are.
@@ -103,7 +104,7 @@ def _placed(tree: Any, where: Any, number: int | None, count: int) -> Any:
 
 
 def _averaged(leaf: Any) -> bool:
-    return isinstance(leaf, ndarray) and leaf.dtype in FLOATING
+    return isinstance(leaf, ndarray) and leaf.dtype in INEXACT
 
 
 def _mean(found: list[Any]) -> Any:

@@ -138,6 +138,9 @@ CALLS = [
       for t in ("f2", "f4")],
     *[lambda m, a, b=b: m.clip(a([True, False]), *b) for b in ((0, 2), (True, None), (0.5, None), (None, False), (-1, 1.5))],
     lambda m, a: m.arange(1, 7, None),
+    # to thousands: multiples of 1 / 0.001 are none of 1000
+    *[lambda m, a, t=t, k=k: m.round(a(np.array([1000.5, 60000, 15, 25, 1250, 12345], t)), k) for k in (-1, -2, -3, -4)
+      for t in ("f2", "f4", "f8", "i4", "u2")],
     # NaN where there is nothing
     *[lambda m, a, s=s, t=t, k=k, d=d: m.nanpercentile(a(np.zeros(s, t)), 30, axis=k, keepdims=d)
       for t in ("f4", "f8", "i2", "?") for d in (True, False)

@@ -105,6 +105,15 @@ def test_powers_of_bools(device):
         cm.power(cm.asarray(x), -1)
 
 
+@pytest.mark.parametrize("dtype", [HALF, BF16], ids=str)
+def test_sixteen_bits_are_rounded_to_decimals_in_32(device, dtype):
+    """1000.5 * 100 is no float16: hundredths of it were infinite."""
+    x = np.array([1000.5, 2.67, -0.125, 60000]).astype(dtype)
+    for decimals in (1, 2, -2):
+        expected = np.round(x.astype(F64), decimals).astype(dtype)
+        np.testing.assert_array_equal(cm.round(cm.asarray(x), decimals).to_numpy(), expected)
+
+
 @pytest.mark.parametrize("number", [2**63, -(2**70)])
 def test_bools_beside_numbers_beyond_all_integers(device, number):
     """A comparison has an answer; on the CPU it was an error without a name."""

@@ -23,6 +23,7 @@ from .layout import Layout
 _CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _BFLOAT = 4
+_DTYPES = {(_BFLOAT, 16): bfloat16} | {(_CODES[d.kind], d.itemsize * 8): d for d in ANY if d.kind in _CODES}
 
 
 class _Device(ctypes.Structure):
@@ -162,9 +163,12 @@ def take(obj: Any, name: str = "from_dlpack") -> ndarray:
     on_host = place in (_CPU, _CUDA_HOST)
     with contextlib.nullcontext() if on_host else streams.in_context(int(index)):  # torch exports from its current device
         try:
-            capsule = obj.__dlpack__(max_version=(1, 0), **arguments)
-        except TypeError:  # a producer from before version 1.0 of the protocol
-            capsule = obj.__dlpack__(**arguments)
+            try:
+                capsule = obj.__dlpack__(max_version=(1, 0), **arguments)
+            except TypeError:  # a producer from before version 1.0 of the protocol
+                capsule = obj.__dlpack__(**arguments)
+        except BufferError as error:
+            raise BufferError(f"{name}: {error}") from None
     versioned = bool(_api.PyCapsule_IsValid(capsule, b"dltensor_versioned"))
     label = b"dltensor_versioned" if versioned else b"dltensor"
     address = _api.PyCapsule_GetPointer(capsule, label)
@@ -188,11 +192,8 @@ def take(obj: Any, name: str = "from_dlpack") -> ndarray:
 
 
 def _dtype(kind: _DataType, name: str) -> np.dtype:
-    if kind.code == _BFLOAT and kind.bits == 16 and kind.lanes == 1:
-        return bfloat16
-    letter = {code: letter for letter, code in _CODES.items()}.get(kind.code)
-    dtype = np.dtype(f"{letter}{kind.bits // 8}") if letter and kind.lanes == 1 and kind.bits % 8 == 0 else None
-    if dtype is None or dtype not in ANY:
+    dtype = _DTYPES.get((kind.code, kind.bits)) if kind.lanes == 1 else None
+    if dtype is None:
         raise TypeError(f"{name}: DLPack type (code {kind.code}, {kind.bits} bits, {kind.lanes} lanes) is not supported")
     return dtype
 

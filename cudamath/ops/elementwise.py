@@ -303,6 +303,11 @@ def round(x: Any, /, decimals: int = 0, out: Any = None) -> ndarray:
         return positive(x)
     if decimals == 0:
         return _rint(x)
+    if x.dtype in FLOATING and x.dtype not in PRECISE:
+        return round(x.astype(np.float32), decimals).astype(x.dtype)
+    step = 10.0 ** min(-decimals, 308)
+    if decimals < 0 and (x.dtype != np.float32 or step <= np.finfo(np.float32).max):  # 1e3 is a number, 1e-3 none
+        return (_rint(x / step) * step).astype(x.dtype)
     scale = 10.0 ** decimals
     if x.dtype in PRECISE:
         return _round_to(x, scale)

@@ -23,7 +23,7 @@ def explain(fn: Callable, /, *args: Any, **kwargs: Any) -> str:
 
     Returns: str, one paragraph per op, in the order in which they were first called; also printed. The function is called
         once, and an op that repeats with the same layouts is listed once. Views move no data and are not listed.
-    Raises: what `fn` raises.
+    Raises: TypeError (no function), and what `fn` raises.
 
     >>> import cudamath as cm
     >>> with cm.device("cpu"):
@@ -31,6 +31,7 @@ def explain(fn: Callable, /, *args: Any, **kwargs: Any) -> str:
     ...     text = cm.explain(lambda: x @ x)
     matmul(float64 (2, 2), float64 (2, 2)) on the CPU: cpu.matmul.matmul
     """
+    ops.require_function("explain", fn)
     lines: list[str] = []
     with _listening(lines):
         fn(*args, **kwargs)

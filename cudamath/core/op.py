@@ -37,8 +37,8 @@ from .quiet import quiet
 from .straight import straight
 
 __all__ = ["ANY", "BOOLEAN", "COMPLEX", "FLOATING", "HELD", "INEXACT", "INTEGER", "INTEGER_OR_BOOL", "MISTAKES", "NUMERIC",
-           "REAL", "REAL_OR_BOOL", "Category", "Composed", "Op", "ViewOp", "as_of", "coerce", "lazy", "registry", "require",
-           "require_function", "seen_as", "speaks_for"]
+           "REAL", "REAL_OR_BOOL", "Category", "Composed", "Op", "ViewOp", "as_of", "coerce", "lazy", "members", "registry",
+           "require", "require_function", "seen_as", "speaks_for"]
 
 #: Every op card by name (tests/test_complete.py compares it with records, docs and benchmark rows).
 registry: dict[str, Op | ViewOp] = {}
@@ -55,12 +55,24 @@ def require(name: str, x: Any, category: Category = ANY, what: str = "") -> ndar
     return x
 
 
+def _seen(x: Any) -> str:
+    array = hasattr(x, "dtype") and hasattr(x, "shape")
+    return f"{x.dtype} of shape {x.shape}" if array else f"{type(x).__name__} {x!r:.60}"
+
+
+def members(name: str, values: Any, what: str = "arrays") -> tuple:
+    """The members of a sequence; TypeError naming the op for what has none."""
+    try:
+        each = iter(values)
+    except TypeError:  # a number, None, an array without axes
+        raise TypeError(f"{name}: wants a sequence of {what}, got {_seen(values)}") from None
+    return tuple(each)
+
+
 def require_function(name: str, value: Any, what: str = "a function") -> None:
     """TypeError unless `value` can be called: said where it is given, not where it would be used."""
     if not callable(value):
-        array = hasattr(value, "dtype") and hasattr(value, "shape")
-        seen = f"{value.dtype} of shape {value.shape}" if array else f"{type(value).__name__} {value!r:.60}"
-        raise TypeError(f"{name}: wants {what}, got {seen}")
+        raise TypeError(f"{name}: wants {what}, got {_seen(value)}")
 
 
 def coerce(name: str, operands: tuple, category: Category = ANY) -> list[ndarray]:
@@ -104,7 +116,10 @@ def speaks_for(name: str) -> Callable[[Callable], Callable]:
 def as_numbers(name: str, wanted: str, *values: Any) -> list[Any]:
     """The values as Python numbers, arrays of one element and NumPy's scalars too; TypeError for anything else. wanted: "real
     numbers", or "numbers", which may be complex."""
-    found = [v.item() if isinstance(v, ndarray | np.generic | np.ndarray) else v for v in values]
+    try:
+        found = [v.item() if isinstance(v, ndarray | np.generic | np.ndarray) else v for v in values]
+    except ValueError as error:  # more elements than one
+        raise as_of(name, error) from None
     for number in found:
         if not hasattr(number, "__float__") and not (isinstance(number, complex) and wanted == "numbers"):
             raise TypeError(f"{name}: wants {wanted}, got {type(number).__name__} {number!r:.60}")

@@ -278,7 +278,7 @@ def prelu(x: Any, weight: Any) -> ndarray:
     channels = x.shape[min(1, x.ndim - 1)] if x.ndim else 1
     if weight.shape not in ((), (1,), (channels,)):
         raise ValueError(f"prelu: wants weight () or ({channels},) for x of shape {x.shape}, got shape {weight.shape}")
-    slopes = weight.reshape((-1, *(1,) * (x.ndim - 2)) if weight.size > 1 else ())
+    slopes = weight.reshape((-1, *(1,) * (x.ndim - 2)) if weight.size != 1 else ())
     y = _leaky_relu(x, slopes)
     card.remember(("prelu",), given, (x, slopes))
     return y
@@ -453,6 +453,6 @@ def activation(x: Any, kind: str) -> ndarray:
     """
     try:
         function = _KINDS[kind]
-    except KeyError:
+    except (KeyError, TypeError):
         raise ValueError(f"activation: kind is one of {', '.join(_KINDS)}, got {kind!r}") from None
     return function(x)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
-from ..core.op import ANY, coerce
+from ..core.op import ANY, coerce, speaks_for
 from ..core.shapes import broadcast_shapes
 from .elementwise import PRECISE, abs, equal, isfinite, isnan
 from .reduce import all
@@ -19,7 +19,8 @@ __all__ = ["allclose", "array_equal", "isclose"]
 def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False) -> ndarray:
     """Whether elements are close: |a - b| <= atol + rtol |b|; equal infinities are, NaN only with `equal_nan`.
 
-    Shapes broadcast; any dtype. Returns a bool array. Not differentiable.
+    Args: a, b: arrays of any dtype that broadcast; rtol, atol: relative and absolute tolerance; equal_nan: NaN equals NaN.
+    Returns: bool array of the broadcast shape. Raises: ValueError (shapes), TypeError (what is not a number). Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.isclose([1.0, 2.0], [1.0 + 1e-9, 3.0]).tolist()
@@ -40,11 +41,12 @@ _within = Elementwise("isclose", np.logical_and, "x == y or (abs(x - y) <= z and
                       "elementwise.within", {}, 3)
 
 
+@speaks_for("allclose")
 def allclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False) -> bool:
     """Whether all elements are close (see `isclose`). Waits for the device.
 
     Args: a, b: arrays of any dtype that broadcast; rtol, atol: relative and absolute tolerance; equal_nan: NaN
-    equals NaN. Returns: bool. Raises: ValueError (shapes). Gradient: none.
+    equals NaN. Returns: bool. Raises: as `isclose`. Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9])

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import dtypes, shapes
 from ..core.array import ndarray
-from ..core.op import apart, coerce, require
+from ..core.op import MISTAKES, apart, as_of, coerce, require, require_function
 from ..core.tape import wrote
 from .creation import asarray
 from .grids import diag_indices, indices, tril_indices, triu_indices
@@ -33,7 +33,15 @@ def asanyarray(obj: Any, /, dtype: Any = None, order: str | None = None) -> ndar
     >>> cm.asanyarray([1, 2]).tolist()
     [1, 2]
     """
-    return asarray(obj, dtype, order)
+    return _made("asanyarray", obj, dtype, order)
+
+
+def _made(name: str, *args: Any) -> ndarray:
+    """``asarray`` under another name, with which its errors begin."""
+    try:
+        return asarray(*args)
+    except MISTAKES as error:
+        raise as_of(name, error) from None
 
 
 def ascontiguousarray(obj: Any, /, dtype: Any = None) -> ndarray:
@@ -55,7 +63,7 @@ def ascontiguousarray(obj: Any, /, dtype: Any = None) -> ndarray:
                 return known(obj)
     except AttributeError:  # no array of ours
         pass
-    x = asarray(obj, dtype)
+    x = _made("ascontiguousarray", obj, dtype)
     return in_order("ascontiguousarray", x if x.ndim else ravel(x), "C")
 
 
@@ -68,7 +76,7 @@ def asfortranarray(obj: Any, /, dtype: Any = None) -> ndarray:
     >>> cm.asfortranarray(cm.zeros((2, 3))).flags.f_contiguous
     True
     """
-    return in_order("asfortranarray", asarray(obj, dtype), "F")
+    return in_order("asfortranarray", _made("asfortranarray", obj, dtype), "F")
 
 
 def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = True) -> None:
@@ -117,7 +125,9 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = True
 
 
 def ndim(x: Any, /) -> int:
-    """Number of dimensions of an array or what would become one.
+    """Number of dimensions.
+
+    Args: x: array, or what becomes one. Returns: int.
 
     >>> import cudamath as cm
     >>> cm.ndim([[1, 2]])
@@ -127,7 +137,9 @@ def ndim(x: Any, /) -> int:
 
 
 def shape(x: Any, /) -> tuple[int, ...]:
-    """Lengths of the dimensions of an array or what would become one.
+    """Lengths of the dimensions.
+
+    Args: x: array, or what becomes one. Returns: tuple of ints.
 
     >>> import cudamath as cm
     >>> cm.shape([[1, 2]])
@@ -137,14 +149,17 @@ def shape(x: Any, /) -> tuple[int, ...]:
 
 
 def size(x: Any, /, axis: int | None = None) -> int:
-    """Number of elements of an array or what would become one, or its length along an axis.
+    """Number of elements, or the length along an axis.
+
+    Args: x: array, or what becomes one; axis: None for all elements. Returns: int. Raises: AxisError, an IndexError and
+    ValueError, for an axis out of range; TypeError for one that is no integer.
 
     >>> import cudamath as cm
     >>> cm.size([[1, 2]]), cm.size([[1, 2]], 0)
     (2, 1)
     """
     lengths = shape(x)
-    return shapes.prod(lengths) if axis is None else lengths[axis]
+    return shapes.prod(lengths) if axis is None else lengths[shapes.normalize_axis("size", axis, len(lengths))]
 
 
 def isscalar(x: Any, /) -> bool:
@@ -189,13 +204,16 @@ def may_share_memory(a: Any, b: Any, /) -> bool:
 def fromfunction(function: Callable[..., Any], shape: Sequence[int], *, dtype: Any = float, **kwargs: Any) -> ndarray:
     """An array made by a function of the indices: function(i, j, ...), called once with whole arrays.
 
-    Args: function: of as many arrays as there are axes; shape: the shape; dtype: of the indices; kwargs: passed on.
+    Args: function: of as many arrays as there are axes; shape: the shape; dtype: of the indices; kwargs: passed on. Returns:
+    what the function returns. Raises: ValueError for a negative length, TypeError (lengths, dtype, no function).
 
     >>> import cudamath as cm
     >>> cm.fromfunction(lambda i, j: i * 10 + j, (2, 3), dtype=int).tolist()
     [[0, 1, 2], [10, 11, 12]]
     """
-    return function(*indices(shape, dtype=dtype), **kwargs)
+    require_function("fromfunction", function)
+    places = indices(shapes.normalize_shape("fromfunction", shape), dtypes.as_dtype(dtype, "fromfunction"))
+    return function(*places, **kwargs)
 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0, *, device: Any = None) -> ndarray:

@@ -20,7 +20,7 @@ from ..core.devices import CPU, TRACED, default_index, index_of
 from ..core.dtypes import BOOLEAN, COMPLEX, FLOATING, STORAGE
 from ..core.layout import Layout
 from ..core.op import Op, as_numbers, coerce, require
-from ..core.shapes import as_integer, normalize_shape
+from ..core.shapes import as_integer, broadcast_shapes, normalize_axis, normalize_shape
 from .shape import (
     _broadcast_as,
     _copy,
@@ -469,8 +469,10 @@ def _rows_between(start: ndarray, stop: ndarray, kind: np.dtype, num: int, endpo
     from .index import where
     kind = dtypes.default_float() if kind.kind in "biu" else kind
     start, stop = astype(start, kind), astype(stop, kind)
+    broadcast_shapes("linspace", start.shape, stop.shape)
     steps = num - 1 if endpoint else num
     step = (stop - start) / (steps if steps > 0 else math.nan)
+    axis = normalize_axis("linspace", axis, step.ndim + 1)
     at = reshape(arange(num, dtype=dtypes.real_dtype(kind), device=start.device), (num, *[1] * step.ndim))
     out = start + step * at if steps > 0 else broadcast_to(start, step.shape) + at * 0
     out = moveaxis(where(at == num - 1, stop, out) if endpoint and num > 1 else out, 0, axis)

@@ -319,7 +319,10 @@ def lu_solve(lu_and_pivots: tuple[Any, Any], b: Any, /) -> ndarray:
     >>> cm.linalg.lu_solve(cm.linalg.lu_factor([[0.0, 2.0], [4.0, 0.0]]), [2.0, 8.0]).tolist()
     [2.0, 1.0]
     """
-    packed, pivots = lu_and_pivots
+    try:
+        packed, pivots = lu_and_pivots
+    except (TypeError, ValueError):
+        raise TypeError("lu_solve: wants the pair of arrays that lu_factor returns") from None
     given = packed, b, pivots
     known = _lu_solve.again(("lu_solve",), given)
     if known is not None:

@@ -190,6 +190,8 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray
     width: Any = dx
     if x is not None:
         places = coerce("trapezoid", (y, x), NUMERIC)[1]
+        if not places.ndim:
+            raise ValueError("trapezoid: wants coordinates of at least 1 dimension, got shape ()")
         if places.ndim == 1:
             if places.size != y.shape[axis]:
                 raise ValueError(f"trapezoid: coordinates of shape {places.shape} do not fit axis {axis} of shape {y.shape}")

@@ -14,7 +14,7 @@ from ..core.array import ndarray
 from ..core.devices import default_index, index_of
 from ..core.dtypes import FLOATING, as_dtype, default_float, promote, result_type, scalar_dtype
 from ..core.layout import Layout
-from ..core.op import INTEGER, INTEGER_OR_BOOL, Op, as_numbers, coerce, require
+from ..core.op import INTEGER, INTEGER_OR_BOOL, MISTAKES, Op, as_numbers, as_of, coerce, members, require, speaks_for
 from ..core.shapes import as_integer, contiguous_strides, normalize_shape
 from ..core.tape import state
 from .creation import arange, asarray, linspace, made_of, recorded, zeros_like
@@ -36,14 +36,15 @@ __all__ = ["c_", "diag_indices", "fill_diagonal", "geomspace", "indices", "ix_",
 def indices(dimensions: Sequence[int], dtype: Any = np.int64, sparse: bool = False, *, device: Any = None) -> Any:
     """The indices of every element of an array of a shape.
 
-    Args: dimensions: the shape; dtype: of the result; sparse: return a tuple of arrays that broadcast instead; device: where.
-    Returns: array (n, *dimensions), out[i] the index along axis i. Raises: ValueError for a negative length.
+    Args: dimensions: the shape, of n axes; dtype: of the result; sparse: return a tuple of arrays that broadcast instead;
+    device: where. Returns: array (n, *dimensions), out[i] the index along axis i. Raises: ValueError for a negative length,
+    TypeError (lengths, dtype). Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.indices((2, 2)).tolist()
     [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
     """
-    shape = normalize_shape("indices", dimensions)
+    shape, dtype = normalize_shape("indices", dimensions), as_dtype(dtype, "indices")
     lines = [reshape(arange(n, dtype=dtype, device=device), (*[1] * i, n, *[1] * (len(shape) - i - 1)))
              for i, n in enumerate(shape)]
     if sparse:
@@ -203,13 +204,13 @@ def diag_indices(n: int, ndim: int = 2, *, device: Any = None) -> tuple[ndarray,
     """Index arrays of the main diagonal of an array with ``ndim`` axes of length n.
 
     Args: n: length of the axes; ndim: number of axes; device: of the result. Returns: ndim int64 vectors of length
-    n.
+    n. Raises: TypeError (n, ndim).
 
     >>> import cudamath as cm
     >>> [i.tolist() for i in cm.diag_indices(3)]
     [[0, 1, 2], [0, 1, 2]]
     """
-    return (arange(n, device=device),) * as_integer("diag_indices", "ndim", ndim)
+    return (arange(as_integer("diag_indices", "n", n), device=device),) * as_integer("diag_indices", "ndim", ndim)
 
 
 _triangle = Op("tril_indices", cpu="grids.triangle", cuda="grids.triangle", outputs=2)
@@ -360,7 +361,7 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
     5
     """
     sizes = normalize_shape("ravel_multi_index", dims)
-    each = coerce("ravel_multi_index", tuple(multi_index), INTEGER)
+    each = coerce("ravel_multi_index", members("ravel_multi_index", multi_index), INTEGER)
     if len(each) != len(sizes):
         raise ValueError(f"ravel_multi_index: {len(each)} index arrays for the {len(sizes)} axes of shape {sizes}")
     if order not in ("C", "F") or mode not in ("raise", "wrap", "clip"):
@@ -405,18 +406,23 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
         start = start + zeros_like(base)
         base = expand_dims(base, axis)
     num = as_integer("logspace", "num", num, 0)
-    y = pow(base, linspace(start, stop, num, endpoint, axis=axis, device=device))
-    return y if dtype is None else astype(y, dtype)
+    try:
+        y = pow(base, linspace(start, stop, num, endpoint, axis=axis, device=device))
+    except MISTAKES as error:
+        raise as_of("logspace", error) from None
+    return y if dtype is None else astype(y, as_dtype(dtype, "logspace"))
 
 
 _powers = Op("logspace", cpu="grids.powers", cuda="grids.powers")
 
 
+@speaks_for("geomspace")
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0, *,
               device: Any = None) -> ndarray:
     """Numbers in geometric progression from ``start`` to ``stop``.
 
-    Args: as for ``linspace``; start and stop not 0 and of one sign, or complex numbers. Raises: ValueError if they are not.
+    Args: as for ``linspace``; start and stop not 0 and of one sign, or complex numbers. Returns: as ``linspace``. Raises:
+    ValueError for other ends, else as ``linspace``. Gradient: of arrays, by its parts.
 
     >>> import cudamath as cm
     >>> cm.geomspace(1, 1000, 4).tolist()
@@ -441,7 +447,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
 def vander(x: Any, /, N: int | None = None, increasing: bool = False) -> ndarray:
     """Vandermonde matrix: the powers of a vector's elements as columns, the highest first.
 
-    Args: x: vector; n: how many columns, None: as many as elements; increasing: the lowest power first. Raises: ValueError
+    Args: x: vector; N: how many columns, None: as many as elements; increasing: the lowest power first. Raises: ValueError
     (shape). Gradient: by its parts.
 
     >>> import cudamath as cm

@@ -11,7 +11,7 @@ from ..core import indexing
 from ..core.array import ndarray
 from ..core.dtypes import INTEGER_OR_BOOL, NUMERIC, REAL_OR_BOOL
 from ..core.looked_up import known_view
-from ..core.op import Category, Op, apart, two_blocks
+from ..core.op import MISTAKES, Category, Op, apart, as_of, two_blocks
 from ..core.tape import wrote
 from . import elementwise
 from .index import _SCALARS, _apart, _assign, _check_writable, _fitted, _given, _index_arrays, _neighbours, _value
@@ -35,12 +35,15 @@ def _fold_at(name: str, kind: str, function: Callable, category: Category, x: An
         raise TypeError(f"{name}: values of {given} would all be True but 0 in an array of bool of shape {x.shape}")
     if kind in ("max", "min") and type(values) not in _SCALARS and x.dtype.kind in "iu" and given != x.dtype:
         values = _held(name, x, values)
-    found = known_view(x._layout, key)
+    try:
+        found = known_view(x._layout, key)
+        form: Any = indexing.advanced(x.shape, x.strides, key) if found is None else None
+    except MISTAKES as error:
+        raise as_of(name, error) from None
     if found is not None:
         target = x._view(*found)
         _assign(target, function(target, _fitted(name, _value(name, x, values), target.shape)))
         return
-    form = indexing.advanced(x.shape, x.strides, key)
     base = x._view(x._layout.view(form.shape, form.strides, form.offset), form.offset)
     base, axes, arrays = _index_arrays(base, form)
     if x._layout.device >= 0:  # what is written must not be read as a position

@@ -13,7 +13,7 @@ from ..core import dtypes, shapes
 from ..core.array import asarray, ndarray, wrap
 from ..core.devices import CPU
 from ..core.layout import Layout
-from ..core.op import Op, coerce, lazy, require, seen_as
+from ..core.op import Op, coerce, lazy, members, require, seen_as
 from ..core.shapes import normalize_axis
 from .shape import (
     Axes,
@@ -93,18 +93,10 @@ def concatenate(arrays: Sequence[Any], /, axis: int | None = 0, out: Any = None,
 
 
 def _inputs(name: str, arrays: Any) -> list[ndarray]:
-    try:
-        each = iter(arrays)
-    except TypeError:  # a number, None, an array without axes
-        raise TypeError(f"{name}: wants a sequence of arrays, got {_seen(arrays)}") from None
-    arrays = tuple(each)
+    arrays = members(name, arrays)
     if not arrays:
         raise ValueError(f"{name}: wants at least one array")
     return coerce(name, arrays)
-
-
-def _seen(x: Any) -> str:
-    return f"{x.dtype} of shape {x.shape}" if isinstance(x, ndarray | np.ndarray) else f"{type(x).__name__} {x!r:.60}"
 
 
 def _delivered(name: str, result: ndarray, out: Any, casting: str) -> ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core import dtypes, tape
 from ..core.array import asarray, ndarray
-from ..core.op import ANY, INEXACT, NUMERIC, Composed, Op, require
+from ..core.op import ANY, INEXACT, MISTAKES, NUMERIC, Composed, Op, as_of, require
 from ..core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
 from .elementwise import add, conj, multiply, weighted_sum
 from .inspection import can_cast
@@ -466,7 +466,10 @@ def outer(a: Any, b: Any, out: Any = None) -> ndarray:
             return known
     a, b = _pair("outer", a, b)
     a, b = reshape(a, (a.size, 1)), reshape(b, (1, b.size))
-    y = multiply(a, b, out)
+    try:
+        y = multiply(a, b, out)
+    except MISTAKES as error:
+        raise as_of("outer", error) from None
     multiply.card.remember(("outer",), given, (a, b))  # type: ignore[attr-defined]
     return y
 

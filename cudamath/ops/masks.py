@@ -86,7 +86,7 @@ def flatnonzero(x: Any, /) -> ndarray:
     >>> cm.flatnonzero(cm.asarray([[0, 7], [8, 0]]))
     array([1, 2])
     """
-    return nonzero(ravel(x))[0]
+    return nonzero(ravel(require("flatnonzero", x)))[0]
 
 
 def argwhere(x: Any, /) -> ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core import dtypes, tape
 from ..core.array import asarray, ndarray
-from ..core.op import ANY, NUMERIC, Composed, Op, require
+from ..core.op import ANY, NUMERIC, Composed, Op, members, require, speaks_for
 from ..core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
 from . import reduce
 from .creation import eye
@@ -337,7 +337,7 @@ def multi_dot(arrays: Sequence[Any], /) -> ndarray:
     >>> cm.linalg.multi_dot([cm.ones((2, 50)), cm.ones((50, 3)), cm.ones(3)]).tolist()
     [150.0, 150.0]
     """
-    items = [require("multi_dot", x, ANY) for x in arrays]
+    items = [require("multi_dot", x, ANY) for x in members("multi_dot", arrays, "matrices")]
     if len(items) < 2:
         raise ValueError("multi_dot: Expecting at least two arrays.")
     last = len(items) - 1
@@ -374,6 +374,7 @@ def _grouping(sizes: tuple[int, ...]) -> Any:
 # ------------------------------------------------------------------------------------------------ tensors
 
 
+@speaks_for("tensorinv")
 def tensorinv(a: Any, /, ind: int = 2) -> ndarray:
     """Inverse with respect to `tensordot(a, b, ind)`.
 
@@ -386,14 +387,15 @@ def tensorinv(a: Any, /, ind: int = 2) -> ndarray:
     >>> cm.linalg.tensorinv(cm.eye(6).reshape(2, 3, 6), ind=2).shape
     (6, 2, 3)
     """
-    a = require("tensorinv", a, ANY)
-    if ind <= 0:
-        raise ValueError("tensorinv: Invalid ind argument.")
+    a, ind = require("tensorinv", a, ANY), as_integer("tensorinv", "ind", ind, 1)
     rows = math.prod(a.shape[:ind])
-    flat = reshape(a, (rows, a.size // rows if rows else 0))
-    return reshape(inv(flat), (*a.shape[ind:], *a.shape[:ind]))
+    if math.prod(a.shape[ind:]) != rows:
+        raise np.linalg.LinAlgError(f"tensorinv: the axes before and after ind = {ind} must have as many elements, got shape "
+                                    f"{a.shape}")
+    return reshape(inv(reshape(a, (rows, rows))), (*a.shape[ind:], *a.shape[:ind]))
 
 
+@speaks_for("tensorsolve")
 def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> ndarray:
     """The x with tensordot(a, x, x.ndim) = b.
 
@@ -411,7 +413,7 @@ def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> ndarray:
         last = normalize_axes("tensorsolve", axes, a.ndim)
         a = permute_dims(a, (*[i for i in range(a.ndim) if i not in last], *last))
     shape = a.shape[b.ndim:]
-    if math.prod(shape) != b.size:
+    if math.prod(shape) != b.size or a.size != b.size**2:
         raise np.linalg.LinAlgError(f"tensorsolve: Input arrays must satisfy prod(a.shape[b.ndim:]) == b.size, got shapes "
                                     f"{a.shape} and {b.shape}")
     return reshape(solve(reshape(a, (b.size, b.size)), reshape(b, (b.size,))), shape)
@@ -470,7 +472,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> ndarray:
         if x.ndim < 2:
             raise ValueError(f"trace: wants matrices, an array of at least two dimensions, got shape {x.shape}")
         line = diagonal(x, as_integer("trace", "offset", offset), -2, -1)
-        known = reduce.sum(line, -1, dtype=dtype)
+        known = reduce.sum(line, -1, dtype=None if dtype is None else dtypes.as_dtype(dtype, "trace"))
         if dtype is None:
             reduce._sum.remember(key, given, (line,), kind="sum", axis=(line.ndim - 1,), keepdims=False, dtype=known.dtype,
                                  shape=())

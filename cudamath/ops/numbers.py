@@ -362,7 +362,7 @@ def isrealobj(x: Any, /) -> bool:
     >>> cm.isrealobj(cm.zeros(2))
     True
     """
-    return not iscomplexobj(x)
+    return require("isrealobj", x).dtype not in COMPLEX
 
 
 def real_if_close(x: Any, /, tol: float = 100) -> ndarray:

@@ -13,7 +13,7 @@ from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import default_index
 from ..core.layout import Layout
-from ..core.op import COMPLEX, FLOATING, INEXACT, NUMERIC, Op, coerce, require
+from ..core.op import COMPLEX, FLOATING, INEXACT, NUMERIC, Op, as_numbers, coerce, require
 from ..core.shapes import as_integer, normalize_shape
 from . import reduce
 from .creation import arange, eye, made_of, ones, zeros
@@ -254,6 +254,7 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
     import cudamath
 
     x, y = coerce("polyfit", (x, y), NUMERIC)
+    deg = as_integer("polyfit", "deg", deg)
     if x.ndim != 1 or y.ndim not in (1, 2) or y.shape[0] != x.size or not x.size or deg < 0:
         raise ValueError(f"polyfit: wants vectors that are equally long and a degree >= 0, got shapes {x.shape} and {y.shape} "
                          f"and degree {deg}")
@@ -292,11 +293,19 @@ def _window(kind: str, m: int) -> ndarray:
         return _windows.plans[key]()
     except (KeyError, TypeError):
         pass
-    (n,) = normalize_shape(kind, max(int(m), 0))
+    n = _points(kind, m)
     return made_of(_windows, Layout.new((n,), dtype, index), (), key if type(m) is int else None, kind=kind)
 
 
 _windows = Op("window", cpu="grids.window", cuda="grids.window")
+
+
+def _points(name: str, m: Any) -> int:
+    """The number of points of a window: a whole number, of any class, below 0 as 0."""
+    (number,) = as_numbers(name, "a whole number of points", m)
+    if number != number // 1:
+        raise ValueError(f"{name}: wants a whole number of points, got {m}")
+    return normalize_shape(name, max(int(number), 0))[0]
 
 
 def bartlett(m: int, /) -> ndarray:
@@ -368,7 +377,8 @@ def kaiser(m: int, beta: float, /) -> ndarray:
         return _kaiser.plans[key]()
     except (KeyError, TypeError):
         pass
-    (n,) = normalize_shape("kaiser", max(int(m), 0))
+    n = _points("kaiser", m)
+    (beta,) = as_numbers("kaiser", "a real number as beta", beta)
     plain = type(m) is int and type(beta) in (int, float)
     return made_of(_kaiser, Layout.new((n,), dtype, index), (float(beta),), key if plain else None)
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..core import array, dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
-from ..core.op import ANY, FLOATING, INTEGER, MISTAKES, Op, as_of, coerce, require
+from ..core.op import ANY, FLOATING, INTEGER, MISTAKES, Op, as_of, coerce, members, require, require_function
 from ..core.shapes import broadcast_shapes, normalize_axis
 from ..core.tape import wrote
 from .creation import arange
@@ -42,7 +42,8 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     >>> cm.select([x < 2, x > 3], [x, x * 10], default=-1).tolist()
     [0, 1, -1, -1, 40]
     """
-    if len(condlist) != len(choicelist) or not len(condlist):
+    condlist, choicelist = members("select", condlist), members("select", choicelist)
+    if len(condlist) != len(choicelist) or not condlist:
         raise ValueError(f"select: wants as many choices as conditions, at least one; got {len(condlist)} conditions and "
                          f"{len(choicelist)} choices")
     masks = [c if c.__class__ is ndarray else require("select", c) for c in condlist]
@@ -79,7 +80,7 @@ def choose(x: Any, /, choices: Any, out: Any = None, mode: str = "raise") -> nda
     [1, 20, 3]
     """
     x = require("choose", x, INTEGER)
-    options = coerce("choose", (x, *choices), ANY)[1:]
+    options = coerce("choose", (x, *members("choose", choices)), ANY)[1:]
     if not options:
         raise ValueError("choose: wants at least one choice")
     if mode == "wrap":
@@ -101,7 +102,8 @@ def compress(condition: Any, x: Any, /, axis: int | None = None, out: Any = None
     """The slices along an axis where a condition holds.
 
     Args: condition: vector of bool, at most as long as the axis; x: any array; axis: None ravels it first; out: array
-    that the result is written into. Raises: ValueError (shapes), IndexError (beyond the axis). Gradient: g at the slices taken.
+    that the result is written into. Returns: array of x's dtype. Raises: ValueError (shapes, axis), IndexError (beyond the
+    axis), TypeError (axis, out). Gradient: g at the slices taken.
     Waits for the device.
 
     >>> import cudamath as cm
@@ -111,7 +113,10 @@ def compress(condition: Any, x: Any, /, axis: int | None = None, out: Any = None
     x, mask = coerce("compress", (x, condition))
     if mask.ndim != 1:
         raise ValueError(f"compress: the condition must be a vector, got shape {mask.shape}")
-    return take(x, nonzero(mask)[0], axis=axis, out=out)
+    try:
+        return take(x, nonzero(mask)[0], axis=axis, out=out)
+    except MISTAKES as error:
+        raise as_of("compress", error) from None
 
 
 def extract(condition: Any, x: Any, /) -> ndarray:
@@ -262,7 +267,8 @@ def piecewise(x: Any, conditions: Sequence[Any], functions: Sequence[Any], *args
     [2.0, 1.0, 0.0]
     """
     x = require("piecewise", x)
-    masks = [conditions] if isinstance(conditions, ndarray | np.ndarray) and np.ndim(conditions) == x.ndim else list(conditions)
+    masks = [conditions] if isinstance(conditions, ndarray | np.ndarray) and np.ndim(conditions) == x.ndim else (
+        members("piecewise", conditions, "conditions"))
     if len(functions) not in (len(masks), len(masks) + 1):
         raise ValueError(f"piecewise: {len(masks)} conditions want {len(masks)} or {len(masks) + 1} functions, got "
                          f"{len(functions)}")
@@ -289,6 +295,7 @@ def apply_along_axis(function: Callable[..., Any], axis: int, x: Any, *args: Any
     >>> cm.apply_along_axis(lambda v: v[0] + v[-1], 1, [[1, 2, 3], [4, 5, 6]]).tolist()
     [4, 10]
     """
+    require_function("apply_along_axis", function)
     x = require("apply_along_axis", x)
     axis = normalize_axis("apply_along_axis", axis, x.ndim)
     moved = moveaxis(x, axis, -1)
@@ -304,13 +311,14 @@ def apply_along_axis(function: Callable[..., Any], axis: int, x: Any, *args: Any
 def apply_over_axes(function: Callable[..., Any], x: Any, axes: int | Sequence[int]) -> ndarray:
     """A function of (array, axis) applied over several axes, one after another; the axes stay, with length 1.
 
-    Args: function: a reduction; x: array; axes: the axes. Raises: ValueError if the result has other dimensions.
-    Gradient: by its parts.
+    Args: function: a reduction; x: array; axes: the axes. Returns: array of as many dimensions as x. Raises: ValueError if the
+    function makes more, or fewer by more than one. Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> cm.apply_over_axes(cm.sum, cm.ones((2, 3, 4)), (0, 2)).tolist()
     [[[8.0], [8.0], [8.0]]]
     """
+    require_function("apply_over_axes", function)
     x = require("apply_over_axes", x)
     for axis in axes if isinstance(axes, tuple | list) else (axes,):
         axis = normalize_axis("apply_over_axes", axis, x.ndim)

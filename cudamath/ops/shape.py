@@ -18,7 +18,7 @@ from ..core.array import ndarray
 from ..core.devices import CPU, TRACED
 from ..core.layout import Layout
 from ..core.looked_up import known_view
-from ..core.op import HELD, Op, ViewOp, require
+from ..core.op import HELD, Op, ViewOp, members, require
 from ..core.shapes import normalize_axes, normalize_axis
 from .views import all_ints, remember, viewing, viewing_as
 
@@ -417,9 +417,9 @@ def transpose(x: Any, /, axes: Sequence[int] | None = None) -> ndarray:
 
 
 def _permuted_by(name: str, x: ndarray, axes: Sequence[int]) -> ndarray:
-    order = normalize_axes(name, tuple(axes), x.ndim)
+    order = normalize_axes(name, members(name, axes, "axes"), x.ndim)
     if len(order) != x.ndim:
-        raise ValueError(f"{name}: axes {tuple(axes)} do not name each of the {x.ndim} axes of shape {x.shape}")
+        raise ValueError(f"{name}: axes {order} do not name each of the {x.ndim} axes of shape {x.shape}")
     return _permute(x, axes=order)
 
 

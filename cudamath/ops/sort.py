@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.dtypes import COMPLEX, NUMERIC, REAL_OR_BOOL
-from ..core.op import Op, coerce, require
+from ..core.op import Op, coerce, members, require
 from ..core.shapes import as_integer, normalize_axis
 from .elementwise import isnan
 from .index import _along_grad, take_along_axis
@@ -115,7 +115,8 @@ def sort_complex(x: Any, /) -> ndarray:
     >>> cm.sort_complex([3, 1]).tolist()
     [(1+0j), (3+0j)]
     """
-    x = sort(require("sort_complex", x, NUMERIC))
+    x = require("sort_complex", x, NUMERIC)
+    x = sort(x, normalize_axis("sort_complex", -1, x.ndim))
     small = x.dtype.itemsize <= 2 or x.dtype == np.float32
     return x if x.dtype in COMPLEX else astype(x, np.complex64 if small else np.complex128)
 
@@ -149,7 +150,7 @@ def lexsort(keys: Any, axis: int = -1) -> ndarray:
     >>> cm.lexsort((first, surname)).tolist()
     [1, 2, 0]
     """
-    given = tuple(keys) if not hasattr(keys, "ndim") else tuple([keys[i] for i in range(len(keys))])
+    given = members("lexsort", keys, "keys")
     if not given:
         raise ValueError("lexsort: wants at least one key, got none")
     arrays = coerce("lexsort", given, REAL_OR_BOOL)

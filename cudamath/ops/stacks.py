@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import array, shapes
 from ..core.array import ndarray
-from ..core.op import coerce, require
+from ..core.op import MISTAKES, as_of, coerce, require
 from ..core.shapes import normalize_axes, normalize_axis, normalize_shape
 from . import reduce
 from .creation import asarray, ones, zeros
@@ -74,8 +74,8 @@ def atleast_3d(*arrays: Any) -> Any:
 def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> ndarray:
     """A view rotated by ``k`` quarter turns in the plane of two axes, from the first towards the second.
 
-    Args: x: array of at least 2 dimensions; k: an integer; axes: two different axes. Raises: ValueError otherwise.
-    Gradient: rotated back.
+    Args: x: array of at least 2 dimensions; k: an integer; axes: two different axes. Raises: ValueError (axes), TypeError (k,
+    axes). Gradient: rotated back.
 
     >>> import cudamath as cm
     >>> cm.rot90(cm.asarray([[1, 2], [3, 4]]))
@@ -86,7 +86,7 @@ def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> ndarray:
     plane = normalize_axes("rot90", tuple(axes), x.ndim)
     if len(plane) != 2:
         raise ValueError(f"rot90: axes must be two, got {tuple(axes)}")
-    k %= 4
+    k = shapes.as_integer("rot90", "k", k) % 4
     if k == 1:
         return swapaxes(flip(x, axis=plane[1]), *plane)
     if k == 2:
@@ -301,8 +301,8 @@ def insert(x: Any, /, obj: Any, values: Any, axis: int | None = None) -> ndarray
     """A new array with values put before some positions along an axis.
 
     Args: x: any array; obj: an integer, a slice or integers: before which of x's slices; values: scalar or array, cast to
-    x's dtype, broadcast to the slices; axis: None ravels ``x`` first. Raises: IndexError (out of range), ValueError (shapes).
-    Gradient: pieces.
+    x's dtype, broadcast to the slices; axis: None ravels ``x`` first. Returns: array of x's dtype. Raises: IndexError (out of
+    range, no integers), TypeError (one number that is no integer), ValueError (shapes). Gradient: g at each slice's new place.
 
     >>> import cudamath as cm
     >>> cm.insert([1, 2, 3], [1, 3], [10, 20]).tolist()
@@ -315,6 +315,8 @@ def insert(x: Any, /, obj: Any, values: Any, axis: int | None = None) -> ndarray
     else:
         places = np.asarray(obj.to_numpy() if isinstance(obj, ndarray) else obj)
         places = np.flatnonzero(places) if places.dtype.kind == "b" else places
+    if places.size and places.dtype.kind not in "iu":
+        raise (IndexError if places.ndim else TypeError)(f"insert: wants integers, a slice or bools, got {places.dtype}")
     scalar = places.ndim == 0
     places = places.reshape(-1).astype(np.int64)
     if places.size and (places.min() < -n or places.max() > n):
@@ -425,7 +427,10 @@ def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any
     5
     """
     if dtype is not None or out is not None:
-        return reduce.sum(_planes(x, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
+        try:
+            return reduce.sum(_planes(x, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
+        except MISTAKES as error:
+            raise as_of("trace", error) from None
     numbers = offset, axis1, axis2
     key, given = ("trace", *numbers, *[n.__class__ for n in numbers]), (x,)
     known = reduce._sum.again(key, given)

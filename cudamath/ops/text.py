@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import shapes
 from ..core.array import asarray, ndarray
-from ..core.op import NUMERIC, coerce
+from ..core.op import NUMERIC, coerce, require_function, speaks_for
 from ..core.op import require as taken
 from .grids import indices
 from .masks import nonzero
@@ -128,6 +128,7 @@ def ndenumerate(x: Any, /) -> Iterator[tuple[tuple[int, ...], Any]]:
     return iter(np.ndenumerate(taken("ndenumerate", x).to_numpy()))
 
 
+@speaks_for("asarray_chkfinite")
 def asarray_chkfinite(x: Any, /, dtype: Any = None, order: str | None = None) -> ndarray:
     """`asarray`, and ValueError where an element is infinite or NaN. Waits for the device.
 
@@ -202,12 +203,14 @@ def mask_indices(n: int, mask: Callable[..., Any], k: Any = 0) -> tuple[ndarray,
     """Positions of what a function like `triu` keeps of an n x n matrix. Waits for the device.
 
     Args: n: rows and columns; mask: function of (matrix, k) that returns a matrix; k: its second argument. Returns:
-    tuple of two int64 vectors (rows, columns).
+    tuple of two int64 vectors (rows, columns). Raises: TypeError, ValueError (n).
 
     >>> import cudamath as cm
     >>> [a.tolist() for a in cm.mask_indices(2, cm.triu)]
     [[0, 0, 1], [0, 1, 1]]
     """
+    require_function("mask_indices", mask)
+    n = shapes.as_integer("mask_indices", "n", n, 0)
     i, j = indices((n, n))
     return nonzero(mask(i * 0 + j * 0 + 1, k) != 0)
 

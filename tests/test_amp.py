@@ -91,6 +91,22 @@ def test_unscaled_gradients_are_clipped(device):
     assert amp.unscale([cm.ones(2)], state)[1].dtype == np.float64
 
 
+def test_states_that_change_after_their_use_give_no_wrong_gradient(device):
+    """Gradients read what they were multiplied by when they are taken: the scale, or the number of the step, was the next."""
+    scale, params, w = amp.loss_scale(4.0), [cm.ones(2)], cm.asarray([1.0, 2.0])
+    state = cm.ml.adam_init(params)
+
+    def after(change, number):
+        return cm.grad(lambda w: ((w * number).sum(), change())[0])(w)
+
+    for change, number in ((lambda: amp.unscale(cm.asarray([np.inf]), scale), scale["scale"]),
+                           (lambda: cm.ml.adam_update(params, [cm.ones(2)], state), state["step"])):
+        with pytest.raises(RuntimeError, match="^multiply: .*changed in place after it was used"):
+            after(change, number)
+    with pytest.raises(ValueError, match="^unscale: not differentiable"):
+        cm.grad(lambda s: amp.unscale(w, {**scale, "scale": s})[0])(scale["scale"])
+
+
 def test_a_scale_never_grows_to_infinity(device):
     state = amp.loss_scale(2.0**127)
     for _ in range(3):

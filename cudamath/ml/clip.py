@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import optree
 
+from ..core import tape
 from ..core.array import ndarray, same_device
 from ..core.devices import CPU
 from ..core.dtypes import FLOATING, float64
@@ -39,11 +40,13 @@ def norm_and_factor(card: Op, grads: Tree, max_norm: float, strict: bool, state:
                     numbers: tuple[float, ...] = ()) -> tuple[ndarray, ndarray]:
     """What `clip_factor` returns, or `amp.unscale` (whose state the launch changes)."""
     leaves, _ = _leaves(card.name, grads, max_norm)
-    if any(g._node is not None for g in leaves):
+    if any(g._node is not None for g in (*leaves, *state)):
         raise ValueError(f"{card.name}: not differentiable, but a gradient is being recorded for one of the arrays; call it "
                          "outside the differentiated function, or clip_grad_norm inside")
     leaves = [in_order(g) for g in leaves]
     same_device(card.name, [*leaves, *state])
+    for x in state:
+        tape.wrote(x)
     norm, factor = card(*leaves, *state, scalars=(float(max_norm), *numbers), scaling=bool(state), strict=bool(strict))
     if strict and norm._layout.device == CPU and not math.isfinite(norm):
         raise FloatingPointError(f"{card.name}: the norm of the gradients is not finite (the step was left out), got {norm}")

@@ -158,6 +158,8 @@ def _extras(name: str, params: Tree, arrays: list[ndarray], lr: Any, factor: Any
             step: ndarray | None = None) -> tuple[float, list[ndarray], Form]:
     """The learning rate as a run-time scalar, the 0-d arrays of the call, and its form."""
     extra = [] if step is None else [step]
+    if step is not None:
+        tape.wrote(step)
     rated, factored = type(lr) is ndarray, factor is not None
     if rated:
         extra.append(_number(name, "lr", lr, arrays[0]))

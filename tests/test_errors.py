@@ -245,6 +245,7 @@ OWN_NAMES: list[tuple[Any, type[Exception], str]] = [
     (lambda: ml.activation(WHOLE, []), ValueError, "activation"),
     *[(lambda f=f: f(np.ones((2, 3), "c8"), dtype="f4"), TypeError, f.__name__) for f in (cm.var, cm.nanstd, cm.nanmean)],
     (lambda: cm.conj(np.ones(3), cm.ones(4)), ValueError, "conj"),
+    *[(lambda f=f: getattr(cm, f).reduce(WHOLE, where=MASK), ValueError, f"{f}.reduce") for f in ("fmax", "subtract")],
     (lambda: cm.identity(-1), ValueError, "identity"), (lambda: cm.frombuffer(b"abc", "i2"), ValueError, "frombuffer"),
     (lambda: cm.full(3, [1, 2]), ValueError, "full"),
 ]

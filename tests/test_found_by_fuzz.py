@@ -138,6 +138,11 @@ CALLS = [
       for t in ("f2", "f4")],
     *[lambda m, a, b=b: m.clip(a([True, False]), *b) for b in ((0, 2), (True, None), (0.5, None), (None, False), (-1, 1.5))],
     lambda m, a: m.arange(1, 7, None),
+    # elements left out of reductions by functions that are no sums
+    *[lambda m, a, f=f, k=k: getattr(m, f).reduce(a(CUBE), k, where=a(CUBE > -3)) for k in (1, None, (0, 2))
+      for f in ("bitwise_or", "bitwise_and", "bitwise_xor", "logical_xor", "gcd", "hypot", "logaddexp")],
+    *[lambda m, a, f=f: getattr(m, f).reduce(a(CUBE), 2, where=a(CUBE[:, :1] > 0), initial=2) for f in ("fmax", "fmin", "lcm")],
+    lambda m, a: m.bitwise_and.reduce(a(np.array([7, 3, 8], "u1")), where=a([True, True, False])),
     # to thousands: multiples of 1 / 0.001 are none of 1000
     *[lambda m, a, t=t, k=k: m.round(a(np.array([1000.5, 60000, 15, 25, 1250, 12345], t)), k) for k in (-1, -2, -3, -4)
       for t in ("f2", "f4", "f8", "i4", "u2")],

@@ -100,7 +100,7 @@ def test_expressions_in_the_simulator(row, dtype):
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("name", ["exp", "expm1", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atanh", "atan"])
+@pytest.mark.parametrize("name", ["exp", "expm1", "sqrt", "sign", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atanh", "atan"])
 def test_complex_special_cases_in_the_simulator(name):
     """Infinite parts, zeros and NaN."""
     row = row_named(name)

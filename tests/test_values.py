@@ -151,7 +151,7 @@ def check_special(row: Elementwise, got: np.ndarray) -> None:
                                    err_msg=f"{row.name}, {part} part")
 
 
-@pytest.mark.parametrize("name", ["exp", "expm1", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atanh", "atan"])
+@pytest.mark.parametrize("name", ["exp", "expm1", "sqrt", "sign", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atanh", "atan"])
 def test_complex_special_cases(device, name):
     row = next(r for r in ELEMENTWISE if r.name == name)
     check_special(row, row.function(cm.asarray(SPECIAL)).to_numpy())

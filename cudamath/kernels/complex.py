@@ -77,6 +77,9 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
     @device
     def sign(x):  # x / |x|
         size = hypot(x.real, x.imag)
+        if size == infinity and math.isinf(x.real) != math.isinf(x.imag):  # all of it lies along one axis
+            return make(math.copysign(one, x.real), nought) if math.isinf(x.real) else make(
+                nought, math.copysign(one, x.imag))
         return make(nought, nought) if size == nought else make(x.real / size, x.imag / size)
 
     @device

@@ -18,10 +18,10 @@ from ..core.array import asarray, ndarray, wrap
 from ..core.devices import CPU
 from ..core.dtypes import as_dtype, bfloat16, float16
 from ..core.op import coerce, require
-from ..core.shapes import normalize_axes, normalize_axis
+from ..core.shapes import broadcast_shapes, normalize_axes, normalize_axis
 from . import elementwise, integers, numbers, reduce, scan
 from .creation import arange, full
-from .index import put, take
+from .index import put, take, where
 from .index_at import add_at, maximum_at, minimum_at, multiply_at
 from .inspection import can_cast
 from .join import concat
@@ -49,7 +49,7 @@ def attach(function: Callable) -> None:
 
     def reduce_(x: Any, /, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, **more: Any) -> ndarray:
         """The function between all elements along axes, from the first to the last (NumPy's `ufunc.reduce`); before the first:
-        `initial`, if given."""
+        `initial`, if given; without those where `where` is False."""
         x = require(f"{name}.reduce", x)
         if ufunc in (np.add, np.multiply):
             return _REDUCTIONS[ufunc](x, axis, keepdims=keepdims, out=out, dtype=dtype, **more)
@@ -57,13 +57,15 @@ def attach(function: Callable) -> None:
         logical = ufunc in (np.logical_and, np.logical_or)
         if ufunc in _REDUCTIONS and not (logical and more.get("initial") is not None):
             return _REDUCTIONS[ufunc](x, axis, keepdims=keepdims, out=out, **more)
-        initial = more.pop("initial", None)
+        initial, chosen = more.pop("initial", None), more.pop("where", True) if not logical else True
         if logical:
             y = function(_REDUCTIONS[ufunc](x, axis, keepdims=keepdims, **more), initial)
             return y if out is None else deliver(f"{name}.reduce", y, out)
         if more:
             raise TypeError(f"{name}.reduce: takes no {', '.join(more)}")
         x = _closed(function, _comparable(f"{name}.reduce", card, x))
+        if chosen is not True:
+            x = _left_out(f"{name}.reduce", ufunc, x, chosen, initial)
         whole = axis is None or x.ndim == 0 and axis.__class__ is int and axis in (0, -1)
         axes = tuple(range(x.ndim)) if whole else normalize_axes(f"{name}.reduce", axis, x.ndim)
         if len(axes) > 1 and ufunc not in _ASSOCIATIVE:
@@ -168,6 +170,19 @@ def _closed(function: Callable, x: ndarray) -> ndarray:
     return astype(x, function(one, one).dtype, copy=False)
 
 
+def _left_out(name: str, ufunc: np.ufunc, x: ndarray, chosen: Any, initial: Any) -> ndarray:
+    """x with a number that changes no result where it is not chosen. An initial value serves functions without such a number:
+    it is met anyway, and to meet it again changes nothing (fmax, lcm)."""
+    number = initial if ufunc.identity is None else ufunc.identity
+    if ufunc not in _ASSOCIATIVE or number is None:
+        raise ValueError(f"{name}: where= wants a function that is associative, and an initial value if it has no identity")
+    x, chosen = coerce(name, (x, chosen))
+    if broadcast_shapes(name, chosen.shape, x.shape) != x.shape:
+        raise ValueError(f"{name}: where of shape {chosen.shape} does not fit an array of shape {x.shape}")
+    neutral = np.asarray(number).astype(x.dtype)  # all bits: -1, also unsigned
+    return where(chosen, x, full((), neutral, x.dtype, device=x.device))
+
+
 def _reduced(name: str, ufunc: np.ufunc, function: Callable, x: ndarray, axis: int) -> ndarray:
     """The reduction along one axis, which stays with length 1."""
     n = x.shape[axis]
@@ -232,11 +247,11 @@ def _in_rounds(name: str, function: Callable, x: ndarray, key: Any, *values: Any
     others = [reshape(broadcast_to(coerce(name, (x, v))[1], places.shape), -1) for v in values]
     for i in range(turn.max(initial=-1) + 1):
         here = asarray(np.flatnonzero(turn == i), device=x.device)
-        where = take(reshape(places, -1), here)
-        y = function(take(reshape(x, -1), where), *[take(v, here) for v in others])
+        found = take(reshape(places, -1), here)
+        y = function(take(reshape(x, -1), found), *[take(v, here) for v in others])
         if not can_cast(y.dtype, x.dtype, "same_kind"):
             raise TypeError(f"{name}: a result of {y.dtype} cannot be written into an array of {x.dtype} of shape {x.shape}")
-        put(x, where, y)
+        put(x, found, y)
 
 
 def _accumulated(ufunc: np.ufunc, function: Callable, x: ndarray, axis: int) -> ndarray:

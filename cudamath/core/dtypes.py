@@ -142,6 +142,9 @@ forget.append(promote_scalar.cache_clear)
 def result_type(*operands: Any) -> np.dtype:
     """The dtype of an operation on these arrays, dtypes and Python scalars.
 
+    Args: operands: at least one; of a Python scalar only the kind counts (bool, integer, float, complex), so that ``x + 1.0``
+    is float32 where x is. Returns: np.dtype. Raises: ValueError (no operand), TypeError (what is none of these).
+
     >>> import cudamath as cm
     >>> cm.result_type(cm.bfloat16, cm.float16)
     dtype('float32')

@@ -147,7 +147,7 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     """Whether a dtype may be converted to another.
 
     Args: from_: a dtype or an array; to: a dtype; casting: NumPy's rule: "no", "equiv", "safe" (default; every value is
-    kept), "same_kind" or "unsafe". Raises: TypeError for what is not a dtype, ValueError for another rule.
+    kept), "same_kind" or "unsafe". Returns: bool. Raises: TypeError for what is not a dtype, ValueError for another rule.
 
     >>> import cudamath as cm
     >>> cm.can_cast(cm.int16, cm.float32), cm.can_cast(cm.float64, cm.float32)
@@ -163,9 +163,9 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
 
 
 def promote_types(a: Any, b: Any, /) -> np.dtype:
-    """The dtype to which arrays of two dtypes are promoted.
+    """The dtype to which arrays of two dtypes are promoted: NumPy's, bfloat16 as float16; for the two together float32.
 
-    Raises: TypeError for what is not a dtype.
+    Args: a, b: dtypes. Returns: np.dtype. Raises: TypeError for what is not a dtype.
 
     >>> import cudamath as cm
     >>> cm.promote_types(cm.int32, cm.float32), cm.promote_types(cm.bfloat16, cm.float16)

@@ -360,9 +360,9 @@ def squeeze(x: Any, /, axis: Axes = None) -> ndarray:
 
 
 def atleast_1d(*arrays: Any) -> Any:
-    """Each array with at least one dimension; a tuple if several are given.
+    """Each array with at least one dimension: a number as (1,).
 
-    Gradient: the gradient in the old shape.
+    Args: arrays: of any shape. Returns: view or the array itself; a tuple if several are given. Gradient: g in the old shape.
 
     >>> import cudamath as cm
     >>> cm.atleast_1d(cm.asarray(3.0)).shape
@@ -373,9 +373,9 @@ def atleast_1d(*arrays: Any) -> Any:
 
 
 def atleast_2d(*arrays: Any) -> Any:
-    """Each array with at least two dimensions, new ones in front; a tuple if several are given.
+    """Each array with at least two dimensions, new ones in front.
 
-    Gradient: the gradient in the old shape.
+    Args: arrays: of any shape. Returns: view or the array itself; a tuple if several are given. Gradient: g in the old shape.
 
     >>> import cudamath as cm
     >>> cm.atleast_2d(cm.zeros(3)).shape
@@ -525,7 +525,7 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> ndar
 def broadcast_shapes(*shape: Sequence[int]) -> tuple[int, ...]:
     """The shape that arrays of these shapes broadcast to.
 
-    Raises: ValueError if they do not.
+    Args: shape: each a tuple of ints, or an int. Returns: tuple of ints. Raises: ValueError if they do not broadcast.
 
     >>> import cudamath as cm
     >>> cm.broadcast_shapes((3, 1), (4,))

@@ -44,10 +44,7 @@ _HOST = "its result would be the same at every replay; do it outside"
 
 def shape_of(name: str, size: Size) -> tuple[int, ...]:
     """The shape that `size` stands for."""
-    shape = () if size is None else normalize_shape(name, size)
-    if any(n < 0 for n in shape):
-        raise ValueError(f"{name}: wants sizes >= 0, got {shape}")
-    return shape
+    return () if size is None else normalize_shape(name, size)
 
 
 def wanted_dtype(name: str, dtype: Any, category: dtypes.Category, default: np.dtype) -> np.dtype:

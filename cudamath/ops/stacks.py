@@ -39,7 +39,8 @@ __all__ = ["append", "atleast_3d", "block", "broadcast_arrays", "column_stack", 
 def broadcast_arrays(*arrays: Any) -> tuple[ndarray, ...]:
     """Views of the arrays, all repeated to their common shape.
 
-    Raises: ValueError if the shapes do not broadcast. Gradient: summed over the repeated axes.
+    Args: arrays: of any shapes and dtypes. Returns: tuple of as many views. Raises: ValueError if the shapes do not broadcast.
+    Gradient: summed over the repeated axes.
 
     >>> import cudamath as cm
     >>> [a.shape for a in cm.broadcast_arrays(cm.zeros((3, 1)), cm.zeros(4))]
@@ -54,9 +55,9 @@ _common_shape = functools.lru_cache(1024)(shapes.broadcast_shapes)
 
 
 def atleast_3d(*arrays: Any) -> Any:
-    """Each array with at least three dimensions: a vector as (1, n, 1), a matrix as (n, m, 1); a tuple if several.
+    """Each array with at least three dimensions: a vector as (1, n, 1), a matrix as (n, m, 1).
 
-    Gradient: the gradient in the old shape.
+    Args: arrays: of any shape. Returns: view or the array itself; a tuple if several are given. Gradient: g in the old shape.
 
     >>> import cudamath as cm
     >>> cm.atleast_3d(cm.zeros(3)).shape
@@ -99,7 +100,8 @@ def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> ndarray:
 def column_stack(arrays: Sequence[Any], /) -> ndarray:
     """Vectors as the columns of a matrix; matrices side by side.
 
-    Args: arrays: at least one, of 1 or 2 dimensions and equally many rows. Raises: ValueError (shapes). Gradient: pieces.
+    Args: arrays: at least one, of 1 or 2 dimensions and equally many rows. Returns: matrix of the common dtype. Raises:
+    ValueError (shapes, no array). Gradient: g's part at each array.
 
     >>> import cudamath as cm
     >>> cm.column_stack([[1, 2], [3, 4]]).tolist()
@@ -116,7 +118,8 @@ def column_stack(arrays: Sequence[Any], /) -> ndarray:
 def dstack(arrays: Sequence[Any], /) -> ndarray:
     """The arrays stacked in depth: along axis 2, those of fewer dimensions as ``atleast_3d`` makes them.
 
-    Args: arrays: at least one. Raises: ValueError (shapes). Gradient: pieces.
+    Args: arrays: at least one, of equal shapes but for axis 2. Returns: array of the common dtype. Raises: ValueError (shapes,
+    no array). Gradient: g's part at each array.
 
     >>> import cudamath as cm
     >>> cm.dstack([[1, 2], [3, 4]]).tolist()
@@ -178,7 +181,8 @@ def dsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]
 def block(arrays: Any) -> ndarray:
     """An array put together from nested lists of blocks: the innermost lists along the last axis.
 
-    Args: arrays: arrays, or lists of them, nested equally deep. Raises: ValueError (depths, shapes). Gradient: pieces.
+    Args: arrays: arrays, or lists of them, nested equally deep. Returns: array of the common dtype. Raises: ValueError (depths,
+    shapes). Gradient: g's part at each block.
 
     >>> import cudamath as cm
     >>> cm.block([[cm.eye(2), cm.zeros((2, 1))], [cm.ones((1, 3))]]).tolist()
@@ -233,8 +237,8 @@ def _block_again(rows: Any) -> ndarray | None:
 def append(x: Any, /, values: Any, axis: int | None = None) -> ndarray:
     """A new array with values after x's own.
 
-    Args: x, values: arrays, of equal shape but along the axis; axis: None ravels both. Raises: ValueError (shapes).
-    Gradient: pieces.
+    Args: x, values: arrays, of equal shape but along the axis; axis: None ravels both. Returns: array of the common dtype.
+    Raises: ValueError (shapes, axis). Gradient: g's part at each of the two.
 
     >>> import cudamath as cm
     >>> cm.append([1, 2], [[3], [4]]).tolist()
@@ -256,8 +260,8 @@ def _line(name: str, x: Any, axis: int | None) -> tuple[ndarray, int]:
 def delete(x: Any, /, obj: Any, axis: int | None = None) -> ndarray:
     """A new array without some slices along an axis.
 
-    Args: x: any array; obj: an integer, a slice, integers, or a bool vector: which; axis: None ravels first. Raises:
-    IndexError (out of range). Gradient: g at the slices that stay.
+    Args: x: any array; obj: an integer, a slice, integers, or a bool vector: which; axis: None ravels first. Returns: array of
+    x's dtype. Raises: IndexError (out of range, no integers), ValueError (axis). Gradient: g at the slices that stay.
 
     >>> import cudamath as cm
     >>> cm.delete([10, 20, 30, 40], [0, 2]).tolist()

@@ -128,7 +128,9 @@ _imag = ViewOp("imag", _part, lambda g, _y, _x, offset: (g * 1j,))
 
 
 def real(x: Any, /) -> ndarray:
-    """Real part: a view of complex arrays, the array itself otherwise. Gradient: g.
+    """Real part.
+
+    Args: x: any array. Returns: a view of complex arrays, the array itself otherwise. Gradient: g.
 
     >>> import cudamath as cm
     >>> cm.real(cm.array([1 + 2j])).tolist()
@@ -144,7 +146,10 @@ def real(x: Any, /) -> ndarray:
 
 
 def imag(x: Any, /) -> ndarray:
-    """Imaginary part: a view of complex arrays; otherwise zeros, which as in NumPy cannot be written to. Gradient: 1j g.
+    """Imaginary part.
+
+    Args: x: any array. Returns: a view of complex arrays; otherwise zeros, which as in NumPy cannot be written to. Gradient:
+    1j g.
 
     >>> import cudamath as cm
     >>> cm.imag(cm.array([1 + 2j])).tolist()

@@ -462,6 +462,7 @@ def test_counts_asked_for_again(device):
             wrong()
 
 
+@pytest.mark.filterwarnings("error")
 def test_poisson_numbers_of_an_arrays_means(device):
     """Those of the same means in float64, again and again, in any dtype and layout; the sequence goes on as for them."""
     means = np.random.default_rng(5).uniform(0, 30, (6, 8)).astype("f4")

@@ -165,6 +165,8 @@ def _checked(name: str, what: str, kind: str, value: Any) -> Any:
     if host is None and value.dtype not in REAL:
         raise TypeError(f"{name}: wants {what} as real numbers, got {value.dtype} of shape {value.shape}")
     seen = _on_host(value if host is None else host)
+    if seen is not None and seen.dtype in FLOATING and seen.dtype.itemsize < 4:
+        seen = seen.astype(np.float32)  # to which the bounds of ranges are no infinities
     if seen is not None and not np.all(test(seen)):
         raise ValueError(f"{name}: wants {what} {words}, got {seen[~test(seen)].flat[0]} in an array of shape {seen.shape}")
     return value if host is None else host

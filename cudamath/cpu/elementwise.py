@@ -113,8 +113,12 @@ def clip_grad(g: np.ndarray, x: np.ndarray, low: np.ndarray, high: np.ndarray) -
 
 
 def round_to(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The nearest multiple of 1 / scale."""
-    return np.rint(x * scale) / scale
+    """The nearest multiple of 1 / scale, a real number; of complex numbers in each part."""
+    if x.dtype.kind != "c":
+        return np.rint(x * scale) / scale
+    y = np.empty_like(x)
+    y.real, y.imag = round_to(x.real, scale.real), round_to(x.imag, scale.real)
+    return y
 
 
 def tolerance(y: np.ndarray, rtol: np.ndarray, atol: np.ndarray) -> np.ndarray:

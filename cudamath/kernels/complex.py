@@ -87,6 +87,10 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
         return make(round_even(x.real), round_even(x.imag))
 
     @device
+    def round_to(x, y):  # y: a real number; by divisions of real numbers, which 1.2 is nearer than 12 * (1 / 10)
+        return make(round_even(x.real * y.real) / y.real, round_even(x.imag * y.real) / y.real)
+
+    @device
     def isfinite(x):
         return math.isfinite(x.real) and math.isfinite(x.imag)
 
@@ -387,8 +391,8 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
         v, u = atanh_parts(x.imag, x.real)
         return make(u, v)
 
-    found = (divide, reciprocal, conj, absolute, argument, sign, isfinite, isinf, sqrt, exp, expm1, log, log2, log10, log1p,
-             power, sin, cos, sinh, cosh, tan, tanh, asinh, asin, acos, acosh, atanh, atan)
+    found = (divide, reciprocal, conj, absolute, argument, sign, round_to, isfinite, isinf, sqrt, exp, expm1, log, log2, log10,
+             log1p, power, sin, cos, sinh, cosh, tan, tanh, asinh, asin, acos, acosh, atanh, atan)
     return {f.__name__: f for f in found} | {"round_even": round_parts}
 
 

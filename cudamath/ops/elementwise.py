@@ -157,9 +157,10 @@ trunc = unary("trunc", np.trunc, {"": "x", "f": "trunc(x)"}, category=REAL_OR_BO
 _rint = unary("rint", np.rint, {"": "x", "f": "round_even(x)", "c": "round_even(x)"}, category=ANY,
               doc="The nearest integer; ties go to the even one.")
 
-_round_to = binary("round_to", np.multiply, "round_even(x * y) / y", category=PRECISE, cpu="elementwise.round_to",
-                   doc="")
-_round_to.__doc__ = "The multiple of 1 / y that is nearest to x, in one kernel."
+_round_to = binary("round_to", np.multiply, {"": "round_even(x * y) / y", "c": "round_to(x, y)"},
+                   category=Category("float32, float64 or complex", PRECISE | COMPLEX),
+                   cpu="elementwise.round_to", doc="")
+_round_to.__doc__ = "The multiple of 1 / y that is nearest to x, of complex numbers in each part, in one kernel."
 
 # ---------------------------------------------------------------- comparison, extremes
 
@@ -309,7 +310,7 @@ def round(x: Any, /, decimals: int = 0, out: Any = None) -> ndarray:
     if decimals < 0 and (x.dtype != np.float32 or step <= np.finfo(np.float32).max):  # 1e3 is a number, 1e-3 none
         return (_rint(x / step) * step).astype(x.dtype)
     scale = 10.0 ** decimals
-    if x.dtype in PRECISE:
+    if x.dtype in PRECISE or x.dtype in COMPLEX:
         return _round_to(x, scale)
     return (_rint(x * scale) / scale).astype(x.dtype)
 

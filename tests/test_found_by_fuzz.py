@@ -150,7 +150,24 @@ CALLS = [
     *[lambda m, a, s=s, t=t, k=k, d=d: m.nanpercentile(a(np.zeros(s, t)), 30, axis=k, keepdims=d)
       for t in ("f4", "f8", "i2", "?") for d in (True, False)
       for s, k in (((0, 3), 0), ((0, 3), None), ((2, 0, 3), 1), ((0,), 0), ((0, 3), 1))],
-    *[lambda m, a, t=t: m.angle(a(np.array([1, 0, 3], t)), deg=True) for t in ("u1", "i1", "i2", "i8", "?", "f4")]]
+    *[lambda m, a, t=t: m.angle(a(np.array([1, 0, 3], t)), deg=True) for t in ("u1", "i1", "i2", "i8", "?", "f4")],
+    # widths by axis; mirrored in value, too
+    *[lambda m, a, w=w: m.pad(a(CUBE), w, "wrap") for w in ({}, {-1: (2, 1)}, {0: 1, 1: (0, 3)})],
+    *[lambda m, a, k=k, w=w, t=t: m.pad(a(CUBE.astype(t)), w, k, reflect_type="odd") for k in ("reflect", "symmetric")
+      for w in (1, ((0, 0), (5, 8), (0, 2)), ((9, 3), (0, 1), (17, 2))) for t in ("f4", "i8", "u1", "?")],
+    lambda m, a: m.pad(a([5.0]), 2, "reflect", reflect_type="odd"),
+    # one position in a list takes all values
+    *[lambda m, a, v=v, k=k: m.insert(a(CUBE), k, a(np.array(v)), axis=1)
+      for v in (7, [[1], [2]], np.ones((2, 5, 4)), np.ones((1, 4))) for k in ([1], [-1], slice(2, 3), np.array([0, 1, 0]) > 0)],
+    lambda m, a: (m.insert(a([1, 2, 3]), [1], [7, 8]), m.insert(a([1, 2, 3]), [1], a(np.zeros(0, "i8")))),
+    # dtypes of results
+    *[lambda m, a, t=t, p=p: m.linalg.cond(a(np.array([[1, 2], [3, 5]], t)), p)
+      for t in ("f4", "c8", "f8") for p in (None, 2, 1)],
+    lambda m, a: m.linalg.cond(a(np.array([[[1, 2], [2, 5]], [[1, 0], [0, 0]]], "f4"))),
+    *[lambda m, a, t=t, b=b: m.histogram(a([0.5, 2, 2, 3]), b, weights=a(np.array([1, 2, 5, 7], t)))
+      for t in ("i8", "u1", "f4") for b in (3, [0, 2, 3])],
+    lambda m, a: m.histogram(a([0.5, 2, 2, 3]), 3, weights=a([1, 2, 5, 7]), density=True)[0],
+    lambda m, a: a(CUBE).compress([False, True], 1, a(np.zeros((2, 1, 4), CUBE.dtype)))]
 
 #: Functions of the module, of an array, and of what is a scalar of NumPy's and a 0-d array here: neither can be looked up by.
 OF_SCALARS = [
@@ -483,6 +500,35 @@ def test_numbers_that_do_not_fit_are_not_inserted(device):
             with pytest.raises(OverflowError, match=words):
                 module.insert(module.asarray(np.array([1, 2], "u1")), 0, value)
     assert cm.insert(cm.asarray([1, 2]), 1, [2.75, 3]).tolist() == np.insert([1, 2], 1, [2.75, 3]).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_parts_of_complex_numbers_are_rounded_to_what_they_print_as(dtype, device):
+    """12 * (1 / 10) is 1.2000000000000002."""
+    x = (RNG.integers(-900, 900, (2, 50)) / 8 * [[1], [1j]]).sum(0).astype(dtype)
+    x[:3] = [complex(np.inf, 1.25), complex(0.25, np.nan), complex(-0.0, -0.0)]
+    for decimals in (1, 2, -1, -2):
+        ours = cm.round(cm.asarray(x), decimals)
+        assert ours.to_numpy().tobytes() == np.round(x, decimals).tobytes()
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_parts_of_complex_numbers_are_rounded_simulated(dtype, monkeypatch):
+    x = (RNG.integers(-900, 900, (2, 50)) / 8 * [[1], [1j]]).sum(0).astype(dtype)
+    with simulated_gpu(monkeypatch):
+        for decimals in (1, -1):
+            assert cm.round(cm.asarray(x), decimals).to_numpy().tobytes() == np.round(x, decimals).tobytes()
+
+
+@pytest.mark.parametrize("first, step", [(-8, 4), (0, 1), (-1000, 8)])
+def test_many_float16_of_few_values_are_sorted(first, step, device):
+    """NumPy's own sort of them left some where they were, on a CPU with AVX-512."""
+    x = (RNG.integers(first, first + 16, 50_000) / step).astype(np.float16)
+    expected = np.sort(x.astype(np.float64))
+    np.testing.assert_array_equal(cm.sort(cm.asarray(x)).to_numpy(), expected)
+    np.testing.assert_array_equal(cm.sort(cm.asarray(x), descending=True).to_numpy(), expected[::-1])
+    np.testing.assert_array_equal(cm.unique(cm.asarray(x)).to_numpy(), np.unique(expected))
 
 
 @pytest.mark.simulator

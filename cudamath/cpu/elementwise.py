@@ -113,11 +113,14 @@ def clip_grad(g: np.ndarray, x: np.ndarray, low: np.ndarray, high: np.ndarray) -
 
 
 def round_to(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The nearest multiple of 1 / scale, a real number; of complex numbers in each part."""
+    """The nearest multiple of 1 / scale, a real number; of complex numbers in each part, and of -scale where scale < 0."""
     if x.dtype.kind != "c":
         return np.rint(x * scale) / scale
-    y = np.empty_like(x)
-    y.real, y.imag = round_to(x.real, scale.real), round_to(x.imag, scale.real)
+    y, step = np.empty_like(x), -scale.real
+    if step > 0:
+        y.real, y.imag = np.rint(x.real / step) * step, np.rint(x.imag / step) * step
+    else:
+        y.real, y.imag = round_to(x.real, -step), round_to(x.imag, -step)
     return y
 
 

@@ -87,7 +87,10 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
         return make(round_even(x.real), round_even(x.imag))
 
     @device
-    def round_to(x, y):  # y: a real number; by divisions of real numbers, which 1.2 is nearer than 12 * (1 / 10)
+    def round_to(x, y):  # y: a real number; by divisions of real numbers, for 12 * (1 / 10) is not 1.2
+        step = -y.real
+        if step > nought:
+            return make(round_even(x.real / step) * step, round_even(x.imag / step) * step)
         return make(round_even(x.real * y.real) / y.real, round_even(x.imag * y.real) / y.real)
 
     @device

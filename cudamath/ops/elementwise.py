@@ -160,7 +160,7 @@ _rint = unary("rint", np.rint, {"": "x", "f": "round_even(x)", "c": "round_even(
 _round_to = binary("round_to", np.multiply, {"": "round_even(x * y) / y", "c": "round_to(x, y)"},
                    category=Category("float32, float64 or complex", PRECISE | COMPLEX),
                    cpu="elementwise.round_to", doc="")
-_round_to.__doc__ = "The multiple of 1 / y that is nearest to x, of complex numbers in each part, in one kernel."
+_round_to.__doc__ = "The multiple of 1 / y that is nearest to x; of complex numbers in each part, or of -y where y < 0. One kernel."
 
 # ---------------------------------------------------------------- comparison, extremes
 
@@ -307,10 +307,12 @@ def round(x: Any, /, decimals: int = 0, out: Any = None) -> ndarray:
     if x.dtype in FLOATING and x.dtype not in PRECISE:
         return round(x.astype(np.float32), decimals).astype(x.dtype)
     step = 10.0 ** min(-decimals, 308)
+    if x.dtype in COMPLEX:
+        return _round_to(x, -step if decimals < 0 else 10.0 ** decimals)
     if decimals < 0 and (x.dtype != np.float32 or step <= np.finfo(np.float32).max):  # 1e3 is a number, 1e-3 none
         return (_rint(x / step) * step).astype(x.dtype)
     scale = 10.0 ** decimals
-    if x.dtype in PRECISE or x.dtype in COMPLEX:
+    if x.dtype in PRECISE:
         return _round_to(x, scale)
     return (_rint(x * scale) / scale).astype(x.dtype)
 

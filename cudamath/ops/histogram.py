@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import asarray, ndarray, upload
-from ..core.dtypes import COMPLEX, FLOATING, INTEGER_OR_BOOL, REAL_OR_BOOL
+from ..core.dtypes import COMPLEX, FLOATING, INTEGER, INTEGER_OR_BOOL, REAL_OR_BOOL
 from ..core.op import Op, coerce, require
 from ..core.shapes import as_integer
 from .creation import zeros
@@ -251,7 +251,7 @@ def histogram(x: Any, bins: Any = 10, range: tuple[float, float] | None = None, 
         density: divide by the number of elements and the widths of the bins, so that the integral is 1.
         weights: numbers of x's shape to be added instead of 1.
 
-    Returns: (counts, edges): counts int64, or the weights' dtype, or float64 with density.
+    Returns: (counts, edges): counts int64, or the weights' dtype (of bool float64), or float64 with density.
     Raises: ValueError (bins, range, shapes), TypeError (complex arrays).
     Gradient: of the weights. Sums of weights are taken in a fixed order.
 
@@ -276,6 +276,7 @@ def histogram(x: Any, bins: Any = 10, range: tuple[float, float] | None = None, 
             if found is not None:
                 return found
     asked, x = x, require("histogram", x, REAL_OR_BOOL)
+    weights = None if weights is None else coerce("histogram", (x, weights))[1]
     given = None if weights is None else ravel(_weights("histogram", x, weights))
     x = ravel(x)
     wide = x.dtype in INTEGER_OR_BOOL or x.dtype.name in ("float32", "float64")
@@ -292,6 +293,8 @@ def histogram(x: Any, bins: Any = 10, range: tuple[float, float] | None = None, 
             _between.remember(key, (asked,), (x,), bins=bins, edge=kind)
     else:
         counts, edges = _by_host(x, bins, range, given)
+        if weights is not None and weights.dtype in INTEGER and not density:
+            counts = astype(counts, weights.dtype)
     if density:
         widths = astype(edges[1:] - edges[:-1], np.float64)
         counts = counts / widths / counts.sum()

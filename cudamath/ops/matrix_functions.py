@@ -217,7 +217,7 @@ def cond(a: Any, /, p: float | str | None = None) -> ndarray:
         ratio = largest / where(broken, 1, smallest)
         if p == -2:
             return where(largest == 0, math.inf, smallest / where(largest == 0, 1, largest))
-        return where(broken, where(reduce.any(a != a, axis=(-2, -1)), math.nan, math.inf), ratio)
+        return where(reduce.any(a != a, axis=(-2, -1)) & broken, math.nan, where(broken, math.inf, ratio))
     a = matrices("cond", a, square=True)
     otherwise: Any = math.inf
     if a._node is None:

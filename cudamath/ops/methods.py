@@ -282,9 +282,9 @@ def _partition(x: ndarray, kth: Any, axis: int = -1, kind: str = "introselect") 
     x[...] = sort.partition(x, kth, axis, kind)
 
 
-def _compress(x: ndarray, condition: Any, axis: int | None = None) -> ndarray:
+def _compress(x: ndarray, condition: Any, axis: int | None = None, out: Any = None) -> ndarray:
     """The slices along an axis where a condition holds: `cm.compress`."""
-    return select.compress(condition, x, axis)
+    return select.compress(condition, x, axis, out)
 
 
 def _tofile(x: ndarray, file: Any, sep: str = "", format: str = "%s") -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from ..core.array import ndarray
 from ..core.dtypes import FLOATING
 from ..core.op import Op, require, seen_as
+from ..core.shapes import normalize_axis
 from .join import _concat, _joined, _joining
 from .shape import _broadcast, _cast, _copy, bits, moveaxis, pattern, span, squeeze, view_of
 
@@ -98,11 +99,13 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
         stat_length: Any = None, reflect_type: str = "even") -> ndarray:
     """``x`` with elements put before and after along each axis.
 
-    Args: x: any array; pad_width: an integer, a pair (before, after), or such a pair for each axis; mode:
+    Args: x: any array; pad_width: an integer, a pair (before, after), such a pair for each axis, or a dict of either by axis;
+    mode:
     "constant": ``constant_values`` (a scalar, a pair, or a pair for each axis); "edge": the nearest element; "reflect":
     mirrored, the edge not repeated; "symmetric": mirrored, the edge repeated; "wrap": from the other end; "maximum",
     "minimum", "mean", "median" of the lines (of the ``stat_length`` elements at that end, given as ``pad_width`` is);
-    "linear_ramp": evenly down to ``end_values``; "empty": anything; reflect_type: "even", others are not supported.
+    "linear_ramp": evenly down to ``end_values``; "empty": anything; reflect_type: "odd" mirrors "reflect" and "symmetric" in
+    value, too: twice the edge minus what is mirrored.
     Returns: a new array of the same dtype. Raises: ValueError for a negative width, an unknown mode, or nothing to take values
     from. Gradient: that of the elements of ``x``, plus (but for "constant") that of their copies.
 
@@ -120,6 +123,9 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
         if known is not None:
             return known(x)
     try:
+        if isinstance(pad_width, dict):
+            given = {normalize_axis("pad", axis, x.ndim): width for axis, width in pad_width.items()}
+            pad_width = [np.broadcast_to(np.asarray(given.get(axis, 0)), 2).tolist() for axis in range(x.ndim)]
         widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
     except ValueError:
         raise ValueError(f"pad: pad_width {pad_width!r} does not fit an array of shape {x.shape}") from None
@@ -127,14 +133,15 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
         raise TypeError(f"pad: pad_width must be integers, got {pad_width!r}")
     if any(n < 0 for pair in widths for n in pair):
         raise ValueError(f"pad: pad_width cannot be negative, got {pad_width!r}")
-    if reflect_type != "even":
-        raise ValueError(f"pad: reflect_type must be 'even', got {reflect_type!r}")
+    if reflect_type not in ("even", "odd"):
+        raise ValueError(f"pad: reflect_type must be 'even' or 'odd', got {reflect_type!r}")
     if mode in ("constant", "empty") and not np.ndim(constant_values):
         return _pad(x, scalars=bits(constant_values, x.dtype), widths=tuple(map(tuple, widths)))
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap", "linear_ramp", *_STATISTICS):
         raise ValueError("pad: mode must be constant, edge, reflect, symmetric, wrap, linear_ramp, maximum, minimum, mean, "
                          f"median or empty, got {mode!r}")
-    if x._layout.device >= 0 and x.dtype in FLOATING and _once(x.shape, widths, mode):
+    odd = reflect_type == "odd" and mode in ("reflect", "symmetric")
+    if x._layout.device >= 0 and x.dtype in FLOATING and not odd and _once(x.shape, widths, mode):
         out, launches = padded(x, [(before, after) for before, after in widths], _TAKEN[mode])
         run = launched(x, out, launches) if plain is not None else None
         if run is not None:
@@ -147,7 +154,9 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
         if before or after:
             if not out.shape[axis] and mode != "constant":
                 raise ValueError(f"pad: axis {axis} of shape {x.shape} is empty: mode {mode!r} has nothing to repeat")
-            if mode in ("edge", "reflect", "symmetric", "wrap"):
+            if odd and x.shape[axis] > 1:
+                out = _odd(out, axis, before, after, mode)
+            elif mode in ("edge", "reflect", "symmetric", "wrap"):
                 parts = [_stretch(out, axis, *s) for s in _ends(x.shape[axis], before, after, mode)]
                 if plain is not None and x._layout.device >= 0:
                     run = _after(run, _joining("pad", out, parts, axis))
@@ -205,6 +214,22 @@ def _end(x: ndarray, axis: int, first: bool, mode: str, count: int, value: Any, 
     found = getattr(cudamath, _STATISTICS[mode])(part, axis=axis, keepdims=True)
     found = _cast_to(cudamath.round(found) if x.dtype.kind in "iu" else found, x.dtype)
     return _broadcast(found, shape=shape, old=found.shape)
+
+
+def _odd(x: ndarray, axis: int, before: int, after: int, mode: str) -> ndarray:
+    """x, mirrored in place and value at both ends of an axis: as far as x reaches, then what that gave, in whole copies."""
+    edge = mode == "reflect"  # is not repeated
+    period = x.shape[axis] - edge
+    while before or after:
+        n = x.shape[axis]
+        reach = (n - edge) // period * period
+        left, right = min(before, reach), min(after, reach)
+        ends = [(0, left - 1 + edge, left), (n - 1, n - 1 - edge, right)]
+        low, high = [[_cast_to(2 * span(x, axis, at, at + 1) - _stretch(x, axis, first, -1, count), x.dtype)] if count else []
+                     for at, first, count in ends]
+        x = _joined("pad", [*low, x, *high], axis)
+        before, after = before - left, after - right
+    return x
 
 
 def _cast_to(x: ndarray, dtype: np.dtype) -> ndarray:

@@ -330,8 +330,9 @@ def insert(x: Any, /, obj: Any, values: Any, axis: int | None = None) -> ndarray
         given = astype(coerce("insert", (x, values))[1], x.dtype, copy=False)
     else:  # Python's numbers are what they are: 300 is no uint8
         given = array.asarray(values, x.dtype, x.device, name="insert")
-    if scalar:
-        given = moveaxis(reshape(given, (1,) * (x.ndim - given.ndim) + given.shape), 0, axis)
+    if places.size == 1 and given.ndim <= x.ndim:  # all values there, as many as there are
+        given = reshape(given, (1,) * (x.ndim - given.ndim) + given.shape)
+        given = moveaxis(given, 0, axis) if scalar else given
         places = np.repeat(places, given.shape[axis])
     order = np.argsort(places, kind="stable")
     shape = (*x.shape[:axis], places.size, *x.shape[axis + 1 :])

@@ -160,7 +160,7 @@ _rint = unary("rint", np.rint, {"": "x", "f": "round_even(x)", "c": "round_even(
 _round_to = binary("round_to", np.multiply, {"": "round_even(x * y) / y", "c": "round_to(x, y)"},
                    category=Category("float32, float64 or complex", PRECISE | COMPLEX),
                    cpu="elementwise.round_to", doc="")
-_round_to.__doc__ = "The multiple of 1 / y that is nearest to x; of complex numbers in each part, or of -y where y < 0. One kernel."
+_round_to.__doc__ = "The multiple of 1 / y nearest to x; of complex numbers in each part, or of -y where y < 0. One kernel."
 
 # ---------------------------------------------------------------- comparison, extremes
 

@@ -43,6 +43,23 @@ def test_powers_of_zero(device):
     assert rows.tolist() == [[0, 1, 0], [1, 1, 0]]
 
 
+@pytest.mark.parametrize(("dtype", "x", "g"), [("f2", 300.0, 300.0), ("f4", 1e20, 1e20), ("f8", 1e200, 1e200)])
+def test_slopes_without_squares_beyond_the_dtype(device, dtype, x, g):
+    """asinh's was 0, hypot's infinite."""
+    near = {"rtol": 2e-3 if dtype == "f2" else 1e-6}
+    y = cm.asarray(np.array([x, -x], dtype))
+    np.testing.assert_allclose(cm.grad(lambda y: cm.asinh(y).sum())(y).to_numpy(), [1 / x] * 2, **near)
+    slope = cm.grad(lambda y: (cm.hypot(y, y) * g).sum())(y).to_numpy()
+    np.testing.assert_allclose(slope, [g * 2**0.5, -g * 2**0.5], **near)
+
+
+@pytest.mark.parametrize(("dtype", "base"), [("f2", 1e-5), ("f4", 1e-40), ("f8", 5e-324)])
+def test_powers_of_what_has_no_reciprocal(device, dtype, base):
+    """0 x^-1 was NaN where x^-1 is infinite."""
+    x, powers = cm.asarray(np.array([base, -base, 2.0], dtype)), cm.asarray(np.array([0.0, 0.0, 3.0], dtype))
+    assert cm.grad(lambda x: (x**powers).sum())(x).tolist() == [0, 0, 12]
+
+
 def test_mixed_derivatives_of_powers_at_exponent_0(device):
     """The derivative by the base was held to be 0 there, whatever the exponent: 1 / x is how it changes with it."""
     x, y = cm.asarray([2.0, 0.5, 3.0, 0.0]), cm.asarray([0.0, 0.0, 1.5, 0.0])

@@ -78,7 +78,7 @@ reciprocal = unary("reciprocal", np.reciprocal, {"": "1 / x", "i": "x if x == 1 
                                                    "c": "reciprocal(x)"},
                    "-g * out * out", category=ANY, doc="Reciprocal.", formula="1 / x")
 sign = unary("sign", np.sign, "sign(x)", "_sign_grad(g, out, x)", doc="-1, 0 or 1; of complex numbers x / |x|.")
-hypot = binary("hypot", np.hypot, "hypot(x, y)", ("g * x / out", "g * y / out"), category=REAL_OR_BOOL,
+hypot = binary("hypot", np.hypot, "hypot(x, y)", ("g * (x / out)", "g * (y / out)"), category=REAL_OR_BOOL,
                doc="Length of the hypotenuse, without overflow.", formula="sqrt(x**2 + y**2)")
 norm_slope = ufunc.Elementwise(
     "norm_slope", np.multiply, "0 if x == 0 or y == 0 else copysign((abs(x) / y) ** z, x)",
@@ -140,7 +140,8 @@ tanh = unary("tanh", np.tanh, "tanh(x)", "g * (1 - out * out) if g.dtype.kind ==
 _tanh_grad = binary("tanh_grad", np.multiply, "x * (1 - y * y)", ("_tanh_grad(g, y)", "g * x * y * -2"), category=FLOATING,
                     cpu="elementwise.tanh_grad", doc="")
 _tanh_grad.__doc__ = "g (1 - y^2), tanh's gradient at y = tanh x, in one kernel."
-asinh = unary("asinh", np.arcsinh, "asinh(x)", "g / sqrt(x * x + 1)", category=ANY, doc="Inverse hyperbolic sine.")
+asinh = unary("asinh", np.arcsinh, "asinh(x)", "g / (sqrt(x * x + 1) if g.dtype.kind == 'c' else hypot(x, 1.0))",
+              category=ANY, doc="Inverse hyperbolic sine.")
 acosh = unary("acosh", np.arccosh, "acosh(x)", "g / (sqrt(x - 1) * sqrt(x + 1))", category=ANY,
               doc="Inverse hyperbolic cosine.", example="[1.5, 2.0]")
 atanh = unary("atanh", np.arctanh, "atanh(x)", "g / (1 - x * x)", category=ANY, doc="Inverse hyperbolic tangent.")
@@ -191,11 +192,12 @@ _share.__doc__ = "The part of a maximum's gradient x that goes to y, not to z: a
 
 
 def _power_by_base(g: ndarray, x: ndarray, y: Any) -> ndarray:
-    """g y x^(y-1), and 0 where y is 0, also at x = 0 and NaN. Elsewhere y = 0 is no exception: its slope there is g / x."""
+    """g y x^(y-1), and 0 where y is 0, also where 1 / x is infinite or NaN. Elsewhere y = 0 is no exception: its slope there is
+    g / x."""
     if not isinstance(y, ndarray):
         return g * (y * _power(x, y - 1)) if y else g * 0
-    y = y.astype(g.dtype, copy=False)  # y - 1 would be rounded to a narrower dtype
-    nowhere = (y == 0) & ((x == 0) | (x != x))
+    x, y = x.astype(g.dtype, copy=False), y.astype(g.dtype, copy=False)  # y - 1 would be rounded to a narrower dtype
+    nowhere = (y == 0) & logical_not(isfinite(reciprocal(x)))
     return where(nowhere, 0, g * (y * _power(where(nowhere, 1, x), y - 1)))
 
 

@@ -217,3 +217,20 @@ def test_nothing_is_missing():
         arrays = {"weight", "bias", "b1", "b2"} if name in WRAPPED or len(CALLS[name][0][2]) > 1 else set()
         missing = {key for key in wanted - tried - OPTIONS_ELSEWHERE - arrays if f"{key}=" not in source}
         assert not missing, f"{name}: {missing}"
+
+
+@pytest.mark.parametrize("number", [np.int64, np.uint8, np.array, cm.asarray], ids=["int64", "uint8", "array", "ndarray"])
+@pytest.mark.parametrize("call", [
+    lambda x, n: cm.ml.group_norm(x, n(2)), lambda x, n: cm.ml.layer_norm(x, (n(4), n(6))),
+    lambda x, n: cm.ml.rms_norm(x, (n(6),)), lambda x, n: cm.ml.self_attention(x, n(2)),
+    lambda x, n: cm.ml.rotary_tables(n(3), n(4))[1], lambda x, n: cm.ml.quantize(x, "int4", group=n(2)).values])
+def test_whole_numbers_of_any_kind(device, call, number):
+    """What shapes and sums give: NumPy's integers and arrays without axes. They were errors, some of another name."""
+    x = cm.asarray(np.random.default_rng(0).normal(size=(2, 4, 6)))
+    for _ in range(2):
+        assert call(x, number).tolist() == call(x, int).tolist()
+
+
+def test_a_whole_pos_weight(device):
+    x, t = cm.asarray([0.3, -2.0]), cm.asarray([1.0, 0.5])
+    assert ml.bce_with_logits(x, t, pos_weight=np.int64(2)).item() == ml.bce_with_logits(x, t, pos_weight=2).item()

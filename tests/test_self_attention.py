@@ -63,7 +63,7 @@ def test_errors():
     for error, words, call in [
         (ValueError, r"wants qkv \(B, S, 3 heads D\), got shape \(2, 3, 12\) with 3 heads", lambda: cm.ml.self_attention(x, 3)),
         (ValueError, r"got shape \(3, 12\)", lambda: cm.ml.self_attention(x[0], 2)),
-        (ValueError, "integer of at least 1, got 0", lambda: cm.ml.self_attention(x, 0)),
+        (ValueError, "heads must be at least 1, got 0", lambda: cm.ml.self_attention(x, 0)),
         (ValueError, "D from 1 to 256, got 300", lambda: cm.ml.self_attention(cm.ones((1, 1, 900)), 1)),
         (ValueError, "finite scale, got inf", lambda: cm.ml.self_attention(x, 2, scale=float("inf"))),
         (TypeError, "int64", lambda: cm.ml.self_attention(np.ones((1, 1, 3), np.int64), 1)),

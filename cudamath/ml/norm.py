@@ -288,7 +288,7 @@ def _row_operands(name: str, x: Any, normalized_shape: int | Sequence[int], weig
     everything = [x, *found, residual]
     if len(_known) >= 4096:
         _known.clear()
-    if isinstance(normalized_shape, (int, tuple)):
+    if isinstance(normalized_shape, int) or isinstance(normalized_shape, tuple) and {*map(type, normalized_shape)} == {int}:
         _known[name, x._layout, normalized_shape, *[None if v is None else v._layout for v in everything[1:]]] = (
             columns, all(v is None or v._layout.contiguous for v in everything))
     return columns, *[None if v is None else in_order(v) for v in everything]
@@ -543,8 +543,8 @@ def _grouped(name: str, x: Any, groups: int | None, weight: Any, bias: Any, eps:
         x, found = _operands(name, x, {"weight": weight, "bias": bias})
         if x.ndim < 2:
             raise ValueError(f"{name}: wants x (N, C, ...), got shape {x.shape}")
-        channels, told = x.shape[1], groups
-        groups = channels if groups is None else as_integer(name, "num_groups", groups, 1)
+        channels, told = x.shape[1], None if groups is None else as_integer(name, "num_groups", groups, 1)
+        groups = channels if told is None else told
         if channels % groups:
             raise ValueError(f"{name}: num_groups must divide the channels of x {x.shape}, got {groups}")
         if not channels // groups * math.prod(x.shape[2:]):

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from ..core.array import ndarray
 from ..core.devices import TRACED
 from ..core.dtypes import result_type
@@ -218,12 +220,12 @@ def bce_with_logits(x: Any, target: Any, *, weight: Any = None, pos_weight: Any 
     [0.6931, 0.0]
     """
     name = "bce_with_logits"
-    if weight is None and (pos_weight is None or isinstance(pos_weight, (int, float))):
+    if weight is None and (pos_weight is None or isinstance(pos_weight, (int, float, np.integer, np.floating))):
         return _simple(name, x, target, reduction, 1.0 if pos_weight is None else float(pos_weight))
     _check_reduction(name, reduction)
     x, target = _operands(name, x, target)
     inner = reduction if weight is None else "none"
-    if pos_weight is None or isinstance(pos_weight, (int, float)):
+    if pos_weight is None or isinstance(pos_weight, (int, float, np.integer, np.floating)):
         loss = _loss(name, x, target, inner, 1.0 if pos_weight is None else float(pos_weight))
     else:
         x, target, pos_weight = coerce(name, (x, target, pos_weight), FLOATING)

@@ -12,7 +12,7 @@ from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
 from ..core.op import FLOATING, INTEGER, Op, coerce, require
-from ..core.shapes import normalize_axis
+from ..core.shapes import as_integer, normalize_axis
 from ..ops import linalg
 from ..ops.compare import equal
 from ..ops.index import where
@@ -173,6 +173,7 @@ def quantize(x: Any, dtype: Any = "int8", *, axis: int | None = None, group: int
     x = require("quantize", x, FLOATING)
     if not x.size:
         raise ValueError(f"quantize: an empty array of shape {x.shape} has no scale")
+    group = None if group is None else as_integer("quantize", "group", group)
     axis, shape = _sharing(x, axis, group)
     if form == "int4" and (x.ndim == 0 or x.shape[-1] % 2):
         raise ValueError(f"quantize: int4 wants an even number along the last axis, got shape {x.shape}")
@@ -201,8 +202,6 @@ def _sharing(x: ndarray, axis: int | None, group: int | None) -> tuple[int | Non
         axis = normalize_axis("quantize", axis, x.ndim)
     if group is None:
         return axis, () if axis is None else (x.shape[axis],)
-    if not hasattr(group, "__index__"):
-        raise TypeError(f"quantize: group is an integer, got {group!r}")
     if x.ndim == 0 or group < 1 or x.shape[-1] % group:
         raise ValueError(f"quantize: group={group} does not divide the last axis of shape {x.shape}")
     if axis is not None and (axis, x.ndim) != (0, 2):

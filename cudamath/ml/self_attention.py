@@ -8,6 +8,7 @@ from typing import Any
 from ..core.array import ndarray
 from ..core.dtypes import FLOATING
 from ..core.op import Op, require
+from ..core.shapes import as_integer
 from .attention import MOST_DEPTH, stored
 from .softmax import in_order
 
@@ -58,8 +59,7 @@ def self_attention(qkv: Any, heads: int, *, causal: bool = True, scale: float | 
     [[[2.0], [3.0]]]
     """
     qkv = require(NAME, qkv, FLOATING, "qkv")
-    if not isinstance(heads, int) or heads < 1:
-        raise ValueError(f"{NAME}: wants heads as an integer of at least 1, got {heads!r}")
+    heads = as_integer(NAME, "heads", heads, 1)
     if qkv.ndim != 3 or qkv.shape[2] % (3 * heads):
         raise ValueError(f"{NAME}: wants qkv (B, S, 3 heads D), got shape {qkv.shape} with {heads} heads")
     depth = qkv.shape[2] // (3 * heads)

@@ -164,7 +164,10 @@ def _extras(name: str, params: Tree, arrays: list[ndarray], lr: Any, factor: Any
     if rated:
         extra.append(_number(name, "lr", lr, arrays[0]))
     if factored:
-        factor = factor if type(factor) is ndarray else asarray(float(factor), device=arrays[0].device)
+        try:
+            factor = factor if type(factor) is ndarray else asarray(float(factor), device=arrays[0].device)
+        except (TypeError, ValueError):
+            raise TypeError(f"{name}: wants factor as a number or a 0-d array, got {type(factor).__name__}") from None
         extra.append(_number(name, "factor", factor, arrays[0]))
     form = Form(step is not None, rated, factored, copies is not None, _decays(name, params, decay))
     return 0.0 if rated else float(lr), extra, form
@@ -182,12 +185,20 @@ def _at_least_zero(name: str, **values: float) -> None:
 
 def _fraction(name: str, **values: float) -> None:
     for what, value in values.items():
-        if not 0 <= value < 1:
+        try:
+            inside = 0 <= value < 1
+        except TypeError:
+            raise TypeError(f"{name}: wants {what} as a number, got {type(value).__name__}") from None
+        if not inside:
             raise ValueError(f"{name}: wants {what} in [0, 1), got {value}")
 
 
 def _two_fractions(name: str, betas: Sequence[float]) -> tuple[float, float]:
-    if not isinstance(betas, Sequence) or len(betas) != 2 or not all(0 <= b < 1 for b in betas):
+    try:
+        sound = isinstance(betas, Sequence) and len(betas) == 2 and all(0 <= b < 1 for b in betas)
+    except TypeError:  # text, None
+        sound = False
+    if not sound:
         raise ValueError(f"{name}: wants two betas in [0, 1), got {betas}")
     return float(betas[0]), float(betas[1])
 

@@ -28,7 +28,7 @@ _NAMES = {form: name for name, (form, _) in _FORMS.items()}
 _RANGES = {"int8": (-128, 127), "int4": (0, 15)}
 
 _quantize = Op("quantize", cpu="quantize.quantize", cuda="quantize.quantize")
-_quantize_rows = Op("quantize", cpu="quantize.quantize_row", cuda="quantize_rows.quantize_row")
+_quantize_rows = Op("quantize (rows)", cpu="quantize.quantize_row", cuda="quantize_rows.quantize_row")
 _ROW = 1 << 15  # numbers of a row that one block of threads holds in registers
 _dequantize = Op("dequantize", cpu="quantize.dequantize", cuda="quantize.dequantize")
 

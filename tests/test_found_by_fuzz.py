@@ -143,6 +143,9 @@ CALLS = [
       for f in ("bitwise_or", "bitwise_and", "bitwise_xor", "logical_xor", "gcd", "hypot", "logaddexp")],
     *[lambda m, a, f=f: getattr(m, f).reduce(a(CUBE), 2, where=a(CUBE[:, :1] > 0), initial=2) for f in ("fmax", "fmin", "lcm")],
     lambda m, a: m.bitwise_and.reduce(a(np.array([7, 3, 8], "u1")), where=a([True, True, False])),
+    # bools count as numbers
+    *[lambda m, a, f=f: f(m, a(CUBE[0] > 0)) for f in (
+        lambda m, x: m.cov(x), lambda m, x: m.corrcoef(x), lambda m, x: m.sinc(x), lambda m, x: m.interp(x, [0, 1], [3, 5.5]))],
     # to thousands: multiples of 1 / 0.001 are none of 1000
     *[lambda m, a, t=t, k=k: m.round(a(np.array([1000.5, 60000, 15, 25, 1250, 12345], t)), k) for k in (-1, -2, -3, -4)
       for t in ("f2", "f4", "f8", "i4", "u2")],

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.op import COMPLEX, INEXACT, NUMERIC, REAL, Op, coerce, require
+from ..core.op import COMPLEX, INEXACT, REAL_OR_BOOL, Op, coerce, require
 from .elementwise import clip, remainder
 from .index import take, where
 from .join import concat
@@ -43,7 +43,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     [10.0, 15.0, 0.0]
     """
     x, places, values = coerce("interp", (x, xp, fp))
-    x, places, values = require("interp", x, REAL), require("interp", places, REAL), require("interp", values, NUMERIC)
+    x, places = require("interp", x, REAL_OR_BOOL), require("interp", places, REAL_OR_BOOL)
     if places.ndim != 1 or values.shape != places.shape or not places.size:
         raise ValueError(f"interp: wants two vectors of points, equally long and not empty, got shapes {places.shape} and "
                          f"{values.shape}")

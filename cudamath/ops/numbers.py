@@ -16,7 +16,6 @@ from ..core.op import (
     INEXACT,
     INTEGER_OR_BOOL,
     MISTAKES,
-    NUMERIC,
     REAL,
     REAL_OR_BOOL,
     Op,
@@ -285,13 +284,13 @@ def angle(z: Any, deg: bool = False) -> ndarray:
 def sinc(x: Any, /) -> ndarray:
     """sin(pi x) / (pi x), and 1 at 0.
 
-    Args: x: numeric array. Returns: floating-point array. Gradient: by its parts.
+    Args: x: array. Returns: floating-point array. Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> cm.sinc([0.0, 0.5]).tolist()
     [1.0, 0.6366197723675814]
     """
-    x = require("sinc", x, NUMERIC)
+    x = require("sinc", x)
     x = x if x.dtype in INEXACT else astype(x, dtypes.default_float())
     if x.dtype in FLOATING:
         return _sinc(x)

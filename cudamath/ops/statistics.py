@@ -18,7 +18,6 @@ from ..core.op import (
     INEXACT,
     INTEGER_OR_BOOL,
     MISTAKES,
-    NUMERIC,
     REAL,
     REAL_OR_BOOL,
     Op,
@@ -478,7 +477,7 @@ def cov(x: Any, /, y: Any = None, rowvar: bool = True, bias: bool = False, ddof:
     >>> cm.cov([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
     """
-    x = require("cov", x, NUMERIC)
+    x = require("cov", x)
     if x.ndim > 2:
         raise ValueError(f"cov: wants at most 2 dimensions, got shape {x.shape}")
     if ddof is not None and ddof != int(ddof):
@@ -487,7 +486,7 @@ def cov(x: Any, /, y: Any = None, rowvar: bool = True, bias: bool = False, ddof:
     kind = dtypes.compute_dtype(result)
 
     def rows(given: Any) -> ndarray:
-        given = coerce("cov", (x, given), NUMERIC)[1]
+        given = coerce("cov", (x, given))[1]
         matrix = astype(atleast_2d(given), kind, copy=False)
         return matrix if rowvar or given.ndim < 2 else matrix_transpose(matrix)
 
@@ -517,7 +516,7 @@ def _spread_dtype(name: str, x: ndarray, y: Any, dtype: Any) -> np.dtype:
     """The dtype of a matrix of covariances or correlations."""
     if dtype is not None:
         return dtypes.as_dtype(dtype, name)
-    found = dtypes.result_type(x, *(() if y is None else (require(name, y, NUMERIC),)))
+    found = dtypes.result_type(x, *(() if y is None else (require(name, y),)))
     return found if found in INEXACT else dtypes.default_float()
 
 
@@ -549,7 +548,7 @@ def corrcoef(x: Any, /, y: Any = None, rowvar: bool = True, *, dtype: Any = None
     >>> cm.corrcoef([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
     """
-    x = require("corrcoef", x, NUMERIC)
+    x = require("corrcoef", x)
     result = _spread_dtype("corrcoef", x, y, dtype)
     c = cov(x, y, rowvar, dtype=dtypes.compute_dtype(result))
     if not c.ndim:

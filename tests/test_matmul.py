@@ -276,7 +276,7 @@ def test_errors(device):
         cm.gemm(cm.zeros((3, 3)), cm.zeros((3, 3)), beta=2)
     with pytest.raises(ValueError, match=r"^gemm: an array of shape \(2, 3, 3\)"):
         cm.gemm(cm.zeros((3, 3)), cm.zeros((3, 3)), 1, cm.zeros((2, 3, 3)), 1)
-    with pytest.raises(ValueError, match="^gemv: wants a matrix and a vector"):
+    with pytest.raises(ValueError, match="^gemv: wants a matrix .* and a vector"):
         cm.gemv(cm.zeros((3, 3)), cm.zeros((3, 3)))
     for wrong in ("x", [1], None):
         with pytest.raises(TypeError, match="^gemm: alpha must be a number"):

@@ -155,6 +155,19 @@ def test_number_of_bins(device, way, dtype, limits):
                                np.histogram_bin_edges(x, way, limits), rtol=1e-14)
 
 
+@pytest.mark.parametrize("dtype, bins, limits", [
+    *[(t, 1040, (-100, 100)) for t in ("f4", "f8", "i4")],
+    *[(t, *how) for t in ("f2", "f4", "f8", "i4", "bfloat16")
+      for how in ((97, (-3.3, 7.1)), (11, None), ("auto", None), ("rice", (-3.3, 7.1)))]])
+def test_counts_are_those_between_the_edges(device, dtype, bins, limits):
+    """Also where a float32 is no end that was given: the edges were others than those that had been counted between."""
+    x = cm.asarray((np.random.default_rng(4).standard_normal(50_000) * 3).astype("f4")).astype(dtype)
+    counts, edges = cm.histogram(x, bins, limits)
+    exact, edges = x.to_numpy().astype("f8"), edges.to_numpy().astype("f8")
+    places = np.searchsorted(edges, exact[(exact >= edges[0]) & (exact <= edges[-1])], "right") - 1
+    np.testing.assert_array_equal(counts.to_numpy(), np.bincount(np.minimum(places, edges.size - 2), minlength=edges.size - 1))
+
+
 def test_uneven_edges_and_what_lies_outside(device):
     x = np.array([-1.0, 0.0, 0.5, 1.0, 3.0, 4.0, 4.5, np.nan])
     edges = np.array([0, 1, 1, 4.0])

@@ -20,7 +20,9 @@ def histogram(x, edges, *, even):
     """How many numbers lie in each bin; the last one includes its upper edge."""
     edges = comparable(edges)
     if even and edges.size > 2 and edges[0] < edges[-1]:
-        return np.histogram(comparable(x).astype(edges.dtype, copy=False), edges.size - 1, (edges[0], edges[-1]))[0]
+        counts, made = np.histogram(comparable(x).astype(edges.dtype, copy=False), edges.size - 1, (edges[0], edges[-1]))
+        if np.array_equal(made, edges):  # those between numbers that were no float32 are others
+            return counts
     return np.histogram(x.view(np.uint8) if x.dtype == np.bool_ else comparable(x), edges)[0]
 
 
@@ -36,6 +38,4 @@ def in_range(x, *, bins):
 
 def between(x, *, bins, edge, scalars):
     """Counts between two numbers, and the edges, of this dtype."""
-    first, last = scalars
-    edges = np.linspace(first, last, bins + 1, dtype=edge)
-    return histogram(x, edges, even=True), edges
+    return np.histogram(x.astype(edge, copy=False), bins, tuple(map(float, scalars)))

@@ -50,6 +50,7 @@ class _Elementwise:
         self.dtype = None if dtype is None else dtypes.as_dtype(dtype, "elementwise")
         self.gradients = None if gradients is None else [elementwise(g) for g in gradients]
         self.plans: dict[tuple, Callable] = {}
+        dtypes.planned.add(self)
         self.defaults = _defaults(function)
 
     def saves(self, count: int) -> tuple[bool, tuple[bool, ...]]:

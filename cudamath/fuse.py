@@ -20,7 +20,7 @@ from .autodiff import vjp
 from .core import tape, trace
 from .core.array import asarray, ndarray, same_device
 from .core.devices import CPU, device_of
-from .core.dtypes import FLOATING, INEXACT, compute_dtype
+from .core.dtypes import FLOATING, INEXACT, compute_dtype, planned
 from .core.layout import Layout
 from .core.op import lazy, registry, require_function
 from .core.trace import Symbol
@@ -380,6 +380,7 @@ class _Fused:
     def __init__(self, function: Callable[..., list[ndarray]], name: str):
         self.function, self.name = function, name
         self.plans: dict[tuple, Callable[..., list[ndarray]]] = {}
+        planned.add(self)
         self._gradients: dict[tuple[bool, ...], _Fused] = {}
 
     def saves(self, count: int) -> tuple[bool, tuple[bool, ...]]:

@@ -206,3 +206,14 @@ def test_vectorize_decorates(device):
 def test_vectorize_errors(call, error, says):
     with pytest.raises(error, match=says):
         call()
+
+
+def test_the_default_dtype_may_change(device):
+    """What a number beside integers gave was remembered."""
+    scaled, x = cm.elementwise(lambda x, y: x * y), cm.asarray([1, 2])
+    for dtype in ("float64", "float32", "float64"):
+        cm.set_default_dtype(dtype)
+        try:
+            assert scaled(x, 1.5).dtype == (x * 1.5).dtype == dtype
+        finally:
+            cm.set_default_dtype("float64")

@@ -179,6 +179,20 @@ def test_zeros_have_signs_in_the_simulator(monkeypatch):
         assert rows == [[0, 1], [-2, -3]]
 
 
+@pytest.mark.simulator
+def test_the_default_dtype_may_change_in_the_simulator(monkeypatch):
+    """What numbers inside the function were was remembered, with its kernel."""
+    function = cm.fuse(lambda x: x * cm.sqrt(2.0) + cm.ones(3))
+    with simulated_gpu(monkeypatch):
+        x = cm.ones(3, "float32")
+        for dtype in ("float64", "float32", "float64"):
+            cm.set_default_dtype(dtype)
+            try:
+                assert function(x).dtype == dtype
+            finally:
+                cm.set_default_dtype("float64")
+
+
 ROUNDED_ONCE = [1 + 2.0**-11 + 2.0**-30, 1 + 2.0**-11, 3.0]  # in float32 the first is the second, a tie that goes to 1
 
 

@@ -7,6 +7,7 @@ that the two together give float32.
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -51,6 +52,8 @@ _SEEN: dict[Any, np.dtype] = {}  # by what a dtype was asked for
 _default_float = float64
 #: Called when the default dtype changes: forgets what was worked out under the old one.
 forget: list[Callable[[], None]] = []
+#: Functions of the user's, as long as they are there: their `plans` are forgotten then.
+planned: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def default_float() -> np.dtype:
@@ -74,7 +77,7 @@ def set_default_dtype(dtype: Any) -> None:
         raise TypeError(f"set_default_dtype: wants float32 or float64, got {chosen}")
     if chosen != _default_float:
         _default_float = chosen
-        for clear in forget:
+        for clear in (*forget, *[function.plans.clear for function in planned]):
             clear()
 
 

@@ -38,4 +38,5 @@ def in_range(x, *, bins):
 
 def between(x, *, bins, edge, scalars):
     """Counts between two numbers, and the edges, of this dtype."""
-    return np.histogram(x.astype(edge, copy=False), bins, tuple(map(float, scalars)))
+    first, last = scalars
+    return np.histogram(x.astype(edge, copy=False), bins, (float(first), float(last)))

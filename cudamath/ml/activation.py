@@ -207,6 +207,16 @@ def elu(x: Any, alpha: Any = 1.0) -> ndarray:
     return _elu(require("elu", x, FLOATING), alpha)
 
 
+def _in_order(name: str, wanted: str, low: Any, high: Any) -> None:
+    """An error that says what is wanted unless low < high, both numbers."""
+    try:
+        sound = bool(low < high)
+    except (TypeError, ValueError):  # None, text, an array of several elements
+        raise TypeError(f"{name}: {wanted}, got {low!r:.60} and {high!r:.60}") from None
+    if not sound:
+        raise ValueError(f"{name}: {wanted}, got {low} and {high}")
+
+
 def softplus(x: Any, beta: float = 1.0) -> ndarray:
     """Softplus, a smooth relu: log(1 + exp(beta x)) / beta.
 
@@ -218,8 +228,7 @@ def softplus(x: Any, beta: float = 1.0) -> ndarray:
     >>> cm.ml.softplus(cm.array([-1000.0, 0.0, 1000.0])).round(4).tolist()
     [0.0, 0.6931, 1000.0]
     """
-    if not beta > 0:
-        raise ValueError(f"softplus: beta is a positive number, got {beta}")
+    _in_order("softplus", "wants 0 < beta", 0, beta)
     return _softplus(require("softplus", x, FLOATING), float(beta))
 
 
@@ -252,8 +261,7 @@ def celu(x: Any, alpha: float = 1.0) -> ndarray:
     >>> cm.ml.celu(cm.array([-1.0, 2.0]), 0.5).round(4).tolist()
     [-0.4323, 2.0]
     """
-    if not alpha > 0:
-        raise ValueError(f"celu: alpha is a positive number, got {alpha}")
+    _in_order("celu", "wants 0 < alpha", 0, alpha)
     return _celu(require("celu", x, FLOATING), float(alpha))
 
 
@@ -295,8 +303,7 @@ def hardtanh(x: Any, low: float = -1.0, high: float = 1.0) -> ndarray:
     [-1.0, 0.5, 1.0]
     """
     x = require("hardtanh", x, FLOATING)
-    if not low < high:
-        raise ValueError(f"hardtanh: wants low < high, got {low} and {high}")
+    _in_order("hardtanh", "wants low < high", low, high)
     return _hardtanh(x, float(low), float(high))
 
 

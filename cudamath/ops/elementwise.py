@@ -9,6 +9,7 @@ from __future__ import annotations
 import cmath
 import functools
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -300,8 +301,10 @@ def round(x: Any, /, decimals: int = 0, out: Any = None) -> ndarray:
     if out is not None:
         return deliver("round", round(x, decimals), out)
     x = require("round", x, NUMERIC)
-    if not hasattr(decimals, "__index__"):
-        raise TypeError(f"round: decimals must be an integer, got {decimals!r} for {x.dtype} of shape {x.shape}")
+    try:
+        decimals = operator.index(decimals)
+    except TypeError:
+        raise TypeError(f"round: decimals must be an integer, got {decimals!r:.60} for {x.dtype} of shape {x.shape}") from None
     if x.dtype in INTEGER and decimals >= 0 or decimals > 308:  # no float64 has as many decimals
         return positive(x)
     if decimals == 0:

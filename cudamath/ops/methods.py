@@ -13,7 +13,7 @@ from ..core import tape
 from ..core.array import ndarray
 from ..core.devices import CPU
 from ..core.dtypes import COMPLEX
-from ..core.shapes import as_integer
+from ..core.shapes import as_integer, normalize_axis
 from ..runtime.memory import Buffer
 from . import (
     elementwise,
@@ -274,12 +274,12 @@ def _setitem(x: ndarray, key: Any, value: Any) -> None:
 
 def _sort(x: ndarray, axis: int = -1, kind: str | None = None, *, stable: bool | None = None) -> None:
     """Sorts the elements along an axis in place; `cm.sort` returns a new array."""
-    x[...] = sort.sort(x, axis, kind, stable=stable)
+    x[...] = sort.sort(x, normalize_axis("sort", axis, x.ndim), kind, stable=stable)
 
 
 def _partition(x: ndarray, kth: Any, axis: int = -1, kind: str = "introselect") -> None:
     """Rearranges the elements in place as `cm.partition` does."""
-    x[...] = sort.partition(x, kth, axis, kind)
+    x[...] = sort.partition(x, kth, normalize_axis("partition", axis, x.ndim), kind)
 
 
 def _compress(x: ndarray, condition: Any, axis: int | None = None, out: Any = None) -> ndarray:

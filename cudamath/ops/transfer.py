@@ -80,7 +80,11 @@ def copy_to(x: ndarray, target: Any, *, stream: Any = None) -> Any:
     >>> cm.arange(3).copy_to(np.empty(3, np.int64)).tolist()
     [0, 1, 2]
     """
-    if target.shape != x.shape or target.dtype != x.dtype:
+    try:
+        fits = target.shape == x.shape and target.dtype == x.dtype
+    except AttributeError:
+        raise TypeError(f"copy_to: target must be an ndarray or a NumPy array, got {type(target).__name__}") from None
+    if not fits:
         raise ValueError(f"copy_to: target must be {x.dtype} of shape {x.shape}, got {target.dtype} of shape {target.shape}")
     if not isinstance(target, ndarray):
         target = wrap(asarray(target, copy=False, device="cpu")._data)

@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
                        help="rows whose name contains one of these, e.g. matmul conv2d; none: list them")
     bench.add_argument("--plot", help="write a chart to this PNG file")
     bench.add_argument("--json", help="write the figures to this file")
-    bench.add_argument("--all", action="store_true", help="every row that runs on the default device: on a GPU, half an hour")
+    bench.add_argument("--all", action="store_true", help="every row that runs on the default device; there are hundreds")
     bench.add_argument("--verify", action="store_true", help="compare the libraries' results before they are timed; rows in "
                                                             "which they differ by more than the threshold fail")
     bench.add_argument("--threshold", type=float, help="largest accepted difference, relative to the largest value (default: "

@@ -191,3 +191,23 @@ def test_counts_and_sums_beyond_float16(device, call):
     np.testing.assert_allclose(float(value), float(truth[0]) / 1000, rtol=2e-3)
     exact = truth[1].to_numpy()
     np.testing.assert_allclose(slope.to_numpy().astype(np.float64), exact, rtol=0, atol=2e-3 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("name", ["nanvar", "nanstd", "nanmean", "nanprod", "nanmax"])
+def test_what_is_nan_does_not_come_back_in_second_derivatives(device, name):
+    """nanvar and nanstd multiplied it by 0 when their gradients were differentiated, and in `jvp`."""
+    numbers = np.array([0.5, -1.5, 2.0, 0.25])
+    gaps, place = np.insert(numbers, [1, 3], np.nan), np.array([0, 2, 3, 5])
+    step = np.linspace(-1, 1, 6)
+
+    def slope(function):
+        return lambda x: cm.grad(lambda x: cm.sin(function(x)))(x)
+
+    full = getattr(cm, name.removeprefix("nan"))
+    for made in (lambda f: f, slope):
+        ours = cm.jvp(made(getattr(cm, name)), (cm.asarray(gaps),), (cm.asarray(step),))[1].to_numpy()
+        theirs = cm.jvp(made(full), (cm.asarray(numbers),), (cm.asarray(step[place]),))[1].to_numpy()
+        if ours.ndim:
+            np.testing.assert_array_equal(np.delete(ours, place), 0)
+            ours = ours[place]
+        np.testing.assert_allclose(ours, theirs, rtol=1e-10)

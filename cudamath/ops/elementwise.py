@@ -184,7 +184,8 @@ isfinite = unary("isfinite", np.isfinite, {"": "True", "f": "isfinite(x)", "c": 
 isinf = unary("isinf", np.isinf, {"": "False", "f": "isinf(x)", "c": "isinf(x)"}, category=ANY,
               doc="Whether elements are infinite.")
 isnan = unary("isnan", np.isnan, {"": "False", "f": "x != x", "c": "x != x"}, category=ANY, doc="Whether elements are NaN.")
-signbit = unary("signbit", np.signbit, "signbit(x)", category=REAL_OR_BOOL, doc="Whether the sign bit is set (-0.0 included).")
+signbit = unary("signbit", np.signbit, {"": "x < 0", "f": "signbit(x)"}, category=REAL_OR_BOOL,
+                 doc="Whether the sign bit is set (-0.0 included).")
 
 
 _share = ufunc.Elementwise("larger_share", np.multiply, "x if y > z else x * 0.5 if y == z else 0", (

@@ -50,13 +50,19 @@ def _extreme_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, **_: Any) 
     return (hit * (reduce._kept(g, x.shape, axis) / maximum(reduce.sum(hit, axis=axis, keepdims=True), 1)),)
 
 
+def _apart(x: ndarray, axis: tuple) -> ndarray:
+    """x less its mean along axes; 0 where there is nothing, whose NaN would come back by derivatives of a gradient."""
+    mean = nanmean(x, axis=axis, keepdims=True)
+    return choose(isnan(x), mean, x) - mean
+
+
 def _var_grad(g: ndarray, _y: Any, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
-    apart = x - nanmean(x, axis=axis, keepdims=True)
+    apart = _apart(x, axis)
     return (_there(x, apart * (reduce._kept(g, x.shape, axis) * 2 / maximum(_count(x, axis) - correction, 0))),)
 
 
 def _std_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
-    apart = x - nanmean(x, axis=axis, keepdims=True)
+    apart = _apart(x, axis)
     deviation = reduce._kept(y, x.shape, axis)
     below = choose(deviation == 0, 1, deviation * maximum(_count(x, axis) - correction, 0))
     return (_there(x, apart * choose(deviation == 0, 0, reduce._kept(g, x.shape, axis) / below)),)

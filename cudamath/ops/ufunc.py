@@ -50,6 +50,8 @@ def resolve(name: str, ufunc: np.ufunc, common: np.dtype) -> tuple[np.dtype, np.
     except TypeError:
         raise TypeError(f"{name}: not defined for dtype {common}") from None
     compute = inputs[0]
+    if result == np.bool_ and common in dtypes.INTEGER_OR_BOOL:  # a question that whole numbers need not become floats for
+        compute = common
     if common == bfloat16:
         compute, result = (bfloat16 if d == float16 else d for d in (compute, result))
     if common in dtypes.INTEGER_OR_BOOL and compute in dtypes.FLOATING and compute == np.float64:

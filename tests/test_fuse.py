@@ -180,6 +180,16 @@ def test_zeros_have_signs_in_the_simulator(monkeypatch):
 
 
 @pytest.mark.simulator
+def test_arrays_of_the_gpu_that_are_no_arguments(monkeypatch):
+    """They were said to be on another device than "traced"."""
+    with simulated_gpu(monkeypatch):
+        x, w = cm.ones((3, 4)), cm.ones(4)
+        for function in (lambda x: x * w, lambda x: cm.where(x > 0, w, x), lambda x: cm.grad(lambda x: (w * x).sum())(x)):
+            with pytest.raises(TypeError, match=r"^fuse: all arrays must be arguments; .* of shape \(4,\)"):
+                cm.fuse(function)(x)
+
+
+@pytest.mark.simulator
 def test_the_default_dtype_may_change_in_the_simulator(monkeypatch):
     """What numbers inside the function were was remembered, with its kernel."""
     function = cm.fuse(lambda x: x * cm.sqrt(2.0) + cm.ones(3))

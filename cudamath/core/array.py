@@ -581,6 +581,10 @@ def same_device(name: str, arrays: Any) -> int:
         if first is None:
             first = x
         elif x._layout.device != first._layout.device:
+            if TRACED in (x._layout.device, first._layout.device):
+                from . import trace
+
+                raise trace.no_argument(x if first._layout.device == TRACED else first)
             raise DeviceError(f"{name}: arrays are on different devices: {first.device} (shape {first.shape}) and "
                               f"{x.device} (shape {x.shape}); move one with .to(...)")
     return default_index() if first is None else first._layout.device

@@ -54,8 +54,13 @@ def argument(shape: tuple[int, ...], dtype: np.dtype, index: int) -> ndarray:
 def constant(host: np.ndarray) -> ndarray:
     """A NumPy array of one element as a traced array."""
     if host.size != 1:
-        raise TypeError(f"fuse: all arrays must be arguments; the function brought one of shape {host.shape}")
+        raise no_argument(host)
     return traced(Symbol("constant", Layout.new(host.shape, host.dtype, TRACED), (), host.reshape(-1)[0]))
+
+
+def no_argument(x: Any) -> TypeError:
+    """The error about an array that is none of the function's arguments."""
+    return TypeError(f"fuse: all arrays must be arguments; the function brought one of shape {x.shape}")
 
 
 def operand(x: Any) -> Any:

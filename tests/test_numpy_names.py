@@ -266,6 +266,22 @@ def test_the_older_generator(device):
         cm.random.RandomState(-1)
 
 
+def test_seeds_of_several_numbers(device):
+    """By NumPy's SeedSequence, which mixes them, and by NumPy's names of the arguments."""
+    for seeds in ([1, 2, 3], (7,), np.array([5, 2**40]), *np.random.SeedSequence(4).spawn(2)):
+        sequence = seeds if isinstance(seeds, np.random.SeedSequence) else np.random.SeedSequence(seeds)
+        words = [int(w) for w in sequence.generate_state(4)]
+        expected = cm.random.default_rng(sum(w << 32 * i for i, w in enumerate(words)))
+        assert cm.random.default_rng(seeds).state == cm.random.RandomState(seeds).state == expected.state
+    rng = cm.random.default_rng(3)
+    assert len(rng.spawn(n_children=2)) == 2
+    cm.random.seed(seed=[1, 2])
+    assert cm.random.rand(3).tolist() == cm.random.default_rng([1, 2]).random(3).tolist()
+    for wrong in ([1, -2], [1.5], ["x"]):
+        with pytest.raises(TypeError, match=r"^random.default_rng: a seed must be an integer, or integers >= 0, got \["):
+            cm.random.default_rng(wrong)
+
+
 @pytest.mark.simulator
 @pytest.mark.parametrize("dtype", ["i1", "i4", "u8", "f4", "f8"])
 def test_expressions_simulated(dtype):

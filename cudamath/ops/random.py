@@ -34,21 +34,22 @@ __all__ = ["Generator", "RandomState", "bernoulli", "beta", "binomial", "categor
            "triangular", "uniform", "vonmises", "wald", "weibull", "zipf"]
 
 
-def default_rng(seed: int | Generator | None = None) -> Generator:
+def default_rng(seed: Any = None) -> Generator:
     """A new generator.
 
     Parameters
     ----------
-    seed : int, Generator or None
+    seed : int, sequence of ints, numpy.random.SeedSequence, Generator or None
         0 <= seed < 2^128: its low and high 64 bits are the key and the stream, so that different seeds have nothing in
-        common. None: from the operating system's entropy. A generator is returned as it is.
+        common. Several: 128 bits that NumPy's SeedSequence mixes from them. None: from the operating system's entropy. A
+        generator is returned as it is.
 
     Raises
     ------
     ValueError
         A seed out of range.
     TypeError
-        A seed that is not an integer.
+        A seed that is no integer, or integers.
     RuntimeError
         None while a CUDA graph is captured.
 
@@ -61,10 +62,23 @@ def default_rng(seed: int | Generator | None = None) -> Generator:
     if seed is None:
         refuse_capture("random.default_rng", "its entropy would be the same at every replay; make the generator outside")
         seed = secrets.randbits(128)
+    if hasattr(seed, "generate_state") or isinstance(seed, list | tuple) or isinstance(seed, np.ndarray) and seed.ndim:
+        seed = _mixed(seed)
     seed = as_integer("random.default_rng", "a seed", seed)
     if not 0 <= seed < 1 << 128:
         raise ValueError(f"random.default_rng: wants a seed in [0, 2^128), got {seed}")
     return Generator(seed & MASK, seed >> 64)
+
+
+def _mixed(seeds: Any) -> int:
+    """128 bits of a SeedSequence, or of the one that integers make."""
+    if not hasattr(seeds, "generate_state"):
+        try:
+            seeds = np.random.SeedSequence(seeds)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"random.default_rng: a seed must be an integer, or integers >= 0, got {seeds!r} ({error})"
+                            ) from None
+    return int.from_bytes(seeds.generate_state(4).astype("<u4").tobytes(), "little")
 
 
 class RandomState(Generator):
@@ -80,11 +94,11 @@ class RandomState(Generator):
 
     __slots__ = ()
 
-    def __init__(self, seed: int | None = None):
+    def __init__(self, seed: Any = None):
         found = default_rng(seed)
         super().__init__(found._key, found._stream)
 
-    def seed(self, n: int | None = None) -> None:
+    def seed(self, seed: Any = None) -> None:
         """Start anew from a seed (see `default_rng`).
 
         >>> import cudamath as cm
@@ -94,7 +108,7 @@ class RandomState(Generator):
         >>> bool((a == cm.random.rand(4)).all())
         True
         """
-        self.state = default_rng(n).state
+        self.state = default_rng(seed).state
 
     def rand(self, *shape: int, dtype: Any = None, device: Any = None) -> ndarray:
         """Uniform samples in [0, 1) of this shape: `random(shape)`.

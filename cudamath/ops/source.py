@@ -341,8 +341,8 @@ class Source:
             return run(x, key, own, first, *parameters)
         return run(key, own, first, *(parameters or rest))
 
-    def spawn(self, n: int) -> list[Any]:
-        """`n` new generators, independent of this one and of each other; the draws of this one do not change.
+    def spawn(self, n_children: int) -> list[Any]:
+        """`n_children` new generators, independent of this one and of each other; the draws of this one do not change.
 
         A child's key and stream are 128 bits of Philox from a part of the parent's sequence that draws never reach.
 
@@ -351,9 +351,9 @@ class Source:
         >>> bool((a.integers(0, 10, 8) == b.integers(0, 10, 8)).all())
         False
         """
-        n = as_integer("Generator.spawn", "n", n)
+        n = as_integer("Generator.spawn", "n_children", n_children)
         if n < 0:
-            raise ValueError(f"Generator.spawn: wants n >= 0, got {n}")
+            raise ValueError(f"Generator.spawn: wants n_children >= 0, got {n}")
         if self._captured():
             refuse_capture("Generator.spawn", _HOST)
         with self._lock:

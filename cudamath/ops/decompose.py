@@ -32,8 +32,6 @@ SOLVABLE = Category("float32, float64, complex, integer or bool",
                     dtypes.ANY - {dtypes.float16, dtypes.bfloat16})
 
 
-
-
 class SlogdetResult(NamedTuple):
     """Sign (phase) of determinants, and the logarithm of their absolute value."""
 

@@ -60,7 +60,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy", sparse: bool = False, copy: boo
     Args: arrays: vectors (or scalars); indexing: "ij": array i varies along axis i; "xy": the first two are
     exchanged; sparse: keep the other axes at length 1; copy: False returns views of the vectors. Returns: as many arrays
     as given. Raises: ValueError for another indexing or more than 1 dimension.
-    Gradient: summed.
+    Gradient: g summed over the copies of each element.
 
     >>> import cudamath as cm
     >>> x, y = cm.meshgrid(cm.arange(3), cm.arange(2))

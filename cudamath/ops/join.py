@@ -187,7 +187,7 @@ def vstack(arrays: Sequence[Any], /, *, dtype: Any = None, casting: str = "same_
     """The arrays under one another: along axis 0, 1-d arrays as rows. See ``concat``.
 
     Args: arrays: at least one, of equal shape but along that axis; dtype, casting: as for ``concat``. Returns: a
-    new array. Raises: ValueError (shapes). Gradient: pieces of g.
+    new array. Raises: ValueError (shapes). Gradient: g's part at each array.
 
     >>> import cudamath as cm
     >>> cm.vstack([cm.asarray([1, 2]), cm.asarray([3, 4])])
@@ -207,7 +207,7 @@ def hstack(arrays: Sequence[Any], /, *, dtype: Any = None, casting: str = "same_
     """The arrays side by side: along axis 1, or axis 0 if they are 1-d. See ``concat``.
 
     Args: arrays: at least one, of equal shape but along that axis; dtype, casting: as for ``concat``. Returns: a
-    new array. Raises: ValueError (shapes). Gradient: pieces of g.
+    new array. Raises: ValueError (shapes). Gradient: g's part at each array.
 
     >>> import cudamath as cm
     >>> cm.hstack([cm.asarray([1, 2]), cm.asarray([3])])
@@ -391,7 +391,8 @@ def _joining(name: str, whole: ndarray, parts: list[ndarray], axis: int) -> Call
 def tile(x: Any, /, reps: int | Sequence[int]) -> ndarray:
     """Copies of ``x`` laid side by side: ``reps`` along each axis, new axes in front if there are more of them.
 
-    Args: x: any array; reps: an integer or several, >= 0. Raises: ValueError if negative. Gradient: summed.
+    Args: x: any array; reps: an integer or several, >= 0. Raises: ValueError if negative. Gradient: g summed over the
+    copies of each element.
 
     >>> import cudamath as cm
     >>> cm.tile(cm.asarray([1, 2]), (2, 2))
@@ -420,7 +421,8 @@ def repeat(x: Any, /, repeats: Any, axis: int | None = None) -> ndarray:
     """Each element (or slice along ``axis``) several times in a row.
 
     Args: x: any array; repeats: an integer, or one for each element along the axis; axis: None ravels first.
-    Raises: ValueError if a number is negative or their count does not fit. Gradient: summed.
+    Raises: ValueError if a number is negative or their count does not fit. Gradient: g summed over the
+    copies of each element.
 
     >>> import cudamath as cm
     >>> cm.repeat(cm.asarray([1, 2, 3]), [1, 0, 2])

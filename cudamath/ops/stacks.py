@@ -354,7 +354,8 @@ def insert(x: Any, /, obj: Any, values: Any, axis: int | None = None) -> ndarray
 def resize(x: Any, /, new_shape: int | Sequence[int]) -> ndarray:
     """A new array of a shape, filled with x's elements in C order, again and again.
 
-    Args: x: any array; new_shape: the shape. Raises: ValueError for a negative length. Gradient: summed.
+    Args: x: any array; new_shape: the shape. Raises: ValueError for a negative length. Gradient: g
+    summed over the copies of each element.
 
     >>> import cudamath as cm
     >>> cm.resize([1, 2, 3], (2, 4)).tolist()

@@ -421,8 +421,8 @@ def repeat(x: Any, /, repeats: Any, axis: int | None = None) -> ndarray:
     """Each element (or slice along ``axis``) several times in a row.
 
     Args: x: any array; repeats: an integer, or one for each element along the axis; axis: None ravels first.
-    Raises: ValueError if a number is negative or their count does not fit. Gradient: g summed over the
-    copies of each element.
+    Raises: ValueError if a number is negative or their count does not fit, TypeError if one is no integer. Gradient: g summed
+    over the copies of each element.
 
     >>> import cudamath as cm
     >>> cm.repeat(cm.asarray([1, 2, 3]), [1, 0, 2])

@@ -119,7 +119,8 @@ def fabs(x: Any, /, out: Any = None) -> ndarray:
     [1.0, 2.0]
     """
     try:
-        return abs(_floats(require("fabs", x, REAL_OR_BOOL)), out)
+        x = require("fabs", x, REAL_OR_BOOL)
+        return abs(x if x.dtype in FLOATING else _floats(x), out)
     except MISTAKES as error:
         raise as_of("fabs", error) from None
 

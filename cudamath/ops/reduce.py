@@ -40,16 +40,21 @@ def _back(g: ndarray, shape: tuple, axis: tuple) -> ndarray:
     return broadcast_to(_spread(g, shape, axis), shape)
 
 
-def wide(x: ndarray, count: float = np.inf) -> ndarray:
-    """An array of float16 in float32, where a count is beyond what float16 has: above 65,504, and one part of it is less than
-    a normal number from 16,384 on. (The tape brings a gradient back to the dtype that it is the gradient of.)"""
-    return astype(x, np.float32) if count > 1 << 14 and x._layout.dtype == dtypes.float16 else x
+_MOST_OF_HALF = 1 << 14  # parts of more are no normal float16, and from 65,520 on the count itself is none
+
+
+def wide(x: ndarray) -> ndarray:
+    """An array of float16 in float32, for what is beyond float16: counts, sums. (The tape brings a gradient back to the dtype
+    that it is the gradient of.)"""
+    return astype(x, np.float32) if x._layout.dtype == dtypes.float16 else x
 
 
 def _mean_grad(g: ndarray, _y: Any, _x: Any, *, axis: tuple, shape: tuple, **_: Any) -> tuple[ndarray]:
     count = _count(shape, axis)
     each = lasting.divided(g, count)
-    return (_back(astype(wide(g, count) / count, g.dtype, copy=False) if each is None else each, shape, axis),)
+    if each is None:
+        each = g / count if count <= _MOST_OF_HALF else astype(wide(g) / count, g.dtype, copy=False)
+    return (_back(each, shape, axis),)
 
 
 def _count(shape: tuple, axis: tuple) -> int:
@@ -96,8 +101,8 @@ def _extreme_grad(g: ndarray, y: ndarray, x: ndarray, axis: tuple) -> ndarray:
 
 def _var_grad(g: ndarray, _y: Any, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
     freedom = builtins.max(_count(x.shape, axis) - correction, 0)
-    g = _spread(g, x.shape, axis)
-    return (spread_grad(x, mean(x, axis=axis, keepdims=True), wide(g, freedom), 2 / freedom if freedom else np.inf),)
+    g = _spread(g if freedom <= _MOST_OF_HALF else wide(g), x.shape, axis)
+    return (spread_grad(x, mean(x, axis=axis, keepdims=True), g, 2 / freedom if freedom else np.inf),)
 
 
 def _std_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:

@@ -450,11 +450,14 @@ def average(x: Any, /, axis: Axis = None, weights: Any = None, returned: bool = 
         if x.dtype in INTEGER_OR_BOOL:
             kind = dtypes.promote(kind, dtypes.default_float())
         x, w = astype(x, kind, copy=False), broadcast_to(astype(w, kind, copy=False), x.shape)
-    kind = x.dtype
-    x = reduce.wide(x)
-    total = reduce.sum(reduce.wide(w), axis, keepdims=keepdims)
-    y = astype(_average(reduce.sum(x * w, axis, keepdims=keepdims), total), kind, copy=False)
-    return (y, astype(total, kind, copy=False)) if returned else y
+    half = x._layout.dtype == dtypes.float16  # sums may lie beyond it
+    if half:
+        x, w = reduce.wide(x), reduce.wide(w)
+    total = reduce.sum(w, axis, keepdims=keepdims)
+    y = _average(reduce.sum(x * w, axis, keepdims=keepdims), total)
+    if half:
+        y, total = astype(y, dtypes.float16), astype(total, dtypes.float16)
+    return (y, total) if returned else y
 
 
 def ndarray_of(value: float, like: ndarray) -> ndarray:

@@ -170,7 +170,8 @@ CALLS = [
     *[lambda m, a, t=t, b=b: m.histogram(a([0.5, 2, 2, 3]), b, weights=a(np.array([1, 2, 5, 7], t)))
       for t in ("i8", "u1", "f4") for b in (3, [0, 2, 3])],
     lambda m, a: m.histogram(a([0.5, 2, 2, 3]), 3, weights=a([1, 2, 5, 7]), density=True)[0],
-    lambda m, a: a(CUBE).compress([False, True], 1, a(np.zeros((2, 1, 4), CUBE.dtype)))]
+    lambda m, a: a(CUBE).compress([False, True], 1, a(np.zeros((2, 1, 4), CUBE.dtype))),
+    lambda m, a: m.linalg.multi_dot([a(CUBE[0]), a(CUBE[1].T), a(CUBE[1])], out=a(np.zeros((3, 4), CUBE.dtype)))]
 
 #: Functions of the module, of an array, and of what is a scalar of NumPy's and a 0-d array here: neither can be looked up by.
 OF_SCALARS = [

@@ -23,6 +23,7 @@ from .join import stack
 from .linalg import _pair as common_pair
 from .linalg import matmul
 from .norms import matrix_norm
+from .output import deliver
 from .shape import astype, broadcast_to, diagonal, expand_dims, moveaxis, permute_dims, reshape
 from .spectral import eigvalsh, svd, svdvals
 
@@ -325,10 +326,11 @@ def expm(a: Any, /) -> ndarray:
     return x if finite is None else where(finite, x, math.nan)
 
 
-def multi_dot(arrays: Sequence[Any], /) -> ndarray:
+def multi_dot(arrays: Sequence[Any], /, *, out: Any = None) -> ndarray:
     """The product of several matrices, in the order of multiplications that takes the fewest operations.
 
-    Args: arrays: two or more matrices; the first and the last may be vectors (a row, a column).
+    Args: arrays: two or more matrices; the first and the last may be vectors (a row, a column); out: array that the result is
+        written into.
     Returns: array: a matrix, a vector or a 0-d array.
     Raises: ValueError (fewer than two; sizes), LinAlgError (dimensions).
     Gradient: as `matmul`'s.
@@ -352,7 +354,8 @@ def multi_dot(arrays: Sequence[Any], /) -> ndarray:
     def product(part: Any) -> ndarray:
         return items[part] if type(part) is int else matmul(product(part[0]), product(part[1]))
 
-    return product(order)
+    y = product(order)
+    return y if out is None else deliver("multi_dot", y, out)
 
 
 @functools.lru_cache(1024)

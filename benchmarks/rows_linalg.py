@@ -88,6 +88,7 @@ for _n in (512, 2048):
         lambda rng, n=_n: (*regular(n, n)(rng), rng.standard_normal((n, 8), dtype=np.float32)),
         everywhere(lambda lib, a, b: lambda: lib.linalg.solve(a, b), *PEERS), work=2 * _n**3 / 3, unit="FLOP")
 row("qr_64", "device", "qr, 64x64", regular(64, 64), everywhere(solver("qr"), *PEERS))
+row("eigh_64", "device", "eigh, 64x64", positive(64, 64), everywhere(solver("eigh"), *PEERS))
 row("svd_64", "device", "svd, 64x64", regular(64, 64), everywhere(solver("svd"), *PEERS))
 row("svd_128", "device", "svd, 128x128", regular(128, 128), everywhere(solver("svd"), *PEERS))
 for _n in (512, 2048):

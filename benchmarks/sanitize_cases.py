@@ -347,6 +347,8 @@ def more() -> Calls:
         "lu_solve, large": lambda: la.lu_solve(la.lu_factor(array(300, 300)), array(300, 9)),
         # each in a case of its own: racecheck follows every access to shared memory, of which there are n^3 a sweep
         "svd": lambda: la.svd(array(20, 17)), "svd of rank 1": lambda: la.svd(cm.ones((12, 5))),
+        "eigvalsh": lambda: la.eigvalsh(array(3, 9, 9), "U"), "complex eigh": lambda: la.eigh(array(2, 5, 5) + 1j),
+        "eigh, large": lambda: la.eigh(array(140, 140)),
         "qr of many": lambda: (la.qr(array(200, 260, 3)), la.qr(array(9, 5), mode="r"), la.qr(array(70, 9), mode="complete")),
         "svd by products": lambda: (la.svd(array(70, 66)), la.svdvals(array(66, 70)), la.eig(array(66, 66)),
                                     la.svd(array(112, 110, dtype="float64"))),

@@ -289,6 +289,8 @@ def libraries(t: np.dtype) -> None:
         la.qr(made(shape, t)), la.qr(made(shape, t), mode="complete"), la.qr(made(shape, t), mode="r")
     for shape in ((70, 70), (9, 30, 30)):
         la.lu_solve(la.lu_factor(made(shape, t)), made((*shape[:-1], 3), t))
+    for shape in ((140, 140), (400, 140, 140)):  # by cuSOLVER
+        la.eigh(made(shape, t)), la.eigvalsh(made(shape, t))
     cm.grad(lambda a: cm.abs(la.lu_factor(a)[0]).sum())(made((5, 5), t))
     for shape in ((5, 12), (40, 33), (200, 4)):
         la.svd(made(shape, t), full_matrices=False), la.svdvals(made(shape, t)), la.pinv(made(shape, t))

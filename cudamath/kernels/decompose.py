@@ -16,7 +16,8 @@ that nothing has to be moved afterwards:
 One matrix, or a few large ones, go to cuSOLVER one after the other; batches go to the routines that take a table of addresses,
 which ``addresses`` writes on the device. ``reflected`` multiplies out Q of such a batch, one thread per column; no library does
 that, nor LU of a batch of rectangles (lu_small.py). Small triangular systems and those of LU factors are one launch
-(triangular.py); so is QR of matrices that fit into shared memory (qr_small.py). Singular values: singular.py.
+(triangular.py); so are QR (qr_small.py) and the eigenvalues of small Hermitian matrices (eigh_small.py), in shared memory.
+Singular values: singular.py.
 
 Failures (a singular matrix, an iteration that does not converge) are known on the device only: ``check_info`` writes the
 call's ticket, negative, into the error flag, and the next synchronisation raises LinAlgError.
@@ -35,7 +36,7 @@ from ..core.dtypes import real_dtype
 from ..core.layout import Layout
 from ..core.plan import Call, Flag, Input, Launch, Output, Plan, Temp, Ticket
 from ..runtime import flags, solver
-from . import lu_small, qr_small
+from . import eigh_small, lu_small, qr_small
 from .build import blocks
 from .copy import Part, copy_part, whole
 from .matrices import (
@@ -56,7 +57,10 @@ from .matrices import (
 )
 from .triangular import cube, solved, solved_factored
 
-JACOBI = 32  # the largest that the batched Jacobi method takes
+JACOBI = 32  # the largest that cuSOLVER's batched Jacobi method takes
+# Bytes of a row of Hermitian matrices, and rows where no vectors are wanted, up to which eigh_small.py is faster than cuSOLVER
+# (on an H200: 1.1 to 8 times; at batches of about 100 up to a fifth slower, and there as everywhere some ten times as exact).
+HERMITIAN, VALUES = 256, 32
 # Rows of a matrix without symmetry up to which LAPACK is faster than cuSOLVER (6 and 5 ms, on an H200): real ones and complex
 # ones with their vectors, and eigenvalues alone. With more, its threads can take ten times as long on a machine of many
 # processors.
@@ -434,9 +438,13 @@ def symmetric(count: int, n: int) -> Any:
     return solver.syevj_batched if n <= JACOBI else solver.syev_batched
 
 
-def _hermitian(a: Layout, upper: bool, vectors: bool) -> Plan:
+def _hermitian(a: Layout, upper: bool, vectors: bool, version: str | None) -> Plan:
     n, count = a.shape[-1], batch(a)
     w, v = real_like(a, a.shape[:-1]), in_columns(a)
+    wanted = version == "small" or version is None and n * a.itemsize <= HERMITIAN and (vectors or n <= VALUES)
+    small = eigh_small.diagonal(a, [w, v] if vectors else [w], upper=upper) if wanted else None
+    if small:
+        return small
     work = Work(w, v) if vectors else Work(w)
     target = Output(1) if vectors else work.temp(v)
     work.copy(Input(0), a, target, v)
@@ -447,14 +455,14 @@ def _hermitian(a: Layout, upper: bool, vectors: bool) -> Plan:
     return work.plan()
 
 
-def eigh(a: Layout, *, upper: bool) -> Plan:
-    """a: (..., n, n) -> w: (..., n), v: (..., n, n), in columns."""
-    return _hermitian(a, upper, True)
+def eigh(a: Layout, *, upper: bool, version: str | None = None) -> Plan:
+    """a: (..., n, n) -> w: (..., n), v: (..., n, n), in columns. version: "small" (eigh_small.py), "library"."""
+    return _hermitian(a, upper, True, version)
 
 
-def eigvalsh(a: Layout, *, upper: bool) -> Plan:
-    """a: (..., n, n) -> w: (..., n)."""
-    return _hermitian(a, upper, False)
+def eigvalsh(a: Layout, *, upper: bool, version: str | None = None) -> Plan:
+    """a: (..., n, n) -> w: (..., n). version: as for `eigh`."""
+    return _hermitian(a, upper, False, version)
 
 
 def _general(a: Layout, vectors: bool) -> Plan:

@@ -107,6 +107,22 @@ def over_lanes(dtype: np.dtype, lanes: int, largest: bool = False) -> Any:
 
 
 @functools.cache
+def rotator(dtype: np.dtype) -> Any:
+    """The device function that turns two numbers."""
+    T, is_complex = numba_type(dtype), dtype.kind == "c"
+
+    @device_function
+    def rotated(one, other, sine, half, phase):
+        """x cos - y sin, y cos + x sin. With 1 - cos as sin tan(angle / 2), small angles lose no digits. A complex y is first
+        multiplied by a phase that makes its product with x real."""
+        if is_complex:
+            other = other * phase
+        return T(one - sine * (other + half * one)), T(other + sine * (one - half * other))
+
+    return rotated
+
+
+@functools.cache
 def sweeper(dtype: np.dtype, vectors: bool, lanes: int, deep: int, whole: bool) -> Any:
     """The device function that makes the columns of a matrix orthogonal. A pair has `lanes` threads; `deep` elements of each
     of them are under way at once, a `whole` column if it has no more."""
@@ -114,7 +130,7 @@ def sweeper(dtype: np.dtype, vectors: bool, lanes: int, deep: int, whole: bool) 
     T, R, near = numba_type(dtype), numba_type(real), float(np.finfo(real).eps)
     top, (scale, least) = float(np.finfo(real).max), SCALE[real.itemsize]
     dead, total, total_product = near * near, over_lanes(real, lanes), over_lanes(dtype, lanes)
-    conjugate, squared, largest_part, scaled, over = arithmetic(dtype)
+    (conjugate, squared, largest_part, scaled, over), rotated = arithmetic(dtype), rotator(dtype)
 
     @device_function
     def turn(alpha, beta, gamma, tolerance):
@@ -138,14 +154,6 @@ def sweeper(dtype: np.dtype, vectors: bool, lanes: int, deep: int, whole: bool) 
                     half = -half
             sine = R(2) * half / (R(1) + half * half)
         return sine, half
-
-    @device_function
-    def rotated(one, other, sine, half, phase):
-        """x cos - y sin, y cos + x sin. With 1 - cos as sin tan(angle / 2), small angles lose no digits. A complex y is first
-        multiplied by a phase that makes its product with x real."""
-        if is_complex:
-            other = other * phase
-        return T(one - sine * (other + half * one)), T(other + sine * (one - half * other))
 
     @device_function
     def rotate(memory, x, y, end, sine, half, phase):
@@ -291,7 +299,8 @@ def values_small(dtype: np.dtype, lanes: int, deep: int, whole: bool) -> Any:
     @bounded((THREADS, 1))
     def values_small(a, s, step, rows, flag, ticket):  # a: (count, m, n), m >= n; s: (count, n); step, rows: see `swept`
         memory = cuda.shared.array(0, T)
-        sizes, noise = cuda.shared.array(MOST, R), cuda.shared.array(MOST, R)
+        sizes = cuda.shared.array(MOST, R)  # a line each: by it the simulator tells arrays apart
+        noise = cuda.shared.array(MOST, R)
         n = s.shape[1]
         finite, power = swept(a, memory, sizes, noise, step, rows, 0, 0, flag, ticket)
         for j in range(cuda.threadIdx.x, n, cuda.blockDim.x):
@@ -359,7 +368,8 @@ def svd_small(dtype: np.dtype, lanes: int, deep: int, whole: bool) -> Any:
         """a: (count, m, n), m >= n; u: (count, m, k), n <= k <= m; s: (count, n); v: (count, n, n), conj(V); the others:
         see `swept`."""
         memory = cuda.shared.array(0, T)
-        sizes, noise = cuda.shared.array(MOST, R), cuda.shared.array(MOST, R)
+        sizes = cuda.shared.array(MOST, R)  # a line each: by it the simulator tells arrays apart
+        noise = cuda.shared.array(MOST, R)
         order = cuda.shared.array(MOST, types.int32)
         b, t = cuda.blockIdx.x, cuda.threadIdx.x
         m, n, k = u.shape[1], s.shape[1], u.shape[2]

@@ -350,6 +350,9 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         if t.itemsize == 2:
             plan(functools.partial(elementwise.elementwise, expression="x + y", compute=F32, output=t, version="tiled_pairs"),
                  new(64, 64, dtype=t), Layout.of((64, 64), (2, 128), t, 0))
+            if t in FLOATS:
+                plan(functools.partial(elementwise.elementwise, expression="exp(x)", compute=F32, output=t,
+                                       version="vector_ahead"), new(70, dtype=t))
         plan(posting.number, new(dtype=t), new(max(t.itemsize // 4, 1), dtype="i8"))
         plan(posting.array, new(70, dtype=t), new(posting.HEAD + 70 * t.itemsize, dtype="u1"))
         plan(functools.partial(masks.count_true, version="plain"), new(70, dtype=t))

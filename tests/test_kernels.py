@@ -189,11 +189,11 @@ def run(made: Plan, *arrays: np.ndarray, scalars: tuple = ()) -> np.ndarray:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("version", ["plain", "vector"])
+@pytest.mark.parametrize("version", ["plain", "vector", "vector_ahead"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_versions_on_the_gpu(version, dtype):
     for size in SIZES + BIG:
-        if version == "vector" and kind(dtype) == "c":
+        if version.startswith("vector") and kind(dtype) == "c":
             continue  # complex numbers are left to `plain`
         rng = np.random.default_rng(size)
         a, b = numbers(rng, size, dtype), numbers(rng, size, dtype)
@@ -218,7 +218,7 @@ def test_parts_of_large_arrays_on_the_gpu(shape, dtype):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("version", ["plain", "vector"])
+@pytest.mark.parametrize("version", ["plain", "vector", "vector_ahead"])
 def test_mixed_widths_on_the_gpu(version):
     """Operands of different sizes share a thread's elements: the narrowest moves 16 bytes, the others more."""
     rng = np.random.default_rng(0)
@@ -268,3 +268,5 @@ def test_the_version_fits_the_layouts():
     assert version(big, Layout.of((64, 256), (2048, 8), F32, 0)) == "plain"
     assert version(Layout.of((64, 256), big.strides, F32, 0, aligned=False), big) == "plain"
     assert plan(row, Layout.new((0, 3), F32, 0), Layout.new((0, 3), F32, 0), version="vector").steps == []
+    for elements, dtype, name in ((1 << 22, HALF, "vector_ahead"), (1 << 22, F32, "vector"), (1 << 20, HALF, "vector")):
+        assert plan(row_named("exp"), Layout.new((elements,), dtype, 0), version=None).steps[0].kernel.__name__ == name

@@ -13,6 +13,10 @@ An elementwise op reads each input once and writes its output once; it does a fe
 4. `vector`: all arrays dense in one order. A thread moves 16 bytes of the widest array (PTX `ld.v4`), as many elements of the
    others: an eighth to a quarter of the load instructions, more bytes in flight. Two accesses of the widest would be half
    sectors each, which costs up to a twentieth.
+5. `vector_ahead`: the same, a block of half the threads, each of which reads two accesses before it computes the first. Of a
+   16-bit operand one access is eight elements, and eight functions take as long as memory does: while the first eight are
+   computed the others are under way. On an H200 gelu of 2^27 bfloat16 takes 128.8 us instead of 136, the root 132.7 instead
+   of 149 (a copy 128.6); of 1 MB, for which there are threads enough, a quotient takes 2.1 instead of 1.8.
 
 The expression is Python source on names x, y, z (inputs in order), e.g. "x if x > 0 else expm1(x)". Its number
 literals become constants of the compute type, so a float32 kernel contains no float64 arithmetic.
@@ -55,6 +59,8 @@ if not SIMULATOR:
 
 THREADS = 256
 ACCESS = 16  # bytes a thread moves at a time
+AHEAD = 2  # accesses that a thread of `vector_ahead` has under way, ..
+LONG = 1 << 22  # .. of so many elements on: twice as many as the threads that a large device holds have in one access each
 IN_FLIGHT = 4  # elements a thread of `plain` reads before it writes, twice as many of one operand ..
 MANY = 1 << 20  # .. where there are so many that all multiprocessors are full anyway
 APART = 4  # dimensions from which on a thread's elements share all but the first place: one set of divisions for all of them
@@ -112,23 +118,31 @@ def _mixed_comparison(operator: str, signed_first: bool) -> str:
 
 
 @functools.cache
-def vector_kernel(function: Any, arrays: tuple[bool, ...], width: int) -> Any:
-    """`vector`: contiguous operands, `width` elements per thread. arrays[i]: operand i is an array (n,), else a scalar."""
-    names = NAMES[: len(arrays)]
-    loads = "".join(f"        {n}v = load_vector({n}, i, {width})\n" for n, array in zip(names, arrays, strict=True) if array)
-    results = ", ".join(
-        f"function({', '.join(f'{n}v[{k}]' if array else n for n, array in zip(names, arrays, strict=True))})"
-        for k in range(width))
+def vector_kernel(function: Any, arrays: tuple[bool, ...], width: int, ahead: int = 1) -> Any:
+    """`vector`, or `vector_ahead`: contiguous operands. A block has THREADS * width elements, a thread `ahead` times `width`
+    neighbours, all of which are read before the first is computed. arrays[i]: operand i is an array (n,), else a scalar."""
+    names, name = NAMES[: len(arrays)], "vector_ahead" if ahead > 1 else "vector"
+    apart = THREADS // ahead * width
+    loads, stores = "", ""
+    for at, value in [("i", "v"), *[(f"i + {m * apart}", f"v{m}") for m in range(1, ahead)]]:
+        loads += "".join(f"        {n}{value} = load_vector({n}, {at}, {width})\n"
+                         for n, array in zip(names, arrays, strict=True) if array)
+        results = ", ".join(
+            f"function({', '.join(f'{n}{value}[{k}]' if array else n for n, array in zip(names, arrays, strict=True))})"
+            for k in range(width))
+        stores += f"        store_vector(out, {at}, ({results},))\n"
     one = ", ".join(f"{n}[j]" if array else n for n, array in zip(names, arrays, strict=True))
-    source = (f"def vector({', '.join(names)}{', ' if names else ''}out):\n"
-              f"    i = cuda.grid(1) * {width}\n"
-              f"    if i + {width} <= out.size:\n{loads}"
-              f"        store_vector(out, i, ({results},))\n"
-              f"    else:\n"
-              f"        for j in range(i, out.size):\n"
-              f"            out[j] = function({one})\n")
+    first, last, rest = "cuda.grid(1)", "i", ["for j in range(i, out.size):"]
+    if ahead > 1:
+        first, last = f"(cuda.blockIdx.x * {THREADS} + cuda.threadIdx.x)", f"i + {apart * (ahead - 1)}"
+        rest = [f"for m in range(i, out.size, {apart}):", f"for j in range(m, min(m + {width}, out.size)):"]
+    tail = "".join(f"{'    ' * (2 + depth)}{line}\n" for depth, line in enumerate([*rest, f"out[j] = function({one})"]))
+    source = (f"def {name}({', '.join(names)}{', ' if names else ''}out):\n"
+              f"    i = {first} * {width}\n"
+              f"    if {last} + {width} <= out.size:\n{loads}{stores}"
+              f"    else:\n{tail}")
     namespace = {"cuda": cuda, "load_vector": load_vector, "store_vector": store_vector, "function": function}
-    return cuda.jit(compiled(source, "vector", namespace))
+    return cuda.jit(compiled(source, name, namespace))
 
 
 @functools.cache
@@ -287,14 +301,16 @@ def launch(function: Any, operands: Sequence[Layout | np.dtype], target: Layout,
                          for arg, x in zip(args, operands, strict=True)],
                         Operand(memory(place, target), target.dtype, steps[-1], target.aligned), merged, version)
     if version is None:
-        version = ("tiled" if crossed else "plain" if SIMULATOR else "vector" if straight and aligned
+        ahead = len(layouts) == 1 and size == target.itemsize == 2 and target.size >= LONG
+        version = ("tiled" if crossed else "plain" if SIMULATOR else f"vector{'_ahead' * ahead}" if straight and aligned
                    else "rows" if rows else "plain")
     if version.startswith("tiled"):
         if crossed is None:
             raise AssertionError(f"{version}: wants operands that lie across the result, got {everything}")
         return crossed
-    if version == "vector":
-        return Launch(vector_kernel(function, arrays, width), blocks(target.size, THREADS * width), THREADS,
+    if version.startswith("vector"):
+        ahead = AHEAD if version == "vector_ahead" else 1
+        return Launch(vector_kernel(function, arrays, width, ahead), blocks(target.size, THREADS * width), THREADS // ahead,
                       [*_arguments(operands, memory, arguments), memory(place, target)])
     if version == "rows":
         seen_inner = iter(inner)

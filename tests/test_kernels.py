@@ -268,5 +268,7 @@ def test_the_version_fits_the_layouts():
     assert version(big, Layout.of((64, 256), (2048, 8), F32, 0)) == "plain"
     assert version(Layout.of((64, 256), big.strides, F32, 0, aligned=False), big) == "plain"
     assert plan(row, Layout.new((0, 3), F32, 0), Layout.new((0, 3), F32, 0), version="vector").steps == []
-    for elements, dtype, name in ((1 << 22, HALF, "vector_ahead"), (1 << 22, F32, "vector"), (1 << 20, HALF, "vector")):
-        assert plan(row_named("exp"), Layout.new((elements,), dtype, 0), version=None).steps[0].kernel.__name__ == name
+    for function, elements, dtype, name in (("sqrt", 1 << 22, HALF, "vector_ahead"), ("sqrt", 1 << 22, F32, "vector"),
+                                            ("sqrt", 1 << 20, HALF, "vector"), ("exp", 1 << 22, HALF, "vector"),
+                                            ("reciprocal", 1 << 22, HALF, "vector_ahead"), ("abs", 1 << 22, HALF, "vector")):
+        assert plan(row_named(function), Layout.new((elements,), dtype, 0), version=None).steps[0].kernel.__name__ == name

@@ -16,7 +16,8 @@ An elementwise op reads each input once and writes its output once; it does a fe
 5. `vector_ahead`: the same, a block of half the threads, each of which reads two accesses before it computes the first. Of a
    16-bit operand one access is eight elements, and eight functions take as long as memory does: while the first eight are
    computed the others are under way. On an H200 gelu of 2^27 bfloat16 takes 128.8 us instead of 136, the root 132.7 instead
-   of 149 (a copy 128.6); of 1 MB, for which there are threads enough, a quotient takes 2.1 instead of 1.8.
+   of 149, a copy 128.6. An exponential, which is short, takes 129.0 instead of 128.3: such functions are left to `vector`, as
+   are small arrays (log1p of 1 MB takes 2.4 instead of 2.0).
 
 The expression is Python source on names x, y, z (inputs in order), e.g. "x if x > 0 else expm1(x)". Its number
 literals become constants of the compute type, so a float32 kernel contains no float64 arithmetic.
@@ -61,6 +62,9 @@ THREADS = 256
 ACCESS = 16  # bytes a thread moves at a time
 AHEAD = 2  # accesses that a thread of `vector_ahead` has under way, ..
 LONG = 1 << 22  # .. of so many elements on: twice as many as the threads that a large device holds have in one access each
+#: Functions of a few instructions, which memory hides anyway; so are those without a call, unless they divide.
+SHORT = {"abs", "ceil", "copysign", "exp", "floor", "isfinite", "isinf", "isnan", "maximum", "minimum", "round_even", "sigmoid",
+         "sign", "signbit", "trunc"}
 IN_FLIGHT = 4  # elements a thread of `plain` reads before it writes, twice as many of one operand ..
 MANY = 1 << 20  # .. where there are so many that all multiprocessors are full anyway
 APART = 4  # dimensions from which on a thread's elements share all but the first place: one set of divisions for all of them
@@ -260,14 +264,16 @@ def elementwise(*operands: Layout | np.dtype, expression: str, compute: np.dtype
     if target.device == TRACED:
         return trace.elementwise(operands, expression, compute, target, inplace)
     function = scalar_function(expression, tuple(x.dtype if isinstance(x, Layout) else x for x in operands), compute, output)
-    step = launch(function, operands, target, Input(0) if inplace else Output(0), version)
+    takes_long = "/" in expression or "**" in expression or not SHORT.issuperset(re.findall(r"(\w+)\(", expression))
+    step = launch(function, operands, target, Input(0) if inplace else Output(0), version, takes_long=takes_long)
     return Plan([] if inplace else [target], [step])
 
 
 def launch(function: Any, operands: Sequence[Layout | np.dtype], target: Layout, place: ArrayArg,
-           version: str | None = None, arguments: Sequence[ArrayArg] | None = None) -> Launch:
+           version: str | None = None, arguments: Sequence[ArrayArg] | None = None, takes_long: bool = True) -> Launch:
     """The launch for target = function(operands), in the version that fits the layouts. `function` takes and returns
-    stored elements. arguments: which input each array operand is; by default they are the inputs in order."""
+    stored elements; takes_long: more than a few instructions. arguments: which input each array operand is; by default they
+    are the inputs in order."""
     layouts = [x for x in operands if isinstance(x, Layout)]
     arrays = tuple(isinstance(x, Layout) for x in operands)
     everything = [*layouts, target]
@@ -301,7 +307,7 @@ def launch(function: Any, operands: Sequence[Layout | np.dtype], target: Layout,
                          for arg, x in zip(args, operands, strict=True)],
                         Operand(memory(place, target), target.dtype, steps[-1], target.aligned), merged, version)
     if version is None:
-        ahead = len(layouts) == 1 and size == target.itemsize == 2 and target.size >= LONG
+        ahead = takes_long and len(layouts) == 1 and size == target.itemsize == 2 and target.size >= LONG
         version = ("tiled" if crossed else "plain" if SIMULATOR else f"vector{'_ahead' * ahead}" if straight and aligned
                    else "rows" if rows else "plain")
     if version.startswith("tiled"):

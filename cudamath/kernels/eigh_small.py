@@ -35,9 +35,8 @@ import numpy as np
 
 from ..core.dtypes import real_dtype
 from ..core.layout import Layout
-from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
+from ..core.plan import Flag, Launch, Output, Plan, Ticket
 from .build import SIMULATOR, device_function, numba_type
-from .copy import copy_part, whole
 from .jacobi import (
     SCALE,
     SMALL,
@@ -54,7 +53,7 @@ from .jacobi import (
 )
 from .lazy import cuda, types
 from .rows import bounded
-from .triangular import cube
+from .triangular import cube, input_cube
 
 f32 = types.float32
 # Places and what counts them: of a number with a sign it is asked whether it counts from the end. (And loops are written out:
@@ -341,11 +340,7 @@ def diagonal(a: Layout, outputs: list[Layout], *, upper: bool) -> Plan | None:
     shared = 2 * pairs * (1 + vectors) * step * a.itemsize
     if n > MOST or shared > room(a, shared, KEPT):
         return None
-    given, steps, temps = cube(Input(0), a), [], []
-    if given is None:  # its leading axes do not merge
-        temps = [a.like()]
-        steps = copy_part(whole(Input(0), a), whole(Temp(0), temps[0]))
-        given = cube(Temp(0), temps[0])
+    given, steps, temps = input_cube(a)
     threads = min(-(-max(pairs * (pairs // 2), n) // 32) * 32, THREADS)  # one of each row at least
     kernel = (eigh_small if vectors else eigvalsh_small)(a.dtype)
     found = [Output(0).view((count, n)), *(cube(Output(1), v) for v in outputs[1:])]

@@ -26,15 +26,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core import shapes
 from ..core.dtypes import real_dtype
 from ..core.layout import Layout
-from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
+from ..core.plan import Flag, Launch, Output, Plan, Ticket
 from ..runtime.device import capability
 from .build import SIMULATOR, device_function, numba_type
-from .copy import copy_part, whole
 from .lazy import cuda, types
 from .rows import bounded
+from .triangular import cube, input_cube
 
 f32 = types.float32
 exponent = int if SIMULATOR else types.int32  # what the simulator's ldexp wants
@@ -429,16 +428,6 @@ def room(a: Layout, wanted: int, kept: int) -> int:
     return (ALWAYS if wanted + kept <= ALWAYS else ROOM.get(capability(a.device), OTHERS)) - kept
 
 
-def _cube(argument: Any, layout: Layout, turned: bool) -> Any:
-    """An argument as (count, m, n), or as its transpose; None if its leading axes do not merge into one."""
-    lead, steps = shapes.collapse(layout.shape[:-2], layout.strides[:-2])
-    if len(lead) > 1:
-        return None
-    order = -1 if turned else 1
-    return argument.view((*(lead or (1,)), *layout.shape[-2:][::order]), (*(steps if lead else (0,)),
-                                                                         *layout.strides[-2:][::order]))
-
-
 def decomposed(a: Layout, outputs: list[Layout]) -> Plan | None:
     """The plan of small matrices; outputs: s, or u, s, vh. None where they do not fit.
 
@@ -457,15 +446,11 @@ def decomposed(a: Layout, outputs: list[Layout]) -> Plan | None:
         return None
     if shared > room(a, shared, KEPT):
         return None
-    given, steps, temps = _cube(Input(0), a, turned), [], []
-    if given is None:  # its leading axes do not merge
-        temps = [a.like()]
-        steps = copy_part(whole(Input(0), a), whole(Temp(0), temps[0]))
-        given = _cube(Temp(0), temps[0], turned)
+    given, steps, temps = input_cube(a, turned)
     if not vectors:
         kernel, arguments = values_small(a.dtype, lanes, deep, alone), [given, Output(0).view((count, n)), step, rows]
     else:
-        left, right = _cube(Output(0), outputs[0], False), _cube(Output(2), outputs[2], True)
+        left, right = cube(Output(0), outputs[0]), cube(Output(2), outputs[2], turned=True)
         if turned:
             left, right = right, left
         kernel = svd_small(a.dtype, lanes, deep, alone)

@@ -26,13 +26,12 @@ import numpy as np
 
 from ..core.dtypes import real_dtype
 from ..core.layout import Layout
-from ..core.plan import Input, Launch, Output, Plan, Temp
+from ..core.plan import Launch, Output, Plan
 from .build import SIMULATOR, device_function, numba_type
-from .copy import copy_part, whole
 from .jacobi import apart, arithmetic, exponent, over_lanes, room
 from .lazy import cuda, types
 from .rows import bounded
-from .triangular import cube
+from .triangular import cube, input_cube
 
 THREADS = 512
 at = int if SIMULATOR else types.uint64  # a place in memory: of a number with a sign it is asked whether it counts from the end
@@ -228,11 +227,7 @@ def factored(a: Layout, outputs: list[Layout]) -> Plan | None:
     shared = n * step * a.itemsize
     if shared > room(a, shared, MOST * (a.itemsize + 4)):
         return None
-    given, steps, temps = cube(Input(0), a), [], []
-    if given is None:  # its leading axes do not merge
-        temps = [a.like()]
-        steps = copy_part(whole(Input(0), a), whole(Temp(0), temps[0]))
-        given = cube(Temp(0), temps[0])
+    given, steps, temps = input_cube(a)
     columns = -(-max(n, *[y.shape[-1] for y in outputs]) // SHARE)
     threads = min(-(-columns * lanes // 32) * 32, THREADS)
     kernel = (qr_small if len(outputs) == 2 else r_small)(a.dtype, lanes, deep)

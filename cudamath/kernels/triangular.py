@@ -14,8 +14,9 @@ import numpy as np
 
 from ..core import shapes
 from ..core.layout import Layout
-from ..core.plan import Flag, Input, Launch, Output, Plan, Ticket
+from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
 from .build import blocks, device_function, numba_type
+from .copy import copy_part, whole
 from .lazy import cuda, types
 
 COLUMNS = 16  # of a right-hand side, in a block
@@ -137,12 +138,23 @@ def solve_factored(dtype: np.dtype) -> Any:
     return solve_factored
 
 
-def cube(argument: Any, layout: Layout) -> Any:
-    """An argument as (systems, rows, columns); None if its leading axes do not merge into one."""
+def cube(argument: Any, layout: Layout, turned: bool = False) -> Any:
+    """An argument as (matrices, rows, columns), or, `turned`, its transpose; None if its leading axes do not merge into one."""
     lead, steps = shapes.collapse(layout.shape[:-2], layout.strides[:-2])
     if len(lead) > 1:
         return None
-    return argument.view((*(lead or (1,)), *layout.shape[-2:]), (*(steps if lead else (0,)), *layout.strides[-2:]))
+    order = -1 if turned else 1
+    return argument.view((*(lead or (1,)), *layout.shape[-2:][::order]),
+                         (*(steps if lead else (0,)), *layout.strides[-2:][::order]))
+
+
+def input_cube(a: Layout, turned: bool = False) -> tuple[Any, list[Launch], list[Layout]]:
+    """(the first input as `cube` has it; steps that copy it first, where its leading axes do not merge; their scratch)."""
+    given = cube(Input(0), a, turned)
+    if given is not None:
+        return given, [], []
+    dense = a.like()
+    return cube(Temp(0), dense, turned), copy_part(whole(Input(0), a), whole(Temp(0), dense)), [dense]
 
 
 def _fits(a: Layout, b: Layout, given: tuple) -> int:

@@ -200,7 +200,8 @@ def eigh(a: Any, /, UPLO: str = "L") -> EighResult:
     Returns: named pair (eigenvalues (..., n), real and ascending; eigenvectors (..., n, n), orthonormal columns). On a GPU
         the vectors lie in columns; matrices with rows of up to 256 bytes, 64 of float32, are done in one launch, by Jacobi's
         method, and larger ones by cuSOLVER.
-    Raises: TypeError (dtype), ValueError (dimensions, UPLO), LinAlgError (not square; no convergence).
+    Raises: TypeError (dtype), ValueError (dimensions, UPLO), LinAlgError (not square; no convergence, as where there is NaN;
+        on the CPU LAPACK may not notice that, and returns vectors of NaN).
     Gradient: v (diag(g_w) + (v^H g_v) / (w_j - w_i)) v^H, Hermitian; through the vectors only where all eigenvalues differ.
 
     >>> import cudamath as cm

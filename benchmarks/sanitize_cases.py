@@ -285,7 +285,6 @@ def large() -> Calls:
 
 def more() -> Calls:
     """What the calls above leave out: one call, or a few, for the kernels of each file."""
-    from cudamath.core import posted
 
     rng, F = np.random.default_rng(4), cm.ml
     x, line, wide = array(40, 70), array(70), array(40, 128)
@@ -364,9 +363,6 @@ def more() -> Calls:
         "transforms": lambda: (cm.fft.ifft(waves), cm.fft.fft2(x), cm.fft.fft(x, axis=0), cm.fft.hfft(waves),
                                cm.fft.irfft2(waves)),
         "weighted means": lambda: (cm.average(x, weights=x * x), cm.average(x, 0, x * x), cm.average(x + 1j, 1, x * x)),
-        "read by the host": lambda: [read(y) for v in (x, x[:9] + 1j, many[:99], x > 0, x.astype("float16"))
-                                     for reader, y in ((posted.number_reader, v.ravel()[3]), (posted.array_reader, v))
-                                     if (read := reader(y._layout)) is not None],
         "bins, quantiles": lambda: (cm.histogram(x, 9_000, range=(-3, 3)), cm.nanquantile(x, 0.3, axis=1),
                                     cm.isin(many, many)),
         "8 bits": lambda: (F.linear(wide.astype("float16")[:16], F.quantize(array(256, 128), "float8_e4m3", axis=0)),

@@ -325,7 +325,6 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         overlap,
         pointwise,
         pool,
-        posting,
         random,
         random_chances,
         reduce,
@@ -353,8 +352,6 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             if t in FLOATS:
                 plan(functools.partial(elementwise.elementwise, expression="exp(x)", compute=F32, output=t,
                                        version="vector_ahead"), new(70, dtype=t))
-        plan(posting.number, new(dtype=t), new(max(t.itemsize // 4, 1), dtype="i8"))
-        plan(posting.array, new(70, dtype=t), new(posting.HEAD + 70 * t.itemsize, dtype="u1"))
         plan(functools.partial(masks.count_true, version="plain"), new(70, dtype=t))
         plan(functools.partial(masks.nonzero, capacity=9, rows=False, version="plain"), new(70, dtype=t), new(2, dtype="i8"))
         if t.kind == "b":

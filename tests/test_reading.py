@@ -1,7 +1,8 @@
-"""Numbers and little arrays read by the host: the kernels that write them into host memory in the simulator, and who waits."""
+"""Numbers and little arrays read by the host: what is seen in page-locked memory, and who waits for the driver."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import threading
 import weakref
@@ -11,10 +12,8 @@ import pytest
 from simulated_gpu import simulated_gpu
 
 import cudamath as cm
-from cudamath.core import array, posted, reading
-from cudamath.kernels import posting
-from cudamath.runtime import device, memory
-from cudamath.testing import layout_of, simulate
+from cudamath.core import reading
+from cudamath.runtime import memory
 
 DTYPES = ["?", "i1", "u2", "i4", "i8", "f2", "f4", "f8", "c8", "c16", "bfloat16"]
 
@@ -25,96 +24,176 @@ def numbers(shape, dtype, seed=0):
 
 
 @pytest.fixture
-def often(monkeypatch):
-    """Every read but the first of a layout is by a kernel."""
-    monkeypatch.setattr(reading, "OFTEN", 1)
-    if not posted.IN_ORDER:
-        pytest.skip("a processor that may read memory out of order")
+def looking(monkeypatch):
+    """The thread looks, whatever the processor; readers are made anew."""
+    monkeypatch.setattr(reading, "LOOKS", 3)
 
 
-@pytest.mark.simulator
+@pytest.fixture
+def at_once(fake, looking, monkeypatch):
+    """A fake driver whose copies are there as soon as they are asked for."""
+    ask = fake.cuMemcpyDtoHAsync
+
+    def copy(target, source, nbytes, on):
+        status = ask(target, source, nbytes, on)
+        fake.finish(fake.stream(on))
+        return status
+
+    monkeypatch.setattr(fake, "cuMemcpyDtoHAsync", copy, raising=False)
+    return fake
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_kernels_write_the_bytes_and_the_ticket(dtype):
-    """Of numbers beside the ticket, of arrays behind those of all blocks, and nothing else."""
-    x = np.asarray(numbers((), dtype))
-    words = np.zeros(max(x.itemsize // 4, 1), np.int64)
-    simulate(posting.number(layout_of(x), layout_of(words)), x, words, scalars=(0x7FFFFFFF,))
-    assert (words >> 32 == 0x7FFFFFFF).all()
-    assert (words & 0xFFFFFFFF).astype(np.uint32).tobytes()[: x.itemsize] == x.tobytes()
-    for size in (1, 33, 4096 // x.itemsize, 9001 // x.itemsize):
-        x = numbers(size, dtype)
-        room = np.full(posted.HEAD + x.nbytes + 16, 7, np.uint8)
-        blocks = -(-x.nbytes // posted.CHUNK)
-        simulate(posting.array(layout_of(x), layout_of(room)), x, room, scalars=(12345678901,))
-        assert room[: 8 * blocks].view(np.int64).tolist() == [12345678901] * blocks
-        assert room[posted.HEAD : posted.HEAD + x.nbytes].tobytes() == x.tobytes()
-        assert (room[8 * blocks : posted.HEAD] == 7).all() and (room[-16:] == 7).all()
+def test_numbers_that_are_seen_are_not_waited_for(at_once, dtype):
+    """From the first on, in one room, whatever was there before."""
+    with cm.device("cuda:0"):
+        values = numbers(9, dtype)
+        x = cm.asarray(values)
+        cm.cuda.synchronize()
+        before = at_once.calls["cuStreamSynchronize"], at_once.calls["cuMemHostAlloc"]
+        for i in [*range(9), 0, 0, 8]:
+            got = x[i].item()
+            assert got == values[i].item() and type(got) is type(values[i].item())
+        assert at_once.calls["cuStreamSynchronize"] == before[0]
+        assert at_once.calls["cuMemHostAlloc"] - before[1] <= 2  # the room, and the flag of errors
 
 
-@pytest.mark.simulator
-def test_what_is_read_is_what_is_there(monkeypatch, often):
-    """By one launch and no copy, from the second time on; of whatever dtype and place in memory, again and again."""
-    with simulated_gpu(monkeypatch):
-        fake = device.driver()
+@pytest.mark.parametrize("dtype", DTYPES[1:])
+@pytest.mark.parametrize("part", ["whole", "first word", "last word"])
+def test_a_number_that_looks_blank(at_once, dtype, part):
+    """It takes a wait to know; the value is right."""
+    dtype = cm.dtype(dtype)
+    data = bytearray(range(1, dtype.itemsize + 1))
+    size = min(4, dtype.itemsize)
+    blank = {"whole": slice(None), "first word": slice(0, size), "last word": slice(-size, None)}[part]
+    data[blank] = bytes([reading.BLANK]) * len(data[blank])
+    value = np.frombuffer(bytes(data), dtype)
+    with cm.device("cuda:0"):
+        x = cm.asarray(value)
+        for _ in range(2):
+            before = at_once.calls["cuStreamSynchronize"]
+            assert np.array(x[0].item(), dtype).tobytes() == value.tobytes()
+            assert at_once.calls["cuStreamSynchronize"] == before + 1
+
+
+@pytest.mark.parametrize("dtype", ["f8", "c16"])
+def test_a_number_is_taken_when_all_of_it_is_there(fake, looking, monkeypatch, dtype):
+    """Its words may arrive in whatever order, the others at the latest when the stream is done."""
+    ask, order = fake.cuMemcpyDtoHAsync, []
+
+    def copy(target, source, nbytes, on):
+        status = ask(target, source, nbytes, on)
+        word = 4 * order.pop(0)
+        ctypes.memmove(target + word, source + word, 4)  # ahead of the rest
+        return status
+
+    monkeypatch.setattr(fake, "cuMemcpyDtoHAsync", copy, raising=False)
+    with cm.device("cuda:0"):
+        values = numbers(5, dtype)
+        x = cm.asarray(values)
+        cm.cuda.synchronize()
+        order += [*range(values.itemsize // 4)] * 2
+        for i in range(len(order)):
+            assert x[i % 5].item() == values[i % 5].item()
+
+
+def test_what_is_not_seen_is_waited_for(fake):
+    """Copies behind other work: numbers, little arrays and large ones, again and again, and NumPy owns what it gets."""
+    with cm.device("cuda:0"):
         for dtype in DTYPES:
             for seed in range(3):
                 value = numbers((5, 3), dtype, seed)
                 x = cm.asarray(value)
-                before = fake.calls["cuMemcpyDtoHAsync"], len(fake.launches)
                 got = x[2, 1].item()
                 assert got == value[2, 1].item() and type(got) is type(value[2, 1].item())
                 found = x.to_numpy()
                 assert found.dtype == value.dtype and found.flags.owndata and found.flags.writeable
-                np.testing.assert_array_equal(found, value)
-                copies, launches = fake.calls["cuMemcpyDtoHAsync"] - before[0], len(fake.launches) - before[1]
-                assert (copies, launches) == ((0, 2) if seed else (2, 0))
+                again = x.to_numpy()
+                found[:] = 0
+                np.testing.assert_array_equal(again, value)
                 assert x[1:].to_numpy().tolist() == value[1:].tolist()  # which begins wherever it does
         x = cm.asarray(np.arange(6.0))
-        assert float(x.sum()) == 15 and [float(v) for v in x] == [0, 1, 2, 3, 4, 5] and int(x[3]) == 3 and bool(x[1])
-        assert x[::2].tolist() == [0, 2, 4] and x[:0].tolist() == [] and complex(x[2]) == 2
-        many = np.arange(1 << 16, dtype="f4")
-        for _ in range(3):
-            assert cm.asarray(many).to_numpy().tobytes() == many.tobytes()  # too many: by the driver
+        assert [float(v) for v in x] == [0, 1, 2, 3, 4, 5] and int(x[3]) == 3 and bool(x[1]) and complex(x[2]) == 2
+        assert x[:0].tolist() == []
+        for count in (reading.MOST // 4, reading.MOST // 4 + 1, 1 << 16):
+            many = np.arange(count, dtype="f4")
+            for _ in range(2):
+                assert cm.asarray(many).to_numpy().tobytes() == many.tobytes()
+    assert fake.launches == []
 
 
-def test_what_lies_askew_is_copied_by_the_driver(fake, often):
-    """A kernel would have to read each number by its bytes."""
+def test_tables_do_not_grow_for_ever(fake, monkeypatch):
+    monkeypatch.setattr(reading, "_MOST_KEPT", 4)
     with cm.device("cuda:0"):
-        x = cm.asarray(np.arange(8, dtype="f4"))
-        askew = array.over(x[1:3]._layout, x._data + 2, x._owner)
-        for read in (posted.number_reader(x[0]._layout)(array.over(x[0]._layout, x._data + 1, x._owner)),
-                     posted.array_reader(askew._layout)(askew)):
-            assert read is None
-        assert fake.launches == []
+        for n in range(2, 30):
+            assert cm.asarray(np.arange(n)).tolist() == [*range(n)]
+        assert len(reading.array_readers) <= 4
+        (room,) = reading._rooms[0]
+        assert len(room.copies) <= 4
 
 
-def test_who_sees_no_ticket_has_the_driver_copy(fake, often, monkeypatch):
-    """Where kernels do not run, as behind a tool that replaces launches: the value is right nevertheless."""
-    monkeypatch.setattr(fake, "cuLaunchKernel", lambda *_: (0,), raising=False)
-    with cm.device("cuda:0"):
-        x = cm.asarray(np.arange(4.0))
-        for _ in range(3):
-            assert float(x[3]) == 3 and x.tolist() == [0, 1, 2, 3]
+def test_not_during_a_capture_nor_unseen_by_a_profile(fake, monkeypatch):
+    seen = []
 
+    def observe(kind, nbytes, stream, work):
+        seen.append((kind, nbytes))
+        return work()
 
-def test_not_during_a_capture_nor_a_profile(fake, often, monkeypatch):
     with cm.device("cuda:0"):
         x = cm.asarray(np.arange(4.0))
-        read = posted.array_reader(x._layout)
-        monkeypatch.setattr(memory, "observe", lambda kind, nbytes, stream, work: work())
-        assert read(x) is None and x.tolist() == x.tolist() == [0, 1, 2, 3]
+        for _ in range(2):
+            assert x.tolist() == [0, 1, 2, 3] and float(x[1]) == 1
+        monkeypatch.setattr(memory, "observe", observe)
+        assert x.tolist() == [0, 1, 2, 3] and float(x[1]) == 1
+        assert seen == [("copy device to host", 32), ("copy device to host", 8)]
         monkeypatch.setattr(memory, "observe", None)
         stream = cm.cuda.Stream()
         with stream:
             stream.capturing = True
-            with pytest.raises(RuntimeError, match="cannot be part of a CUDA graph"):
-                x.to_numpy()
+            for read in (x.to_numpy, x[1].item):
+                with pytest.raises(RuntimeError, match="cannot be part of a CUDA graph"):
+                    read()
             stream.capturing = False
-    assert fake.launches == []
+
+
+def test_a_copy_that_fails_raises(fake):
+    with cm.device("cuda:0"):
+        x = cm.asarray(np.arange(4.0))
+        for read in (x.tolist, x[3].item):
+            right = read()
+            for call in ("cuMemcpyDtoHAsync", "cuStreamSynchronize"):
+                fake.fail[call] = fake.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
+                with pytest.raises(cm.cuda.CudaError, match="ILLEGAL_ADDRESS"):
+                    read()
+                assert read() == right
+
+
+def test_devices_and_threads_have_rooms_of_their_own(fake):
+    with cm.device("cuda:0"):
+        x = cm.asarray(np.arange(4.0))
+        with cm.device("cuda:1"):
+            y = cm.asarray(np.arange(9.0))
+            for _ in range(2):
+                assert float(x[3]) == 3 and float(y[8]) == 8 and x.tolist() == [0, 1, 2, 3]  # x from beside its device
+                assert y.tolist() == [*range(9)]
+    wrong = []
+
+    def work():
+        with cm.device("cuda:0"):
+            for _ in range(50):
+                if float(x[2]) != 2 or x.tolist() != [0, 1, 2, 3]:
+                    wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
 
 
 @pytest.mark.simulator
-def test_streams_and_errors(monkeypatch, often):
+def test_streams_and_errors(monkeypatch):
     """A stream on which something was read may end; what a kernel has flagged raises at the read."""
     with simulated_gpu(monkeypatch):
         x = cm.asarray(np.arange(4.0))
@@ -130,15 +209,16 @@ def test_streams_and_errors(monkeypatch, often):
         assert ended() is None
         x = cm.asarray(np.arange(4.0))
         for _ in range(3):
-            y = x[cm.asarray([1, 9])]
-            with pytest.raises(IndexError, match="out of range"):
-                float(y[0])
-            assert float(x[1]) == 1
+            for read in (lambda y: float(y[0]), lambda y: y.tolist()):
+                y = x[cm.asarray([1, 9])]
+                with pytest.raises(IndexError, match="out of range"):
+                    read(y)
+                assert float(x[1]) == 1
 
 
 @pytest.mark.gpu
-def test_on_a_gpu_behind_work_and_from_threads(often):
-    """Of every dtype; behind products that take long; on streams of threads, each in a room of its own."""
+def test_on_a_gpu_of_every_dtype_and_bit():
+    """Numbers and arrays again and again, among them what looks blank, in whole or in parts."""
     with cm.device("cuda"):
         for dtype in DTYPES:
             for seed in range(4):
@@ -146,6 +226,20 @@ def test_on_a_gpu_behind_work_and_from_threads(often):
                 x = cm.asarray(value)
                 assert x[5, 7].item() == value[5, 7].item()
                 assert x.to_numpy().tobytes() == value.tobytes()
+        for dtype in DTYPES[1:]:
+            size = cm.dtype(dtype).itemsize
+            data = np.random.default_rng(0).integers(1, 127, (20, size), dtype="u1")
+            data[5], data[6, :4], data[7, -4:], data[8, 0] = (reading.BLANK,) * 4
+            value = data.reshape(-1).view(cm.dtype(dtype))
+            x = cm.asarray(value)
+            for i in [*range(20), 5, 5, 6, 7, 8]:
+                assert np.array(x[i].item(), value.dtype).tobytes() == value[i].tobytes()
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_behind_work_and_from_threads():
+    """Behind products that take long; a value after another; on streams of threads, each in a room of its own."""
+    with cm.device("cuda"):
         big, count, row = cm.ones((4096, 4096), dtype="float32"), cm.zeros(()), cm.zeros(3000, dtype="int32")
         for i in range(1, 200):
             if i % 20 == 0:
@@ -153,6 +247,10 @@ def test_on_a_gpu_behind_work_and_from_threads(often):
             count += 1
             row += 1
             assert float(count) == i and (row.to_numpy() == i).all()
+        turn = cm.zeros((), dtype="complex128")
+        for i in range(1, 3000):
+            turn += 1 - 3j
+            assert turn.item() == i * (1 - 3j)
         wrong = []
 
         def work(first):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..runtime import flags, memory, stream
+from ..runtime import memory, stream
 from ..runtime.errors import DeviceError, is_ours
 from . import dtypes, shapes
 from .devices import CPU, TRACED, Device, default_index, device_of, index_of
@@ -21,7 +21,7 @@ from .flags import Flags
 from .host import owns
 from .layout import Layout
 from .looked_up import cut, seen_before
-from .reading import array_readers, consider, number_of, number_readers
+from .reading import array_reader, array_readers, number_of, number_readers
 
 
 class ndarray:
@@ -191,21 +191,14 @@ class ndarray:
         if layout.device == CPU:
             return self._data.view()  # whose shape the caller may change without changing ours
         read = array_readers.get(layout)
-        if read is not None and (found := read(self)) is not None:
-            return found
+        if read is not None:
+            return read(self)
         if layout.device == TRACED:
             raise TypeError(f"fuse: the function asked for the values of an array of shape {layout.shape}; it must do the "
                             "same for all values (use where instead of if)")
         if not layout.contiguous:
             return self.copy().to_numpy()
-        if layout not in array_readers:
-            consider(array_readers, layout)
-        host = np.empty(layout.shape, layout.dtype)
-        current = stream.stream_of(layout.device)
-        # The driver returns from a copy into pageable memory when it is done: there is nothing to wait for.
-        memory.download(host.__array_interface__["data"][0], self._data, layout.nbytes, current, wait=not layout.nbytes)
-        flags.raise_pending(layout.device)
-        return host
+        return array_reader(layout)(self)
 
     def to(self, device: Any, *, copy: bool = False) -> ndarray:
         """This array on another device ("cpu", "cuda:1", ...); itself if it is there already and no copy is requested."""
@@ -243,11 +236,11 @@ class ndarray:
 
     def _number(self) -> Any:
         read = number_readers.get(self._layout)  # of one element on a GPU
-        if read is not None and self._node is None and (found := read(self)) is not None:
-            return found
+        if read is not None and self._node is None:
+            return read(self)
         if self._layout.size != 1:
             raise TypeError(f"only arrays of one element can become a Python number, got shape {self.shape}")
-        return number_of(self) if self._layout.device >= 0 and self._node is None else self.item()
+        return self.item()
 
     def __float__(self) -> float:
         return float(self._number())

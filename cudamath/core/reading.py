@@ -1,57 +1,161 @@
-"""How the host reads a number or a little array of a GPU: by the driver's copy, and where a layout was read often by a kernel
-that writes into host memory (posted.py), which takes less time but has to be loaded first."""
+"""How the host reads a number or an array of a GPU.
+
+The driver's copy engine writes into page-locked memory at once, and the call that asks for it returns before; a copy into any
+other memory goes by way of the driver's own and takes 2 us more. So what is small is copied into a *room*, page-locked memory
+that a thread takes for the duration, and from there where it is wanted.
+
+A number is not even waited for by the driver. Its room was left *blank*, each word of it (at most 32 bits, which are written
+whole) filled with a pattern; the thread looks at the words until none is blank. Should a number consist of that pattern, or the
+device have other work first, the thread has looked LOOKS times in vain and waits for the stream, as after any copy: what has
+failed raises there. Measured on an H200: 5.0 us a number, where waiting for the stream takes 7.5 and PyTorch 8.2.
+"""
 
 from __future__ import annotations
 
+import functools
+import platform
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..runtime import device as devices
 from ..runtime import flags, memory, stream
+from ..runtime.errors import check
 from .layout import Layout
 
 if TYPE_CHECKING:
     from .array import ndarray
 
-#: How arrays of a layout that was read often are read now; None: by the driver, as before.
-number_readers: dict[Layout, Callable | None] = {}
-array_readers: dict[Layout, Callable | None] = {}
-OFTEN = 100  # reads of a layout by the driver, before a kernel is looked for
-_counts: dict[Layout, int] = {}
-_MOST_READ = 4096
-_spare: dict[np.dtype, list[tuple[np.ndarray, int]]] = {}  # host memory of one element each, taken while a number is read
+BLANK = 0xA5  # each byte of a word that has not been written
+#: How often the thread looks at a word before it waits for the stream: some 20 us. Never where the processor may read a flag
+#: (flags.py) ahead of the number that was written after it, or where the system holds work back.
+LOOKS = 400 if platform.machine().lower() in ("x86_64", "amd64") and platform.system() != "Windows" else 0
+MOST = 1 << 14  # bytes of an array that is copied by way of a room
+_MOST_KEPT = 4096
 
-
-def consider(readers: dict[Layout, Callable | None], layout: Layout) -> None:
-    """Count a read by the driver, for which `readers` had no entry; look for a kernel when there were many."""
-    if len(_counts) >= _MOST_READ:
-        for table in (_counts, number_readers, array_readers):
-            table.clear()
-    _counts[layout] = count = _counts.get(layout, 0) + 1
-    if count >= OFTEN:
-        from . import posted  # which imports arrays
-
-        readers[layout] = posted.number_reader(layout) if readers is number_readers else posted.array_reader(layout)
+#: How arrays of a layout are read, of those that were read before: `number_of`, `array_reader`.
+number_readers: dict[Layout, Callable[[ndarray], Any]] = {}
+array_readers: dict[Layout, Callable[[ndarray], np.ndarray]] = {}
 
 
 def number_of(x: ndarray) -> Any:
     """The only element of an array on a GPU as a Python scalar; waits for it."""
     layout = x._layout
     read = number_readers.get(layout)
-    if read is not None:
-        found = read(x)
-        if found is not None:
-            return found
-    elif layout not in number_readers:
-        consider(number_readers, layout)
-    spare = _spare.setdefault(layout.dtype, [])
-    try:  # not asked beforehand: other threads take some meanwhile
-        host, address = spare.pop()
-    except IndexError:
-        host, address = (one := np.empty((), layout.dtype), one.ctypes.data)
-    memory.download(address, x._data, layout.itemsize, stream.stream_of(layout.device), wait=False)
+    return (read or _remember(number_readers, layout, number_reader(layout.dtype, layout.device)))(x)
+
+
+@functools.cache
+def number_reader(dtype: np.dtype, device: int) -> Callable[[ndarray], Any]:
+    """`read(x)`: the only element of an array of this dtype and device as a Python scalar."""
+    nbytes, flag, copy = dtype.itemsize, flags.view(device), devices.driver().cuMemcpyDtoHAsync
+    size = min(nbytes, 4)
+    blank, places, looks = int.from_bytes(bytes([BLANK]) * size, "little"), range(nbytes // size), range(LOOKS)
+    spare: list[tuple] = []
+
+    def room() -> tuple:
+        buffer = memory.HostBuffer(nbytes)
+        words = np.ndarray(len(places), f"u{size}", buffer.bytes()).data
+        for place in places:
+            words[place] = blank
+        return buffer.address, words, np.ndarray((), dtype, buffer.bytes()).item
+
+    def read(x: ndarray) -> Any:
+        current = stream.local.stream
+        if current is None or current.device != device or current.capturing or memory.observe is not None:
+            return copied(x).item()
+        try:  # not asked beforehand: other threads take rooms meanwhile
+            taken = spare.pop()
+        except IndexError:
+            taken = room()
+        address, words, item = taken
+        status = copy(address, x._data, nbytes, current.handle)
+        if status[0]:
+            check(status)
+        for place in places:
+            for _ in looks:
+                if words[place] != blank:
+                    break
+            else:
+                current.synchronize()
+                break
+        if flag[0]:
+            flags.raise_pending(device)
+        value = item()
+        for place in places:
+            words[place] = blank
+        spare.append(taken)
+        return value
+
+    return read
+
+
+def array_reader(layout: Layout) -> Callable[[ndarray], np.ndarray]:
+    """`read(x)`: a NumPy array of the elements of a contiguous array of this layout, on a GPU; waits for them."""
+    return _remember(array_readers, layout, _array_reader(layout) if 0 < layout.nbytes <= MOST else copied)
+
+
+class _Room:
+    """Page-locked memory, seen as arrays of the layouts that were read by way of it."""
+
+    __slots__ = ("address", "memory", "copies")
+
+    def __init__(self) -> None:
+        buffer = memory.HostBuffer(MOST)
+        self.address, self.memory = buffer.address, buffer.bytes()
+        self.copies: dict[Layout, Callable[[], np.ndarray]] = {}
+
+    def copy_of(self, layout: Layout) -> Callable[[], np.ndarray]:
+        """What copies an array of this layout from here."""
+        return _remember(self.copies, layout, np.ndarray(layout.shape, layout.dtype, self.memory).copy)
+
+
+_rooms: dict[int, list[_Room]] = {}  # of each device, those that no thread has taken
+
+
+def _array_reader(layout: Layout) -> Callable[[ndarray], np.ndarray]:
+    device, nbytes, flag = layout.device, layout.nbytes, flags.view(layout.device)
+    copy, synchronize = devices.driver().cuMemcpyDtoHAsync, devices.driver().cuStreamSynchronize
+    spare = _rooms.setdefault(device, [])
+
+    def read(x: ndarray) -> np.ndarray:
+        current = stream.local.stream
+        if current is None or current.device != device or current.capturing or memory.observe is not None:
+            return copied(x)
+        try:
+            room = spare.pop()
+        except IndexError:
+            room = _Room()
+        copy_out = room.copies.get(layout) or room.copy_of(layout)
+        status = copy(room.address, x._data, nbytes, current.handle)
+        if not status[0]:
+            status = synchronize(current.handle)
+        if status[0]:
+            check(status)
+        if flag[0]:
+            flags.raise_pending(device)
+        value = copy_out()
+        spare.append(room)
+        return value
+
+    return read
+
+
+def copied(x: ndarray) -> np.ndarray:
+    """A NumPy array of the elements of a contiguous array on a GPU, straight into its memory."""
+    layout = x._layout
+    host = np.empty(layout.shape, layout.dtype)
+    # The driver returns from a copy into pageable memory when it is done: there is nothing to wait for.
+    memory.download(host.__array_interface__["data"][0], x._data, layout.nbytes, stream.stream_of(layout.device),
+                    wait=not layout.nbytes)
     flags.raise_pending(layout.device)
-    value = host.item()
-    spare.append((host, address))
-    return value
+    return host
+
+
+def _remember(table: dict[Layout, Any], layout: Layout, made: Any) -> Any:
+    """Keep `made` in a table that does not grow for ever."""
+    if len(table) >= _MOST_KEPT:
+        table.clear()
+    table[layout] = made
+    return made

@@ -6,7 +6,6 @@ The ticket stands for the Python line of the call, kept in a ring of the latest 
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 from typing import Any
 
@@ -22,18 +21,27 @@ calls: list[tuple[int, str, Any]] = [(0, "", None)] * RING
 _kept: dict[int, tuple[int, str, Any]] = {}  # of calls that CUDA graphs repeat
 _MOST_KEPT = 1 << 16
 
-_flags: dict[int, tuple[HostBuffer, ctypes.c_int64]] = {}
+_flags: dict[int, tuple[int, memoryview]] = {}  # address, valid on host and device; the int64 there
+
+
+def _flag(index: int) -> tuple[int, memoryview]:
+    with devices.lock:
+        if index not in _flags:
+            buffer = HostBuffer(8)
+            view = memoryview(buffer.bytes()).cast("B").cast("q")
+            view[0] = 0
+            _flags[index] = buffer.address, view
+    return _flags[index]
 
 
 def address(index: int) -> int:
     """Address of the device's flag, valid on host and device."""
-    with devices.lock:
-        if index not in _flags:
-            buffer = HostBuffer(8)
-            value = ctypes.c_int64.from_address(buffer.address)
-            value.value = 0
-            _flags[index] = buffer, value
-    return _flags[index][0].address
+    return _flag(index)[0]
+
+
+def view(index: int) -> memoryview:
+    """The device's flag, as the host sees it: one int64, not zero where there is something to `raise_pending`."""
+    return _flag(index)[1]
 
 
 def ticket(op: str) -> int:
@@ -66,10 +74,10 @@ def raise_pending(index: int) -> None:
     (a matrix that cannot be decomposed). Called after each synchronisation."""
     if index not in _flags:
         return
-    _, value = _flags[index]
-    number = value.value
+    flag = _flags[index][1]
+    number = flag[0]
     if number:
-        value.value = 0
+        flag[0] = 0
         known, op, place = _kept.get(abs(number)) or calls[abs(number) % RING]
         where = f", called at {line_of(place)}" if known == abs(number) else ""
         if number < 0:

@@ -43,6 +43,10 @@ SIDE = 8192
 row("versions_elementwise", "device", "a + b, 2^26, float32", repeated((SIDE, SIDE), (SIDE, SIDE)), {
     name: version(lambda a, b, name=name: elementwise(a, b, expression="x + y", compute=F32, output=F32, version=name))
     for name in ("plain", "rows", "vector")}, work=12 * SIDE * SIDE, unit="B")
+row("versions_elementwise_bfloat16", "device", "gelu of 2^27, bfloat16", repeated((2 * SIDE, SIDE)), {
+    name: version(lambda a, name=name: elementwise(a, expression="gelu(x)", compute=F32, output=a.dtype, version=name),
+                  "bfloat16")
+    for name in ("plain", "vector", "vector_ahead")}, work=4 * 2 * SIDE * SIDE, unit="B")
 row("versions_reduce", "device", "sum over the last axis of 32,768 x 4,096, float32", repeated((32768, 4096)), {
     f"reduce_{name}": version(lambda a, name=name: reduce(a, kind="sum", axis=(1,), keepdims=False, dtype=F32, version=name))
     for name in ("plain", "rows", "rows_split")}, work=4 * 32768 * 4096, unit="B")

@@ -140,6 +140,9 @@ def test_eye_and_tri(device, n, m, k, dtype):
     same(cm.tri(n, m, k=k, dtype=dtype), np.tri(n, m, k).astype(dtype))
     same(cm.eye(n), np.eye(n))
     same(cm.identity(n), np.identity(n))
+    turned = cm.eye(n, m, k, dtype, "F")
+    same(turned, np.eye(n, m, k, order="F").astype(dtype))
+    assert turned.flags.f_contiguous
 
 
 @given(st.lists(SIZES, min_size=2, max_size=3), st.integers(-6, 6), st.sampled_from(DTYPES))

@@ -49,6 +49,26 @@ def test_scans(device, data, seed, dtype, name):
                                atol=0 if exact else 8 * eps(dtype) * float(size))
 
 
+@pytest.mark.parametrize("name", ["cumsum", "nancumsum"])
+@pytest.mark.parametrize("dtype", [t for t in ALL if t.kind in "fcV"], ids=str)
+@pytest.mark.parametrize("shape, axis", [((1,), 0), ((700,), 0), ((3, 20_001), 1), ((300, 64), 0), ((5, 70, 9), 1)], ids=str)
+def test_signs_of_zeros(device, name, dtype, shape, axis):
+    """Sums of -0.0 alone are -0.0; a NaN that is skipped counts as 0.0."""
+    x = np.full(shape, -0.0, "f4")
+    if len(shape) > 1:
+        x[1:, shape[1] // 2:] = 0.0
+    parts, x = x, x.astype(dtype)
+    if dtype.kind == "c":
+        x.real, x.imag = -0.0, parts
+    if name == "nancumsum":
+        x[..., shape[-1] // 2] = np.nan
+    expected = KINDS[name](x.astype({"f": "f8", "V": "f8", "c": "c16"}[dtype.kind]), axis)
+    got = getattr(cm, name)(cm.asarray(x), axis=axis).to_numpy().astype(expected.dtype)
+    assert (got == 0).all()
+    for part in ("real", "imag") if dtype.kind == "c" else ("real",):
+        np.testing.assert_array_equal(np.signbit(getattr(got, part)), np.signbit(getattr(expected, part)))
+
+
 @pytest.mark.parametrize("n", [1, 511, 16_383, 16_385, 200_001])
 @pytest.mark.parametrize("dtype", ["f4", "i4", "f8", "c8"])
 def test_long_lines(device, dtype, n):

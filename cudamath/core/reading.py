@@ -31,7 +31,7 @@ BLANK = 0xA5  # each byte of a word that has not been written
 #: How often the thread looks at a word before it waits for the stream: some 20 us. Never where the processor may read a flag
 #: (flags.py) ahead of the number that was written after it, or where the system holds work back.
 LOOKS = 400 if platform.machine().lower() in ("x86_64", "amd64") and platform.system() != "Windows" else 0
-MOST = 1 << 14  # bytes of an array that is copied by way of a room
+MOST = 1 << 20  # bytes of an array that is copied by way of a room: from there on, the second copy costs more than it saves
 _MOST_KEPT = 4096
 
 #: How arrays of a layout are read, of those that were read before: `number_of`, `array_reader`.

@@ -35,8 +35,12 @@ def combining(kind: str, source: np.dtype, target: np.dtype) -> Combining:
     A = accumulator(target) if kind.endswith(("sum", "prod")) else numba_type(compute_dtype(target))
     load = codec(source)[0]
     skip = kind in ("nansum", "nanprod") and source.kind in "fcV"
-    if kind.endswith(("sum", "prod")):
-        identity = A(0 if kind.endswith("sum") else 1)
+    skipped = 1 if kind.endswith("prod") else 0  # what stands for a NaN, in NumPy too
+    if kind.endswith("sum"):
+        # Not 0.0, to which -0.0 adds up to 0.0: NumPy's sums begin with the first element.
+        identity = A({"f": -0.0, "c": complex(-0.0, -0.0)}.get(dtype_of(A).kind, 0))
+    elif kind.endswith("prod"):
+        identity = A(1)
     elif dtype_of(A).kind in "iu":
         identity = A(np.iinfo(dtype_of(A)).min if kind.endswith("max") else np.iinfo(dtype_of(A)).max)
     elif kind.startswith("nan"):
@@ -48,7 +52,7 @@ def combining(kind: str, source: np.dtype, target: np.dtype) -> Combining:
     def lift(value):
         v = A(load(value))
         if skip and v != v:
-            v = identity
+            v = A(skipped)
         return v
 
     if kind.endswith("sum"):

@@ -498,10 +498,10 @@ def _between(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, index:
 # ------------------------------------------------------------------------------------------ diagonals and triangles
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> ndarray:
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:
     """Zeros with ones on a diagonal.
 
-    Args: N, M: rows and columns (M: as N); k: which diagonal, > 0 above the main one; dtype, device: as for ``empty``.
+    Args: N, M: rows and columns (M: as N); k: which diagonal, > 0 above the main one; dtype, order, device: as for ``empty``.
     Returns: ndarray (N, M). Raises: ValueError for a negative size, TypeError (sizes, k, dtype). Gradient: none.
 
     >>> import cudamath as cm
@@ -509,7 +509,11 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: 
     array([[0., 1., 0.],
            [0., 0., 1.]])
     """
-    return _band_of_ones("eye", N, M, dtype, device, k, k)
+    if order == "C":
+        return _band_of_ones("eye", N, M, dtype, device, k, k)
+    _checked_order("eye", order)
+    below = -as_integer("eye", "k", k)  # of the transposed matrix
+    return transpose(_band_of_ones("eye", N if M is None else M, N, dtype, device, below, below))
 
 
 def identity(n: int, dtype: Any = None, *, device: Any = None) -> ndarray:

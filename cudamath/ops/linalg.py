@@ -256,11 +256,11 @@ def _scaled(key: tuple, given: tuple, product: ndarray) -> ndarray:
     return (product if alpha == 1 else product * alpha) + (c if beta == 1 else c * beta)
 
 
-def vecdot(a: Any, b: Any, /, out: Any = None, *, axis: int = -1) -> ndarray:
+def vecdot(a: Any, b: Any, /, out: Any = None, *, axis: int = -1, keepdims: bool = False) -> ndarray:
     """Dot products of vectors along an axis: y = Σ_k conj(a[..., k]) b[..., k].
 
     Args: a, b: numeric arrays whose shapes broadcast and agree along `axis`; out: array that the result is written into; axis:
-    int, counted from the end.
+    int, counted from the end; keepdims: leave that axis in the result, of length 1.
     Returns: array of the broadcast shape without that axis, of the common dtype.
     Raises: TypeError (dtype), ValueError (shapes, axis).
     Gradient: conj(g) b for a, g a for b.
@@ -269,6 +269,9 @@ def vecdot(a: Any, b: Any, /, out: Any = None, *, axis: int = -1) -> ndarray:
     >>> cm.vecdot([[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
     """
+    if keepdims:
+        y = expand_dims(vecdot(a, b, axis=axis), axis)
+        return y if out is None else deliver("vecdot", y, out)
     key, given = ("vecdot", axis, axis.__class__), (a, b)
     if out is None:
         known = product_known(key, given)

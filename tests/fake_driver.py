@@ -27,7 +27,7 @@ from fake_status import INVALID, OK, CUresult, Names
 import cudamath.cuda.kernels as cuda_kernels
 import cudamath.cuda.profiling as cuda_profiling
 from cudamath.core import devices as places
-from cudamath.core import lasting, plan, reading
+from cudamath.core import lasting, plan, reading, writing
 from cudamath.core.array import upload
 from cudamath.core.layout import Layout
 from cudamath.core.op import registry
@@ -558,7 +558,7 @@ def installed(monkeypatch, **options):
              (places, "_local", places._Local()), (cuda_kernels, "_runs", {}), (cuda_profiling, "_last", None),
              (cuda_profiling, "_switched", None)]
     # These stay the same dict objects (generated code has them as globals, public functions in their closures).
-    tables = [module.launcher, lasting.made, reading.number_readers, reading.array_readers, reading._rooms, *(
+    tables = [module.launcher, lasting.made, reading.number_readers, reading.array_readers, reading._rooms, writing.writers, *(
         getattr(card, kept) for card in registry.values() for kept in ("plans", "known", "taped") if hasattr(card, kept))]
     before = [dict(table) for table in tables]
     with monkeypatch.context() as patch:

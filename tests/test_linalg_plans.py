@@ -383,19 +383,18 @@ def test_nothing_is_moved_twice():
 def test_a_flagged_failure_is_raised_at_the_next_synchronisation(fake):
     """Negative: LinAlgError of the call; positive: IndexError; a ticket long forgotten still tells which of the two."""
     here = stream.current_stream(0)
-    flags.address(0)
-    _, value = flags._flags[0]
-    value.value = -flags.ticket("cholesky")
+    flag = flags.view(0)
+    flag[0] = -flags.ticket("cholesky")
     with pytest.raises(LinAlgError, match=r"^cholesky: Matrix is not positive definite, called at .*test_linalg_plans.py:\d+ "):
         here.synchronize()
     here.synchronize()  # raised once
     old = flags.ticket("inv")
     for _ in range(5000):
         flags.ticket("take")
-    value.value = -old
+    flag[0] = -old
     with pytest.raises(LinAlgError, match="^linalg: a decomposition failed"):
         here.synchronize()
-    value.value = flags.ticket("take")
+    flag[0] = flags.ticket("take")
     with pytest.raises(IndexError, match="^take: "):
         here.synchronize()
 

@@ -12,7 +12,7 @@ import pytest
 from simulated_gpu import simulated_gpu
 
 import cudamath as cm
-from cudamath.core import reading
+from cudamath.core import reading, rooms
 from cudamath.runtime import memory
 
 DTYPES = ["?", "i1", "u2", "i4", "i8", "f2", "f4", "f8", "c8", "c16", "bfloat16"]
@@ -123,13 +123,13 @@ def test_what_is_not_seen_is_waited_for(fake):
 
 
 def test_tables_do_not_grow_for_ever(fake, monkeypatch):
-    monkeypatch.setattr(reading, "_MOST_KEPT", 4)
+    monkeypatch.setattr(rooms, "_MOST_KEPT", 4)
     with cm.device("cuda:0"):
         for n in range(2, 30):
             assert cm.asarray(np.arange(n)).tolist() == [*range(n)]
         assert len(reading.array_readers) <= 4
         (room,) = reading._rooms[0]
-        assert len(room.copies) <= 4
+        assert len(room.views) <= 4
 
 
 def test_not_during_a_capture_nor_unseen_by_a_profile(fake, monkeypatch):

@@ -23,6 +23,7 @@ from ..runtime import device as devices
 from ..runtime import flags, memory, stream
 from ..runtime.errors import check
 from .layout import Layout
+from .rooms import Room, remember
 
 if TYPE_CHECKING:
     from .array import ndarray
@@ -32,7 +33,6 @@ BLANK = 0xA5  # each byte of a word that has not been written
 #: (flags.py) ahead of the number that was written after it, or where the system holds work back.
 LOOKS = 400 if platform.machine().lower() in ("x86_64", "amd64") and platform.system() != "Windows" else 0
 MOST = 1 << 20  # bytes of an array that is copied by way of a room: from there on, the second copy costs more than it saves
-_MOST_KEPT = 4096
 
 #: How arrays of a layout are read, of those that were read before: `number_of`, `array_reader`.
 number_readers: dict[Layout, Callable[[ndarray], Any]] = {}
@@ -43,7 +43,7 @@ def number_of(x: ndarray) -> Any:
     """The only element of an array on a GPU as a Python scalar; waits for it."""
     layout = x._layout
     read = number_readers.get(layout)
-    return (read or _remember(number_readers, layout, number_reader(layout.dtype, layout.device)))(x)
+    return (read or remember(number_readers, layout, number_reader(layout.dtype, layout.device)))(x)
 
 
 @functools.cache
@@ -93,25 +93,10 @@ def number_reader(dtype: np.dtype, device: int) -> Callable[[ndarray], Any]:
 
 def array_reader(layout: Layout) -> Callable[[ndarray], np.ndarray]:
     """`read(x)`: a NumPy array of the elements of a contiguous array of this layout, on a GPU; waits for them."""
-    return _remember(array_readers, layout, _array_reader(layout) if 0 < layout.nbytes <= MOST else copied)
+    return remember(array_readers, layout, _array_reader(layout) if 0 < layout.nbytes <= MOST else copied)
 
 
-class _Room:
-    """Page-locked memory, seen as arrays of the layouts that were read by way of it."""
-
-    __slots__ = ("address", "memory", "copies")
-
-    def __init__(self) -> None:
-        buffer = memory.HostBuffer(MOST)
-        self.address, self.memory = buffer.address, buffer.bytes()
-        self.copies: dict[Layout, Callable[[], np.ndarray]] = {}
-
-    def copy_of(self, layout: Layout) -> Callable[[], np.ndarray]:
-        """What copies an array of this layout from here."""
-        return _remember(self.copies, layout, np.ndarray(layout.shape, layout.dtype, self.memory).copy)
-
-
-_rooms: dict[int, list[_Room]] = {}  # of each device, those that no thread has taken
+_rooms: dict[int, list[Room]] = {}  # of each device, those that no thread has taken
 
 
 def _array_reader(layout: Layout) -> Callable[[ndarray], np.ndarray]:
@@ -126,8 +111,11 @@ def _array_reader(layout: Layout) -> Callable[[ndarray], np.ndarray]:
         try:
             room = spare.pop()
         except IndexError:
-            room = _Room()
-        copy_out = room.copies.get(layout) or room.copy_of(layout)
+            buffer = memory.HostBuffer(MOST)
+            room = Room(buffer.address, buffer.bytes())
+        view = room.views.get(layout)
+        if view is None:
+            view = room.view(layout)
         status = copy(room.address, x._data, nbytes, current.handle)
         if not status[0]:
             status = synchronize(current.handle)
@@ -135,7 +123,7 @@ def _array_reader(layout: Layout) -> Callable[[ndarray], np.ndarray]:
             check(status)
         if flag[0]:
             flags.raise_pending(device)
-        value = copy_out()
+        value = view.copy()
         spare.append(room)
         return value
 
@@ -151,11 +139,3 @@ def copied(x: ndarray) -> np.ndarray:
                     wait=not layout.nbytes)
     flags.raise_pending(layout.device)
     return host
-
-
-def _remember(table: dict[Layout, Any], layout: Layout, made: Any) -> Any:
-    """Keep `made` in a table that does not grow for ever."""
-    if len(table) >= _MOST_KEPT:
-        table.clear()
-    table[layout] = made
-    return made

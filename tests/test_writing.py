@@ -60,6 +60,50 @@ def test_what_goes_by_way_of_a_room(fake):
             np.testing.assert_array_equal(x.to_numpy(), value)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_assignment_is_one_copy(fake, dtype):
+    """To all of an array or to a part of it that lies in one piece, of the same shape and dtype; whatever the host's strides."""
+    with cm.device("cuda:0"):
+        for count in (6, writing.MOST // 8):  # by way of a room, and straight
+            expected = np.zeros((8, count), dtype)
+            x = cm.asarray(expected)
+            cm.cuda.synchronize()
+            fake.launches.clear()
+            for i, key in enumerate([..., slice(None), slice(2, 5), 7, (3, slice(1, 4)), (1, ...)]):
+                value = numbers((*expected[key].shape[::-1], 2), dtype, i)[..., 0].T
+                before, used = fake.calls["cuMemcpyHtoDAsync"], cm.cuda.memory_allocated()
+                x[key] = value
+                expected[key] = value
+                assert (fake.calls["cuMemcpyHtoDAsync"], cm.cuda.memory_allocated()) == (before + 1, used)
+                np.testing.assert_array_equal(x.to_numpy(), expected)
+            assert fake.launches == []
+
+
+def test_the_callers_memory_may_change_after_an_assignment(fake):
+    with cm.device("cuda:0"):
+        for host in (np.zeros(40, "f4"), cm.cuda.pinned(40, "f4"), cm.cuda.pinned(1 << 16, "f4")):
+            x, z = cm.asarray(host), cm.asarray(np.zeros(0))
+            for i in range(1, 4):
+                host[...] = i
+                x[...] = host
+                host[...] = -1
+                assert (x.to_numpy() == i).all()
+                z[...] = np.zeros(0)
+
+
+def test_assignment_on_another_stream_keeps_the_memory(fake):
+    """The array's block is not given to others before the copy has run."""
+    with cm.device("cuda:0"):
+        host = np.ones(300, "f4")
+        x = cm.asarray(host)
+        cm.cuda.synchronize()
+        stream = cm.cuda.Stream()
+        with stream:
+            x[...] = host * 2
+            assert stream in (x._owner.users or ())
+            assert (x.to_numpy() == 2).all()
+
+
 def test_each_device_and_dtype_has_its_own(fake):
     with cm.device("cuda:0"):
         for _ in range(3):
@@ -91,18 +135,21 @@ def test_in_a_graph_and_under_a_profile(fake, monkeypatch):
     with cm.device("cuda:0"):
         value = np.arange(3.0)
         for _ in range(2):
-            cm.asarray(value)
+            y = cm.asarray(value)
         with cm.cuda.capture() as graph:
             x = cm.asarray(value)
+            y[...] = value
         value[:] = 7
+        y[...] = value
         graph.replay()
-        assert x.tolist() == [0, 1, 2]
+        assert x.tolist() == y.tolist() == [0, 1, 2]
         seen = []
         monkeypatch.setattr(memory, "observe", lambda kind, nbytes, stream, work: seen.append((kind, nbytes)) or work())
         x = cm.asarray(value)
-        assert seen == [("copy host to device", 24)]
+        y[...] = value
+        assert seen == [("copy host to device", 24)] * 2
         monkeypatch.setattr(memory, "observe", None)
-        assert x.tolist() == [7, 7, 7]
+        assert x.tolist() == y.tolist() == [7, 7, 7]
 
 
 def test_a_copy_that_fails_raises(fake):
@@ -115,6 +162,10 @@ def test_a_copy_that_fails_raises(fake):
         with pytest.raises(cm.cuda.CudaError, match="ILLEGAL_ADDRESS"):
             cm.asarray(value)
         assert cm.cuda.memory_allocated() == used
+        x = cm.asarray(value)
+        fake.fail["cuMemcpyHtoDAsync"] = fake.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
+        with pytest.raises(cm.cuda.CudaError, match="ILLEGAL_ADDRESS"):
+            x[...] = value
         assert cm.asarray(value).tolist() == [0, 1, 2, 3]
 
 
@@ -168,3 +219,12 @@ def test_on_a_gpu_behind_work():
                     host[...] = 0
                 for value, x in kept:
                     assert x.to_numpy().tobytes() == value.tobytes()
+                x, y = cm.zeros((9, 50), dtype), cm.zeros((3, 9, 50), dtype)
+                host[...] = value
+                big = big @ big * 1e-4
+                x[...] = host
+                y[1] = host
+                y[2] = host.T.copy().T
+                host[...] = 0
+                assert x.to_numpy().tobytes() == value.tobytes()
+                assert [part.tobytes() for part in y.to_numpy()] == [host.tobytes(), value.tobytes(), value.tobytes()]

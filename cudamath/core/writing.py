@@ -39,26 +39,48 @@ def learn(layout: Layout, over: Callable[[Layout, int, Any], ndarray]) -> None:
 
 
 def _writer(layout: Layout, over: Callable[[Layout, int, Any], ndarray]) -> Callable[[np.ndarray], ndarray | None]:
-    device, nbytes, copy, Buffer = layout.device, layout.nbytes, devices.driver().cuMemcpyHtoDAsync, memory.Buffer
+    device, nbytes, Buffer = layout.device, layout.nbytes, memory.Buffer
 
     def write(host: np.ndarray) -> ndarray | None:
         current = stream.local.stream
         if current is None or current.device != device or current.capturing or memory.observe is not None:
             return None
         buffer = Buffer(nbytes, current)
-        try:  # not asked beforehand: other threads take rooms meanwhile
-            room = _spare.pop()
-        except IndexError:
-            host_memory = np.empty(MOST, np.uint8)
-            room = Room(host_memory.ctypes.data, host_memory)
-        view = room.views.get(layout)
-        if view is None:
-            view = room.view(layout)
-        view[...] = host
-        status = copy(buffer.address, room.address, nbytes, current.handle)
-        if status[0]:
-            check(status)
-        _spare.append(room)
+        _send(layout, buffer.address, host, current)
         return over(layout, buffer.address, buffer)
 
     return write
+
+
+def into(x: ndarray, host: np.ndarray) -> bool:
+    """`x[...] = host`, straight into the memory of an array on a GPU; False, and nothing has happened, where that cannot be: x
+    lies elsewhere or not in one piece, or the two differ in shape or dtype."""
+    layout = x._layout
+    if layout.device < 0 or not layout.contiguous or host.shape != layout.shape or host.dtype != layout.dtype:
+        return False
+    current = stream.stream_of(layout.device)
+    if x._owner.stream is not current:
+        x._owner.used_on(current)
+    if 0 < layout.nbytes <= MOST and current is stream.local.stream and not current.capturing and memory.observe is None:
+        _send(layout, x._data, host, current)
+    else:
+        host = np.ascontiguousarray(host)
+        memory.upload(x._data, host.ctypes.data, layout.nbytes, current)
+    return True
+
+
+def _send(layout: Layout, address: int, host: np.ndarray, current: stream.Stream) -> None:
+    """Copy an array by way of a room to an address on the device of `current`, the thread's current stream."""
+    try:  # not asked beforehand: other threads take rooms meanwhile
+        room = _spare.pop()
+    except IndexError:
+        host_memory = np.empty(MOST, np.uint8)
+        room = Room(host_memory.ctypes.data, host_memory)
+    view = room.views.get(layout)
+    if view is None:
+        view = room.view(layout)
+    view[...] = host
+    status = devices.driver().cuMemcpyHtoDAsync(address, room.address, layout.nbytes, current.handle)
+    if status[0]:
+        check(status)
+    _spare.append(room)

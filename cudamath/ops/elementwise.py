@@ -258,7 +258,10 @@ def conj(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, ca
     >>> cm.conj(1 + 2j).item()
     (1-2j)
     """
-    if out is not None or where is not True or dtype is not None or casting != "same_kind":
+    plain = out is dtype is None and where is True and casting == "same_kind"
+    if plain and type(x) is ndarray and x._layout.dtype.kind in "fiu":
+        return x
+    if not plain:
         try:
             return (_conj if require("conj", x, NUMERIC).dtype in COMPLEX else positive)(
                 x, out, where=where, dtype=dtype, casting=casting)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes, indexing, shapes
+from ..core import dtypes, indexing, shapes, writing
 from ..core.array import asarray, ndarray
 from ..core.devices import CPU, TRACED
 from ..core.dtypes import BOOLEAN, INTEGER, NUMERIC
@@ -167,8 +167,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     if len(form.arrays) == 1 and form.arrays[0].dtype == np.bool_ and _is_scalar(value):
         mask = asarray(form.arrays[0], device=x.device)
         before, after = form.axes[0], base.ndim - form.axes[0] - mask.ndim
-        mask = _reshape(mask, shape=(1,) * before + mask.shape + (1,) * after, old=mask.shape)
-        return _put_where(base, mask, value)
+        return _put_where(base, _reshape(mask, shape=(1,) * before + mask.shape + (1,) * after, old=mask.shape), value)
     base, axes, arrays = _index_arrays(base, form)
     base, axis = _neighbours(base, axes, form.position)
     keep_form(x, key, base, axis, arrays)
@@ -312,6 +311,8 @@ def _assign(target: ndarray, value: Any) -> None:
             run = _copy_into.plans.get((layout, source._layout))  # as the call below would find it
             run(target, source) if run is not None else _copy_into(target, source)
         return wrote(target)
+    if type(value) is np.ndarray and writing.into(target, value):
+        return wrote(target)
     given = _fitted("setitem", _given("setitem", target, value), target.shape)
     if given._node is not None:
         _value("setitem", target, given)
@@ -326,8 +327,7 @@ def _index_arrays(base: ndarray, form: indexing.Advanced) -> tuple[ndarray, list
     arrays: list[ndarray] = []
     merged = 0  # axes that have become one with the axis before
     for given, axis in zip(form.arrays, form.axes, strict=True):
-        array = asarray(given, device=base.device)
-        axis -= merged
+        array, axis = asarray(given, device=base.device), axis - merged
         if array.dtype != np.bool_:
             axes.append(axis)
             arrays.append(array)

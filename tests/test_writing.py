@@ -62,7 +62,7 @@ def test_what_goes_by_way_of_a_room(fake):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_assignment_is_one_copy(fake, dtype):
-    """To all of an array or to a part of it that lies in one piece, of the same shape and dtype; whatever the host's strides."""
+    """To all of an array or to a part of it that lies in one piece, of the same shape and dtype; whatever host strides."""
     with cm.device("cuda:0"):
         for count in (6, writing.MOST // 8):  # by way of a room, and straight
             expected = np.zeros((8, count), dtype)

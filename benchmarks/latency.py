@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import pathlib
 from collections.abc import Callable
@@ -26,8 +27,10 @@ def host_costs(record: dict[str, Any], duration: Callable[[float], str], _folder
     """The calls, the slowest relative to PyTorch's first."""
     calls = sorted((each for each in record["calls"] if "torch" in each), key=lambda each: each["torch"] / each["cudamath"])
     cheaper = sum(each["cudamath"] <= each["torch"] for each in calls)
-    lines = [f"**Host time per call, {len(calls)} calls of public functions** on arrays of at most 4,096 elements: {cheaper} "
-             f"take no longer than PyTorch's. Commit `{record['commit']}`, {record['date']}."]
+    of = collections.Counter(each.get("commit", record["commit"]) for each in calls)  # a call may be of another run
+    commits = ", ".join(f"`{commit}` ({count:,})" if len(of) > 1 else f"`{commit}`" for commit, count in of.most_common())
+    lines = [f"**Host time per call, {len(calls):,} calls of public functions** on arrays of at most 4,096 elements: "
+             f"{cheaper:,} take no longer than PyTorch's. Commit{'s' * (len(of) > 1)} {commits}, {record['date']}."]
     if short:
         return lines
     return [*lines, "", "<details><summary>all of them, the slowest relative to PyTorch's first</summary>", "",

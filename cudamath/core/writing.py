@@ -2,8 +2,8 @@
 
 The driver has copied pageable memory by the time that its call returns; page-locked memory it still reads then. Whose memory is
 which has to be asked of it, which takes longer than the copy. So what is small is first copied into a *room*, pageable memory
-that a thread takes for the duration and whose address is known. Measured on an H200: 15.1 us for 16 bytes straight from a
-user's array, 2.3 of them in the copy itself.
+that a thread takes for the duration and whose address is known. Measured on two hosts with an H200: 15.1 us for a few numbers
+straight from a user's array, 2.3 of them the copy, where PyTorch took 11.9; by way of a room 8.0, PyTorch 16.1.
 """
 
 from __future__ import annotations

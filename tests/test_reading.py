@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import threading
 import weakref
 
 import numpy as np
 import pytest
 from simulated_gpu import simulated_gpu
+from threads import together
 
 import cudamath as cm
 from cudamath.core import reading, rooms
@@ -176,20 +176,13 @@ def test_devices_and_threads_have_rooms_of_their_own(fake):
             for _ in range(2):
                 assert float(x[3]) == 3 and float(y[8]) == 8 and x.tolist() == [0, 1, 2, 3]  # x from beside its device
                 assert y.tolist() == [*range(9)]
-    wrong = []
 
-    def work():
+    def work(_):
         with cm.device("cuda:0"):
             for _ in range(50):
-                if float(x[2]) != 2 or x.tolist() != [0, 1, 2, 3]:
-                    wrong.append(1)
+                assert float(x[2]) == 2 and x.tolist() == [0, 1, 2, 3]
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    together(4, work)
 
 
 @pytest.mark.simulator
@@ -251,20 +244,13 @@ def test_on_a_gpu_behind_work_and_from_threads():
         for i in range(1, 3000):
             turn += 1 - 3j
             assert turn.item() == i * (1 - 3j)
-        wrong = []
 
-        def work(first):
-            with cm.device("cuda"), cm.cuda.Stream():
-                one, many = cm.full((), float(first)), cm.full(2000, float(first))
-                for i in range(1, 300):
-                    one += 1
-                    many += 1
-                    if float(one) != first + i or not (many.to_numpy() == first + i).all():
-                        wrong.append((first, i))
+    def work(k):
+        with cm.device("cuda"), cm.cuda.Stream():
+            one, many = cm.full((), 1000.0 * k), cm.full(2000, 1000.0 * k)
+            for i in range(1, 300):
+                one += 1
+                many += 1
+                assert float(one) == 1000 * k + i and (many.to_numpy() == 1000 * k + i).all()
 
-        threads = [threading.Thread(target=work, args=(1000 * i,)) for i in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert wrong == []
+    together(4, work)

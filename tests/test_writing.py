@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
+from threads import together
 
 import cudamath as cm
 from cudamath.core import rooms, writing
@@ -178,24 +177,16 @@ def test_the_table_does_not_grow_for_ever(fake, monkeypatch):
 
 
 def check_from_threads(device, rounds):
-    wrong = []
-
-    def work(first):
+    def work(k):
         with cm.device(device):
             host = np.zeros((5, 9), "f4")
             for i in range(rounds):
-                host[...] = first + i
+                host[...] = 1000 * k + i
                 x = cm.asarray(host)
                 host[...] = -1
-                if not (x.to_numpy() == first + i).all():
-                    wrong.append((first, i))
+                assert (x.to_numpy() == 1000 * k + i).all()
 
-    threads = [threading.Thread(target=work, args=(1000 * i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    together(4, work)
 
 
 def test_threads_have_rooms_of_their_own(fake):

@@ -22,7 +22,7 @@ from .host import owns
 from .layout import Layout
 from .looked_up import cut, seen_before
 from .reading import array_reader, array_readers, number_of, number_readers
-from .writing import learn, writers
+from .writing import learn, written
 
 
 class ndarray:
@@ -403,14 +403,13 @@ def upload(host: np.ndarray, device: int, ours: bool = False) -> ndarray:
         from . import trace
 
         return trace.constant(host)
-    write = writers.get((host.shape, host.dtype, device))
-    if write is not None and (known := write(host)) is not None:
+    known = written(host, device)
+    if known is not None:
         return known
     host = host if host.flags.c_contiguous else np.ascontiguousarray(host)
     out = empty(host.shape, host.dtype, device)
     memory.upload(out._data, host.__array_interface__["data"][0], host.nbytes, out._owner.stream, wait=not ours)
-    if write is None:
-        learn(out._layout, over)
+    learn(out._layout, over)
     return out
 
 
@@ -440,8 +439,8 @@ def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None =
     `copy=False` raises ValueError where a copy would be needed.
     """
     if dtype is None and type(obj) is np.ndarray and copy is not False:
-        write = writers.get((obj.shape, obj.dtype, index_of(device)))
-        if write is not None and (known := write(obj)) is not None:
+        known = written(obj, index_of(device))
+        if known is not None:
             return known
     wanted = None if dtype is None else dtypes.as_dtype(dtype, name)
     if isinstance(obj, ndarray):

@@ -27,15 +27,20 @@ MOST = 1 << 16  # bytes of an array that is copied by way of a room
 #: (shape, dtype, device) of arrays that came before -> `write(host)`: the array on that device, or None where it has to be
 #: uploaded as the first one was.
 writers: dict[tuple, Callable[[np.ndarray], ndarray | None]] = {}
-
-
 _spare: list[Room] = []  # those that no thread has taken
+
+
+def written(host: np.ndarray, device: int) -> ndarray | None:
+    """A copy on a device of an array like one that came before; None for others, which have to be uploaded."""
+    write = writers.get((host.shape, host.dtype, device))
+    return None if write is None else write(host)
 
 
 def learn(layout: Layout, over: Callable[[Layout, int, Any], ndarray]) -> None:
     """Find arrays of this layout (of a new array, on a GPU) in `writers` from now on. over: makes an array of memory."""
-    if 0 < layout.nbytes <= MOST:
-        remember(writers, (layout.shape, layout.dtype, layout.device), _writer(layout, over))
+    key = layout.shape, layout.dtype, layout.device
+    if 0 < layout.nbytes <= MOST and key not in writers:
+        remember(writers, key, _writer(layout, over))
 
 
 def _writer(layout: Layout, over: Callable[[Layout, int, Any], ndarray]) -> Callable[[np.ndarray], ndarray | None]:

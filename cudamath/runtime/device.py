@@ -20,7 +20,6 @@ T = TypeVar("T", bound=type)
 
 
 @functools.cache
-@functools.cache
 def driver() -> Any:
     """The cuda.bindings driver module (imported on first use; tests put a fake in its place)."""
     from cuda.bindings import driver as module

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import json
 import pathlib
 from collections.abc import Callable
@@ -27,10 +26,8 @@ def host_costs(record: dict[str, Any], duration: Callable[[float], str], _folder
     """The calls, the slowest relative to PyTorch's first."""
     calls = sorted((each for each in record["calls"] if "torch" in each), key=lambda each: each["torch"] / each["cudamath"])
     cheaper = sum(each["cudamath"] <= each["torch"] for each in calls)
-    of = collections.Counter(each.get("commit", record["commit"]) for each in calls)  # a call may be of another run
-    commits = ", ".join(f"`{commit}` ({count:,})" if len(of) > 1 else f"`{commit}`" for commit, count in of.most_common())
     lines = [f"**Host time per call, {len(calls):,} calls of public functions** on arrays of at most 4,096 elements: "
-             f"{cheaper:,} take no longer than PyTorch's. Commit{'s' * (len(of) > 1)} {commits}, {record['date']}."]
+             f"{cheaper:,} take no longer than PyTorch's. Commit `{record['commit']}`, {record['date']}."]
     if short:
         return lines
     return [*lines, "", "<details><summary>all of them, the slowest relative to PyTorch's first</summary>", "",

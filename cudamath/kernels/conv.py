@@ -51,11 +51,11 @@ Slow kernels run between the fast ones here. Under the steady load of the row co
 `wgmma` and cuDNN alike about 570 TFLOP/s.
 
 Measured (row versions_conv_float32):
-(32, 64, 128, 128) * (128, 64, 3, 3), float32; NVIDIA H200, commit 337bc89f0c46, 2026-11-23
+(32, 64, 128, 128) * (128, 64, 3, 3), float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
                             TFLOP/s      of cuDNN
     conv2d_direct               3.4          0.08
-    conv2d_implicit_gemm       34.2          0.83
+    conv2d_implicit_gemm       34.1          0.83
     cuDNN                      41.3          1.00
 
 (end of what was measured)

@@ -23,12 +23,12 @@ What ``copy_part`` does with a pair of layouts:
 Other planners use ``copy_part`` and ``fill_part`` too: a ``Part`` is a view inside one of a plan's arguments.
 
 Measured (row copy_transposed):
-a.T in C order, 8192x8192; NVIDIA H200, commit 2d9f752c5b7f, 2026-11-23
+a.T in C order, 8192x8192; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
                    GB/s     of a copy
-    cudamath      4,033          0.95
-    torch         1,159          0.27
-    cupy          1,176          0.28
+    cudamath      4,017          0.95
+    torch         1,144          0.27
+    cupy          1,177          0.28
 
 (end of what was measured)
 """

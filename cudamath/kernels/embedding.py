@@ -15,12 +15,12 @@ The gradient is a scatter-add in a fixed order: add_rows.py, or segments.py.
 `one_hot` gives rows of the identity: it writes n x classes elements and reads next to nothing.
 
 Measured (row versions_embedding):
-65,536 rows of 50,257 x 768, float32; NVIDIA H200, commit 337bc89f0c46, 2026-11-23
+65,536 rows of 50,257 x 768, float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
                 GB/s     of a copy
-    plain      1,587          0.37
-    rows       3,390          0.80
-    long       4,165          0.98
+    plain      1,553          0.37
+    rows       3,341          0.79
+    long       4,164          0.98
 
 (end of what was measured)
 """

@@ -7,11 +7,11 @@ Accesses are asked for before a block knows anything of its row, and begin at th
 gradient follow each other as their parts do in memory: with neighbouring blocks in neighbouring rows it took a tenth longer.
 
 Measured (row versions_loss_long):
-cross entropy of 4,096 x 50,257, bfloat16; NVIDIA H200, commit 337bc89f0c46, 2026-11-23
+cross entropy of 4,096 x 50,257, bfloat16; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
                     GB/s     of a copy
-    rows           2,615          0.61
-    long_rows      3,939          0.93
+    rows           2,602          0.62
+    long_rows      3,992          0.94
 
 (end of what was measured)
 """

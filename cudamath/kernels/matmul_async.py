@@ -25,15 +25,15 @@ products of small matrices.
 The floor: see matmul.py.
 
 Measured (row versions_matmul_float32):
-4,096 x 4,096 x 4,096, float32; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
+4,096 x 4,096 x 4,096, float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
                        TFLOP/s     of cuBLAS
     matmul_naive           1.3          0.03
     matmul_tiled           7.0          0.14
-    matmul_register       41.7          0.81
+    matmul_register       41.7          0.82
     matmul_block          46.0          0.90
-    matmul_async          50.3          0.98
-    cuBLAS                51.3          1.00
+    matmul_async          50.4          0.99
+    cuBLAS                51.1          1.00
 
 (end of what was measured)
 """

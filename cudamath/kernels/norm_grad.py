@@ -1,13 +1,13 @@
 """Gradients of layer norm and RMS norm (norm.py explains the picture and the versions).
 
 Measured (row versions_norm_grad):
-gradient of layer norm, 87,040 x 768, bfloat16; NVIDIA H200, commit 2d9f752c5b7f, 2026-11-23
+gradient of layer norm, 87,040 x 768, bfloat16; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
                     GB/s     of a copy
-    plain           16.8          0.00
+    plain           17.0          0.00
     long_rows        466          0.11
-    rows           3,660          0.87
-    ring           3,776          0.89
+    rows           3,632          0.86
+    ring           3,761          0.89
 
 (end of what was measured)
 """

@@ -16,11 +16,11 @@ The second pass reads the row from shared memory once more: what the first pass 
 stages two thus hold the rows at work, and the third is loaded. The weights lie behind them: in registers there is no room.
 
 Measured (row versions_norm_grad_long):
-gradient of layer norm, 512 x 131,072, bfloat16; NVIDIA H200, commit 2d9f752c5b7f, 2026-11-23
+gradient of layer norm, 512 x 131,072, bfloat16; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
                     GB/s     of a copy
-    long_rows      1,608          0.38
-    cluster        3,287          0.78
+    long_rows      1,602          0.38
+    cluster        3,284          0.78
 
 (end of what was measured)
 """

@@ -23,12 +23,12 @@ Each leaves the sums of the pieces that channels were cut into, whose sum over s
 norm_grad.py: (2, samples * pieces, channels), X first.
 
 Measured (row versions_norm_group_grad):
-gradient of group norm, 32 groups, 64 x 256 x 64 x 64, float32; NVIDIA H200, commit 2d9f752c5b7f, 2026-11-23
+gradient of group norm, 32 groups, 64 x 256 x 64 x 64, float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
                  GB/s     of a copy
-    plain        58.4          0.01
-    long        2,423          0.57
-    shared      4,085          0.97
+    plain        59.6          0.01
+    long        2,429          0.57
+    shared      4,074          0.96
 
 (end of what was measured)
 """

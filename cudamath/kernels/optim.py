@@ -36,11 +36,11 @@ bfloat16 gradients and copies Adam moves 2 + 4 + 4 + 4 bytes in and 4 + 4 + 4 + 
 Sources: Kingma and Ba, "Adam", 2014; Loshchilov and Hutter, "Decoupled weight decay regularization", 2017.
 
 Measured (row versions_optim):
-Adam, 2^26 parameters in 148 arrays, float32; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
+Adam, 2^26 parameters in 148 arrays, float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
                GB/s     of a copy
-    one       1,960          0.46
-    many      4,133          0.98
+    one       1,912          0.45
+    many      4,158          0.98
 
 (end of what was measured)
 """

@@ -11,11 +11,11 @@ Backward (`pool_rows_grad`) a thread owns the same columns of as many image rows
 notes of all windows that reach there: for 3 x 3 at stride 2 ten windows for sixteen numbers instead of four for each four.
 
 Measured (row versions_pool):
-max_pool2d of 32 x 64 x 256 x 256, 3 x 3, stride 2, float32; NVIDIA H200, commit 2d9f752c5b7f, 2026-11-23
+max_pool2d of 32 x 64 x 256 x 256, 3 x 3, stride 2, float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
                     GB/s     of a copy
     plain            716          0.17
-    pool_rows      4,357          1.03
+    pool_rows      4,352          1.03
 
 (end of what was measured)
 """

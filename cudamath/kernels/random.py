@@ -40,7 +40,7 @@ Sources: Lemire, "Fast random integer generation in an interval", TOMACS 2019; M
 random shuffling for GPUs", TOPC 2022 (the cipher); Cephes and fdlibm (the polynomials).
 
 Measured (row versions_random):
-2^28 normal numbers, float32; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
+2^28 normal numbers, float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
                   GB/s     of a copy
     each           423          0.10

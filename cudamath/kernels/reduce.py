@@ -35,12 +35,12 @@ A planner sees an array as (kept axes ..., reduced axes ...). Axes are sorted by
 so most reductions have one axis of each kind, and the rest are walked by dividing an element number.
 
 Measured (row versions_reduce):
-sum over the last axis of 32,768 x 4,096, float32; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
+sum over the last axis of 32,768 x 4,096, float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
                             GB/s     of a copy
-    reduce_plain             983          0.23
-    reduce_rows            4,515          1.07
-    reduce_rows_split      3,208          0.76
+    reduce_plain             986          0.23
+    reduce_rows            4,503          1.06
+    reduce_rows_split      3,223          0.76
 
 (end of what was measured)
 """

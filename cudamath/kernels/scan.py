@@ -33,12 +33,12 @@ Totals are kept in the type of the result, 16-bit floats in float32. ``combine``
 Source: Merrill and Garland (2016), Single-pass Parallel Prefix Scan with Decoupled Look-back; the groups are ours.
 
 Measured (row versions_scan):
-running sums of the rows of 64 x 2^20, float32; NVIDIA H200, commit 337bc89f0c46, 2026-11-23
+running sums of the rows of 64 x 2^20, float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
                      GB/s     of a copy
-    scan_lines       45.0          0.01
-    scan_tiles      3,006          0.71
-    scan_ring       3,950          0.93
+    scan_lines       45.2          0.01
+    scan_tiles      2,882          0.68
+    scan_ring       3,948          0.93
 
 (end of what was measured)
 """

@@ -15,12 +15,12 @@ array about and back (``scan_tiles``) reads and writes it three times. But a blo
 The order of additions depends on positions alone: the same bits every time.
 
 Measured (row versions_scan_columns):
-running sums along the second axis of 64 x 2,048 x 1,024, float32; NVIDIA H200, commit 337bc89f0c46, 2026-11-23
+running sums along the second axis of 64 x 2,048 x 1,024, float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
                        GB/s     of a copy
-    scan_lines        2,148          0.50
-    scan_tiles        1,212          0.29
-    scan_columns      3,895          0.92
+    scan_lines        2,146          0.51
+    scan_tiles        1,207          0.29
+    scan_columns      3,901          0.92
 
 (end of what was measured)
 """

@@ -21,11 +21,11 @@ one read of the sources and a read and a write of the destinations that occur:
 (sources + 2 x distinct destinations) x row bytes / bandwidth.
 
 Measured (row embedding_gradient):
-embedding and gradient, 8192 of 50257x768; NVIDIA H200, commit 2d9f752c5b7f, 2026-11-23
+embedding and gradient, 8192 of 50257x768; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
                    GB/s     of a copy
-    cudamath      3,260          0.77
-    torch           829          0.20
+    cudamath      3,257          0.77
+    torch           819          0.19
 
 (end of what was measured)
 """

@@ -22,12 +22,12 @@ Versions, from simple to fast. An array is seen as (outer, n, inner), the axis i
 A line with +inf or NaN, or with -inf throughout, is NaN throughout, as on the CPU.
 
 Measured (row versions_softmax):
-softmax of 16,384 x 4,096, float32; NVIDIA H200, commit 4cfd1d1e8c26, 2026-11-23
+softmax of 16,384 x 4,096, float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
                     GB/s     of a copy
-    plain            286          0.07
-    long_rows      1,304          0.31
-    rows           4,026          0.95
+    plain            285          0.07
+    long_rows      1,307          0.31
+    rows           4,061          0.96
 
 (end of what was measured)
 """

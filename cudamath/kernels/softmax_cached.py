@@ -14,11 +14,11 @@ access each, is handled element by element, one for each of the first 2 x width 
 16-bit numbers stay packed in shared memory (rows.fetcher). The gradient keeps g. Log-softmax then needs y once, softmax twice.
 
 Measured (row versions_softmax_cached):
-log-softmax of 4,096 x 50,257, bfloat16; NVIDIA H200, commit 4cfd1d1e8c26, 2026-11-23
+log-softmax of 4,096 x 50,257, bfloat16; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
                       GB/s     of a copy
-    long_rows        2,182          0.52
-    cached_rows      3,441          0.81
+    long_rows        2,185          0.52
+    cached_rows      3,445          0.81
     cluster          3,778          0.89
 
 (end of what was measured)

@@ -25,7 +25,7 @@ Floor: the networks work in a multiprocessor, one read and one write of the elem
 Source: Batcher (1968), Sorting networks and their applications.
 
 Measured (row versions_sort_rows):
-rows of 16,384 x 1,024, float32; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
+rows of 16,384 x 1,024, float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
                     GB/s     of a copy
     sort_rows        126          0.03
@@ -34,11 +34,11 @@ rows of 16,384 x 1,024, float32; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 (end of what was measured)
 
 Measured (row versions_sort):
-2^24 float32, counted as one read and four times a read and a write of each; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
+2^24 float32, counted as one read and four times a read and a write of each; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
                    GB/s     of a copy
     radix          18.2          0.00
-    onesweep      1,506          0.36
+    onesweep      1,504          0.36
 
 (end of what was measured)
 """

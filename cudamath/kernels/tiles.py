@@ -17,12 +17,12 @@ both sides, and DRAM pages are used up while they are open. The floor is each op
 more than needed in the shared memory of the first two versions puts the elements of a column in different banks.
 
 Measured (row versions_tiles):
-a + b.T, 8,192 squared, float32; NVIDIA H200, commit 2d9f752c5b7f, 2026-11-23
+a + b.T, 8,192 squared, float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
                        GB/s     of a copy
-    plain             1,568          0.37
-    tiled             3,566          0.84
-    tiled_vector      4,242          1.00
+    plain             1,564          0.37
+    tiled             3,561          0.84
+    tiled_vector      4,233          1.00
 
 (end of what was measured)
 """

@@ -71,6 +71,15 @@ def test_mixed_derivatives_of_powers_at_exponent_0(device):
     assert cm.grad(lambda x: (x**y[:2]).sum())(cm.asarray([np.nan, np.inf])).tolist() == [0, 0]
 
 
+def test_exponents_of_a_base_of_0(device):
+    """0^y is 0 from 0 on and infinite below: the slope at y < 0 was NaN, and 0 where the base is a number."""
+    y = cm.asarray([-1.0, -0.5, -np.inf, 0.0, 0.5, np.inf, np.nan], "float32")
+    for base in (cm.zeros(7, "float32"), 0, 0.0):
+        slope = cm.grad(lambda y, base=base: (base**y).sum())(y)
+        np.testing.assert_array_equal(slope.to_numpy(), np.array([-np.inf] * 3 + [0.0] * 3 + [np.nan], "float32"), strict=True)
+    assert cm.grad(lambda y: (cm.asarray([-0.0, -0.0]) ** y).sum())(cm.asarray([-1.0, -2.0])).tolist() == [np.inf, -np.inf]
+
+
 @pytest.mark.parametrize("narrow", ["int8", "uint8", "float16", "bfloat16", "float32"])
 def test_operands_of_a_narrower_dtype(device, narrow):
     """What a gradient needs of a narrow operand (a logarithm, an exponent less 1) was computed in that dtype."""
@@ -211,3 +220,74 @@ def test_what_is_nan_does_not_come_back_in_second_derivatives(device, name):
             np.testing.assert_array_equal(np.delete(ours, place), 0)
             ours = ours[place]
         np.testing.assert_allclose(ours, theirs, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
+def test_sums_of_two_zeros_in_logarithms(device, name):
+    """log 0 + log 0, as in a path of a Markov chain that cannot be taken, made all that was added to it NaN."""
+    add, base = getattr(cm, name), {"logaddexp": np.e, "logaddexp2": 2.0}[name]
+    x = np.array([-np.inf, 0.0, -np.inf, -np.inf, 1.0, 1.0])
+    expected = base**x / (base**x).sum()
+    np.testing.assert_allclose(cm.grad(add.reduce)(cm.asarray(x)).to_numpy(), expected, rtol=1e-14)
+    for both in (np.inf, -np.inf, 3.0):
+        slopes = [cm.grad(lambda x, y: add(x, y).sum(), argnums=i)(cm.asarray([both]), cm.asarray([both])) for i in (0, 1)]
+        assert [g.item() for g in slopes] == [0.5, 0.5]
+
+
+def test_hypotenuse_of_nothing(device):
+    """0, as of other lengths, was NaN."""
+    assert cm.grad(cm.hypot.reduce)(cm.asarray([0.0, 0.0, 0.0])).tolist() == [0, 0, 0]
+    assert cm.grad(cm.hypot.reduce)(cm.asarray([0.0, -4.0, 3.0])).tolist() == [0, -0.8, 0.6]
+
+
+@pytest.mark.parametrize("name", ["var", "std"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_spread_of_what_is_left(device, name, bad):
+    """What `where` left out made all gradients NaN."""
+    x = np.array([[1.0, 2.0, bad, 4.0], [bad, bad, 0.5, 2.5]])
+    mask = np.isfinite(x)
+    for mean in (False, True):
+        def spread(v, part=mask, mean=mean):
+            return getattr(cm, name)(v, axis=1, where=part, **({"mean": cm.asarray([[2.0], [1.0]])} if mean else {})).sum()
+
+        got = cm.grad(spread)(cm.asarray(x)).to_numpy()
+        for row, part, slopes, m in zip(x, mask, got, (2.0, 1.0), strict=True):
+            v = row[part]
+            apart = v - (m if mean else v.mean())
+            expected = 2 * apart / v.size if name == "var" else apart / (v.size * np.sqrt((apart**2).mean()))
+            np.testing.assert_allclose(slopes[part], expected, rtol=1e-14)
+            assert not slopes[~part].any()
+
+
+def test_tables_looked_up_at_infinity(device):
+    """One x far outside made the whole table's gradient NaN."""
+    x, xp, fp = (cm.asarray(v) for v in ([0.5, np.inf, -np.inf], [0.0, 1.0, 2.0], [1.0, 2.0, 5.0]))
+    assert cm.grad(lambda v: cm.interp(x, v, fp).sum())(xp).tolist() == [-0.5, -0.5, 0]
+    assert cm.grad(lambda v: cm.interp(x, xp, v).sum())(fp).tolist() == [1.5, 0.5, 1]
+    assert cm.grad(lambda v: cm.interp(v, xp, fp).sum())(x).tolist() == [1, 0, 0]
+
+
+def test_ignored_rows_of_smoothed_weighted_losses(device):
+    """Logits of an ignored row may hold anything."""
+    logits, weight = np.array([[0.5, 1.0, -2.0], [-np.inf] * 3, [np.nan] * 3]), cm.asarray([1.0, 2.0, 0.5])
+    def loss(x, targets):
+        return cm.ml.cross_entropy(x, cm.asarray(targets), weight=weight, label_smoothing=0.1)
+
+    g = cm.grad(lambda x: loss(x, [1, -100, -100]))(cm.asarray(logits)).to_numpy()
+    alone = cm.grad(lambda x: loss(x, [1]))(cm.asarray(logits[:1])).to_numpy()
+    np.testing.assert_allclose(g[:1], alone, rtol=1e-14)
+    assert alone.all() and not g[1:].any()
+
+
+def test_divergences_from_and_to_0(device):
+    """Of probability 0, and its logarithm, nothing is lost: 0 inf was NaN on the CPU, exp(-inf) (-inf) everywhere."""
+    x, t = cm.asarray([-np.inf, -1.0]), cm.asarray([0.0, 1.0])
+    assert cm.ml.kl_div(x, t, reduction="none").tolist() == [0, 1]
+    assert cm.grad(lambda x: cm.ml.kl_div(x, t, reduction="sum"))(x).tolist() == [0, -1]
+    x, t = cm.asarray([-2.0, -np.inf, -1.0]), cm.asarray([-np.inf, -np.inf, 0.0])
+    for of, expected in ((0, [0, 0, -1]), (1, [0, 0, 2])):
+        def slope(x, t, of=of):
+            return cm.grad(lambda x, t: cm.ml.kl_div(x, t, reduction="sum", log_target=True), argnums=of)(x, t)
+
+        assert slope(x, t).tolist() == expected
+        assert cm.grad(lambda x, t: slope(x, t).sum(), argnums=1)(x, t).tolist() == [[0, 0, -1], [0, 0, 3]][of]

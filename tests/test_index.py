@@ -27,9 +27,9 @@ def numbered(shape, dtype=np.float64):
     return (np.arange(1, 1 + np.prod(shape, dtype=int)) % 97).reshape(shape).astype(dtype)
 
 
-def raises_on(device, error, call):
+def raises_on(device, error, call, match=None):
     """The call raises: at once on the CPU, at the latest at the next synchronisation on a GPU."""
-    with pytest.raises(error):
+    with pytest.raises(error, match=match):
         call()
         if device == "cuda":
             cm.cuda.synchronize()
@@ -227,7 +227,7 @@ def test_out_of_range(device):
         raises_on(device, IndexError, lambda bad=bad: cm.add_at(x, bad, 1.0))
         raises_on(device, IndexError, lambda bad=bad: cm.index_add(x, np.ravel(bad), 1.0))
     raises_on(device, IndexError, lambda: cm.take_along_axis(x, cm.asarray([[4]]), axis=1))
-    raises_on(device, IndexError, lambda: cm.put(x, [12], 0.0))
+    raises_on(device, IndexError, lambda: cm.put(x, [12], 0.0), "^put: ")
     with pytest.raises(IndexError, match=r"^take: axis 0 of shape \(0, 2\) is empty"):
         cm.take(cm.zeros((0, 2)), [0], axis=0)
     same(cm.take(cm.zeros((0, 2)), np.zeros(0, int), axis=0), np.zeros((0, 2)))

@@ -38,6 +38,12 @@ def scatter_number(x, *indices, axis, scalars):
     return scatter(x, np.asarray(scalars[0], x.dtype), *indices, axis=axis)
 
 
+def put(x, values, index, *, axis):
+    """x[index] = values on a vector; of equal indices the last one wins."""
+    _checked("put", lambda: x.__setitem__(index, values))
+    return ()
+
+
 def put_along(x, index, *values, axis, scalars=()):
     """x[i, index[i, j, k], k] = values[i, j, k] for axis 1, or the scalar everywhere."""
     given = values[0] if values else np.asarray(scalars[0], x.dtype)

@@ -68,13 +68,15 @@ LOSSES = {
          lambda xp, x, t, p: x * 0)),
     # of probabilities t (0 log 0 = 0), and of their logarithms
     "kl_div": Loss(
-        lambda xp, x, t, p: t * (xp.log(xp.where(t == 0, 1, t)) - x),
+        lambda xp, x, t, p: xp.where(t == 0, t, t * (xp.log(xp.where(t == 0, 1, t)) - x)),
         (lambda xp, x, t, p: -t, lambda xp, x, t, p: xp.log(t) + 1 - x),
         (lambda xp, x, t, p: x * 0, lambda xp, x, t, p: x * 0 - 1, lambda xp, x, t, p: 1 / t)),
     "kl_div (log)": Loss(
         lambda xp, x, t, p: xp.where(xp.exp(t) == 0, 0, xp.exp(t) * (t - x)),
-        (lambda xp, x, t, p: -xp.exp(t), lambda xp, x, t, p: xp.exp(t) * (t - x + 1)),
-        (lambda xp, x, t, p: x * 0, lambda xp, x, t, p: -xp.exp(t), lambda xp, x, t, p: xp.exp(t) * (t - x + 2))),
+        (lambda xp, x, t, p: -xp.exp(t),
+         lambda xp, x, t, p: xp.where(xp.exp(t) == 0, 0, xp.exp(t) * (t - x + 1))),
+        (lambda xp, x, t, p: x * 0, lambda xp, x, t, p: -xp.exp(t),
+         lambda xp, x, t, p: xp.where(xp.exp(t) == 0, 0, xp.exp(t) * (t - x + 2)))),
 }
 
 

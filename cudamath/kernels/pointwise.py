@@ -46,7 +46,8 @@ EXPRESSIONS: dict[str, tuple[str, str, str | None]] = {
                         f"p * {_FALL} - {_RISE}"),
     "binary_cross_entropy": (f"-t * {_LOG} - (1 - t) * {_LOG1}", "(x - t) / maximum(x * (1 - x), 1e-12)", f"{_LOG1} - {_LOG}"),
     "kl_div": ("t * (log(t) - x) if t != 0 else t", "-t", "log(t) + 1 - x"),
-    "kl_div (log)": ("exp(t) * (t - x) if exp(t) > 0 else exp(t)", "-exp(t)", "exp(t) * (t - x + 1)"),
+    "kl_div (log)": ("exp(t) * (t - x) if exp(t) > 0 else exp(t)", "-exp(t)",
+                     "exp(t) * (t - x + 1) if exp(t) > 0 else exp(t)"),
 }
 
 

@@ -225,14 +225,17 @@ class Continuous(Source):
         """
         return self._located(_tail, "exponential", 0.0, scale, size, dtype, device)
 
-    def standard_exponential(self, size: Size = None, dtype: Any = None, device: Any = None, *,
+    def standard_exponential(self, size: Size = None, dtype: Any = None, device: Any = None, *, method: str = "inv",
                              out: Any = None) -> ndarray:
-        """Exponential samples with mean 1: `exponential(1, size, dtype)`; out: array to fill.
+        """Exponential samples with mean 1: `exponential(1, size, dtype)`; out: array to fill; method: "inv", by the logarithm
+        of uniform samples, which "zig", NumPy's other one, stands for too. Raises: ValueError for a third.
 
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).standard_exponential((2, 2)).shape
         (2, 2)
         """
+        if method not in ("inv", "zig"):
+            raise ValueError(f"random.standard_exponential: method is 'inv' or 'zig', got {method!r}")
         if out is not None:
             return _filled("random.standard_exponential", self.standard_exponential, size, dtype, out)
         return self.exponential(1.0, size, dtype, device)

@@ -16,16 +16,16 @@ from ..core.array import asarray, ndarray
 from ..core.devices import device_of
 from ..core.dtypes import INTEGER
 from .creation import full
-from .discrete import Discrete
 from .elementwise import arcsin, exp, expm1, floor, log, log1p, logical_not, maximum, minimum, sin, sqrt
 from .index import where
 from .masks import flatnonzero
+from .orders import Orders
 from .search import searchsorted
 from .shape import astype, broadcast_to, reshape
 from .source import Parameters, Size, wanted_dtype
 
 
-class Derived(Discrete):
+class Derived(Orders):
     """The part of `Generator` whose numbers are made of those of other distributions."""
 
     __slots__ = ()

@@ -79,7 +79,8 @@ reciprocal = unary("reciprocal", np.reciprocal, {"": "1 / x", "i": "x if x == 1 
                                                    "c": "reciprocal(x)"},
                    "-g * out * out", category=ANY, doc="Reciprocal.", formula="1 / x")
 sign = unary("sign", np.sign, "sign(x)", "_sign_grad(g, out, x)", doc="-1, 0 or 1; of complex numbers x / |x|.")
-hypot = binary("hypot", np.hypot, "hypot(x, y)", ("g * (x / out)", "g * (y / out)"), category=REAL_OR_BOOL,
+hypot = binary("hypot", np.hypot, "hypot(x, y)", (
+    "g * (x / where(equal(out, 0), 1, out))", "g * (y / where(equal(out, 0), 1, out))"), category=REAL_OR_BOOL,
                doc="Length of the hypotenuse, without overflow.", formula="sqrt(x**2 + y**2)")
 norm_slope = ufunc.Elementwise(
     "norm_slope", np.multiply, "0 if x == 0 or y == 0 else copysign((abs(x) / y) ** z, x)",
@@ -122,7 +123,8 @@ log1p = unary("log1p", np.log1p, "log1p(x)", "g / (x + 1)", category=ANY, doc="l
               formula="ln(1 + x)", cpu={"c": "elementwise.log1p"})
 log2 = unary("log2", np.log2, "log2(x)", "g / (x * LN2)", category=ANY, doc="Logarithm to base 2.")
 log10 = unary("log10", np.log10, "log10(x)", "g / (x * LN10)", category=ANY, doc="Logarithm to base 10.")
-logaddexp = binary("logaddexp", np.logaddexp, "logaddexp(x, y)", ("g / (exp(y - x) + 1)", "g / (exp(x - y) + 1)"),
+logaddexp = binary("logaddexp", np.logaddexp, "logaddexp(x, y)",
+                   ("g / (exp(where(equal(x, y), 0, y - x)) + 1)", "g / (exp(where(equal(x, y), 0, x - y)) + 1)"),
                    category=REAL_OR_BOOL, doc="Logarithm of a sum of exponentials.", formula="log(exp(x) + exp(y))")
 LN2, LN10 = math.log(2), math.log(10)
 
@@ -204,11 +206,14 @@ def _power_by_base(g: ndarray, x: ndarray, y: Any) -> ndarray:
 
 
 def _power_by_exponent(g: ndarray, out: ndarray, x: Any) -> ndarray:
-    """g log(x) x^y, and 0 where x is 0. A negative real x has powers at whole y only: NaN, unless y is complex."""
+    """g log(x) x^y; where x is 0, 0 unless x^y is infinite. A negative real x has powers at whole y only: NaN, unless y is
+    complex."""
     if not isinstance(x, ndarray):
-        return g * out * (cmath.log(x) if isinstance(x, complex) or g.dtype in COMPLEX else
-                          math.log(x) if x > 0 else math.nan) if x else g * 0
-    return g * out * where(x == 0, 0, log(where(x == 0, 1, x).astype(g.dtype, copy=False)))
+        if x:
+            return g * out * (cmath.log(x) if isinstance(x, complex) or g.dtype in COMPLEX else
+                              math.log(x) if x > 0 else math.nan)
+        return g * where(isfinite(out), 0, -math.inf * out)
+    return g * out * log(where((x == 0) & isfinite(out), 1, x).astype(g.dtype, copy=False))
 
 
 def _turn(g: ndarray, x: Any, y: Any) -> ndarray:

@@ -60,12 +60,12 @@ def _gathering(name: str, cpu: str) -> Op:
 _gather = _gathering("index", "index.gather")
 _take = _gathering("take", "index.take")
 _gather_grad = Op("index_grad", cpu="index.gather_grad", cuda="segments.gather_grad",
-                  vjp=lambda g, _y, _g, *indices, shape, axis: (_gather(g, *indices, axis=axis),
-                                                                *(None for _ in indices)))
+                  vjp=lambda g, _y, _g, *indices, shape, axis: (_gather(g, *indices, axis=axis), *(None for _ in indices)))
 _index_add = Op("index_add", cpu="index.index_add", cuda="segments.index_add",
                 vjp=(lambda g, _y, _x, _index, _values, axis: g, lambda _g, _y, _x, _index, _values, axis: None,
                      lambda g, _y, _x, index, _values, axis: _gather(g, index, axis=axis)))
 _scatter = Op("index_put", cpu="index.scatter", cuda="scatter.scatter")
+_put_flat = Op("put", cpu="index.put", cuda="scatter.scatter")
 _scatter_number = Op("index_put_number", cpu="index.scatter_number", cuda="scatter.scatter_number")
 _along = Op("take_along_axis", cpu="index.take_along", cuda="index.take_along",
             vjp=lambda g, _y, x, index, axis: (_along_grad(g, index, size=x.shape[axis], axis=axis), None))
@@ -509,7 +509,7 @@ def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:
     """
     if type(x) is type(ind) is type(v) is ndarray and x._node is None and type(mode) is str and (
             x._layout.device == v._layout.device >= 0 and apart(x, v) and two_blocks(x, ind)):
-        run = None if v._node is not None else _scatter.plans.get((("put", mode), x._layout, v._layout, ind._layout))
+        run = None if v._node is not None else _put_flat.plans.get((("put", mode), x._layout, v._layout, ind._layout))
         if run is not None:  # seen before
             run(x, v, ind)
             wrote(x)
@@ -531,10 +531,10 @@ def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:
     wrote(x)
     flat = _copy(x) if shapes.reshape_strides(x.shape, x.strides, (x.size,), x.itemsize) is None else x
     operands = _reshape(flat, shape=(x.size,), old=x.shape), _apart(x, given), positions
-    _scatter(*operands, axis=0)
+    _put_flat(*operands, axis=0)
     if flat is not x:
         _copy_into(x, flat)
-    _scatter.remember(("put", mode), (x, v, ind), operands, axis=0)
+    _put_flat.remember(("put", mode), (x, v, ind), operands, axis=0)
 
 
 # ------------------------------------------------------------------------------------------------------ selection

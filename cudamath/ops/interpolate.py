@@ -75,7 +75,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         i = clip(searchsorted(places, x, side="right") - 1, 0, n - 2)
         low, high = take(places, i), take(places, i + 1)
         below, above = take(values, i), take(values, i + 1)
-        t = where(high == low, 1, (x - low) / where(high == low, 1, high - low))  # equal only at the end: its last one
+        inside = where((x < places[0]) | (x > places[n - 1]), low, x)  # infinite x are far outside, where t is not looked at
+        t = where(high == low, 1, (inside - low) / where(high == low, 1, high - low))  # equal only at the end: its last one
         y = where(t == 1, above, below + (above - below) * t)
     y = where(x < places[0], values[0] if left is None else left, y)
     return astype(where(x > places[n - 1], values[n - 1] if right is None else right, y), kind, copy=False)

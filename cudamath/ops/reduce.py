@@ -150,6 +150,7 @@ def _variance_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: A
     kind = dtypes.as_dtype(dtype, "var") if dtype is not None else _floating_dtype(x.dtype)
     x = astype(x, dtypes.compute_dtype(kind), copy=False)
     mask = broadcast_to(asarray(where, device=x.device), x.shape)
+    x = choose(mask, x, 0)  # what is left out may be NaN or infinite, and 0 times that is no gradient
     if mean is None:
         mean = _mean_of(x, mask, axis, True)
     else:

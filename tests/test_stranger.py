@@ -1,5 +1,7 @@
 """What a stranger tries: arguments nobody meant, beside what NumPy makes of them. No answer may be wrong without a word."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -273,3 +275,48 @@ def test_trim_zeros(device, shape, more):
             assert np.array_equal(cm.trim_zeros(cm.asarray(x), **more).to_numpy(), np.trim_zeros(x, **more))
     with pytest.raises(ValueError, match="^trim_zeros: trim is"):
         cm.trim_zeros(cm.asarray(x), "x")
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "var", "std", "prod", "any", "all"])
+def test_masks_of_numbers_are_asked_whether_they_are_0(device, name):
+    """A mean was divided by their sum."""
+    mask = np.array([[2], [0], [-1], [7]])
+    for axis in (None, 0, 1):
+        got = getattr(cm, name)(cm.asarray(A), axis=axis, where=cm.asarray(mask)).to_numpy()
+        kept = mask != 0
+        with np.errstate(all="ignore"), pytest.warns() if axis == 1 and name in ("mean", "var", "std") else nullcontext():
+            np.testing.assert_allclose(got, getattr(np, name)(A, axis=axis, where=kept), rtol=1e-13)
+
+
+@pytest.mark.parametrize("first", [np.float64(1.0), np.int64(1), np.bool_(True), 1, True])
+def test_numbers_are_no_dtypes(first):
+    """They are equal and find one another's dtype in a dict: zeros(2, dtype=1) was what it last was for another one."""
+    for dtype in (first, np.float64(1.0), np.int64(1), 1, True):
+        with pytest.raises(TypeError, match="^zeros: .* is not a dtype"):
+            cm.zeros(2, dtype=dtype)
+    with pytest.raises(TypeError, match="^(sum|astype): .* is not a dtype"):
+        cm.sum(cm.asarray(F), dtype=first)
+
+
+@pytest.mark.parametrize("dtype, kappa", [("f8", 1e12), ("f8", 1e200), ("f8", 1.7e308), ("f4", 1e20), ("f4", 3e38)])
+def test_directions_of_any_concentration(device, dtype, kappa):
+    """kappa^2 overflowed, and no direction was ever accepted. Then they are normal, of variance 1 / kappa."""
+    x = cm.random.default_rng(5).vonmises(0.0, cm.full(20_000, kappa, dtype), dtype=dtype).to_numpy().astype("f8")
+    scale = np.sqrt(min(kappa, float(np.finfo(dtype).max) / 16))  # beyond, directions differ by less than anything
+    assert abs((x * scale).std() - 1) < 0.02 and abs((x * scale).mean()) < 0.03
+
+
+def test_conditions_on_rows(device):
+    for rows in (np.array([True, False, True, False]), A > 0):
+        got = cm.piecewise(cm.asarray(A), [rows], [lambda v: -v, 2.0]).to_numpy()
+        np.testing.assert_array_equal(got, np.piecewise(A, [rows], [lambda v: -v, 2.0]))
+
+
+@pytest.mark.parametrize("call", [
+    lambda m, x: m.partition(x, 1, kind="stable"), lambda m, x: m.argpartition(x, 1, kind=None),
+    lambda m, x: m.isin(x, x, kind="hash"), lambda m, x: m.cov(x, dtype=int)])
+def test_options_that_are_none(device, call):
+    with pytest.raises((TypeError, ValueError)):
+        call(np, A)
+    with pytest.raises((TypeError, ValueError), match=r"^(argpartition|partition|isin|cov): (kind must|wants a floating)"):
+        call(cm, cm.asarray(A))

@@ -88,6 +88,8 @@ def as_dtype(dtype: Any, name: str = "dtype") -> np.dtype:
         return _SEEN[dtype]
     except (KeyError, TypeError):  # not seen before, or nothing that a dict can look up
         pass
+    if isinstance(dtype, np.generic):  # it has a dtype and is none; and np.int64(1) is the key that np.float64(1) is
+        raise TypeError(f"{name}: {dtype!r} is not a dtype")
     names = {"bfloat16": bfloat16, "float8_e4m3": float8_e4m3, "float8_e5m2": float8_e5m2}
     try:
         found = names.get(dtype) if isinstance(dtype, str) else None

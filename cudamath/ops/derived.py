@@ -16,7 +16,7 @@ from ..core.array import asarray, ndarray
 from ..core.devices import device_of
 from ..core.dtypes import INTEGER
 from .creation import full
-from .elementwise import arcsin, exp, expm1, floor, log, log1p, logical_not, maximum, minimum, sin, sqrt
+from .elementwise import arcsin, clip, exp, expm1, floor, hypot, isnan, log, log1p, logical_not, maximum, minimum, sin, sqrt
 from .index import where
 from .masks import flatnonzero
 from .orders import Orders
@@ -225,8 +225,8 @@ class Derived(Orders):
         place = device_of(p.place)
         centre, k = (reshape(broadcast_to(x, p.shape), (-1,)) if type(x) is ndarray else full(
             (math.prod(p.shape),), x, dtype=p.dtype, device=place) for x in p.values)
-        k = maximum(k, 1e-30)
-        root = sqrt(1 + 4 * k * k)
+        k = clip(k, 1e-30, float(np.finfo(p.dtype).max) / 16)  # no sum below overflows
+        root = hypot(1, 2 * k)
         total = 1 + root + sqrt(2 * (1 + root))
         rho = 2 * k / total
         apart = (1 + 1 / (root + 2 * k) + sqrt(2 * (1 + root))) / total  # 1 - rho
@@ -237,7 +237,7 @@ class Derived(Orders):
             z = sin(u * (math.pi / 2)) ** 2 * 2  # 1 - cos(pi u)
             h = reach * z / (reach + 2 - z)  # 1 - cos of the angle
             y, v = k * (reach + h), 1 - v
-            good = (y * (2 - y) >= v) | (log(y / v) + 1 - y >= 0)
+            good = (y * (2 - y) >= v) | (log(y / v) + 1 - y >= 0) | isnan(k)  # of NaN come NaN
             angle = 2 * arcsin(sqrt(minimum(h / 2, 1)))
             return where(side < 0.5, -angle, angle), good
 

@@ -257,9 +257,9 @@ def put_along_axis(x: ndarray, indices: Any, values: Any, axis: int | None) -> N
 def piecewise(x: Any, conditions: Sequence[Any], functions: Sequence[Any], *args: Any, **kwargs: Any) -> ndarray:
     """A piecewise-defined function: each given function where its condition holds.
 
-    Args: x: any array; conditions: bool arrays of its shape; functions: as many functions of an array, or numbers, and maybe
-    one more for where none holds (0 otherwise); args, kwargs: passed on. Returns: array of x's dtype. Raises: ValueError
-    (numbers). Every function is evaluated on the whole array. Gradient: by its parts.
+    Args: x: any array; conditions: bool arrays of its shape, or of its first axes; functions: as many functions of an array, or
+    numbers, and maybe one more for where none holds (0 otherwise); args, kwargs: passed on. Returns: array of x's dtype.
+    Raises: ValueError (numbers). Every function is evaluated on the whole array. Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> x = cm.asarray([-2.0, -1.0, 3.0])
@@ -277,7 +277,9 @@ def piecewise(x: Any, conditions: Sequence[Any], functions: Sequence[Any], *args
     out: Any = values[len(masks)] if len(values) > len(masks) else 0
     try:
         for mask, value in zip(masks, values, strict=False):  # of several that hold the last one wins
-            out = where(coerce("piecewise", (x, mask))[1], value, out)
+            mask = coerce("piecewise", (x, mask))[1]
+            rows = (*mask.shape, *(1,) * (x.ndim - mask.ndim)) if mask.ndim else ()  # of fewer axes: which rows, as in x[mask]
+            out = where(reshape(mask, rows), value, out)
         return astype(broadcast_to(out, x.shape), x.dtype)
     except MISTAKES as error:
         raise as_of("piecewise", error) from None

@@ -279,6 +279,8 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
     >>> cm.isin([1, 2, 3], [3, 1]).tolist()
     [True, False, True]
     """
+    if kind not in (None, "sort", "table"):
+        raise ValueError(f"isin: kind must be None, 'sort' or 'table', got {kind!r}")
     element, among = coerce("isin", (element, test_elements), REAL_OR_BOOL)
     if not among.size:
         return full(element.shape, invert, "bool", device=element.device)

@@ -162,6 +162,11 @@ def lexsort(keys: Any, axis: int = -1) -> ndarray:
 # ------------------------------------------------------------------------------------------------------- in part
 
 
+def _checked_selection(name: str, kind: Any) -> None:
+    if kind != "introselect":
+        raise ValueError(f"{name}: kind must be 'introselect', got {kind!r}")
+
+
 def _ranks(name: str, kth: Any, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     n = shape[axis]
     ranks = []
@@ -191,6 +196,7 @@ def partition(x: Any, /, kth: Any, axis: int | None = -1, kind: str = "introsele
     >>> int(x[2]), int(x[:2].max()) <= 5 <= int(x[3:].min())
     (5, True)
     """
+    _checked_selection("partition", kind)
     x, axis = _line("partition", x, axis)
     ranks = _ranks("partition", kth, x.shape, axis)
     if x._node is not None or x.dtype in COMPLEX:
@@ -208,6 +214,7 @@ def argpartition(x: Any, /, kth: Any, axis: int | None = -1, kind: str = "intros
     >>> int(cm.argpartition([7, 1, 5, 3, 9], 0)[0])
     1
     """
+    _checked_selection("argpartition", kind)
     x, axis = _line("argpartition", x, axis)
     ranks = _ranks("argpartition", kth, x.shape, axis)
     if x.dtype in COMPLEX:

@@ -518,7 +518,10 @@ def cov(x: Any, /, y: Any = None, rowvar: bool = True, bias: bool = False, ddof:
 def _spread_dtype(name: str, x: ndarray, y: Any, dtype: Any) -> np.dtype:
     """The dtype of a matrix of covariances or correlations."""
     if dtype is not None:
-        return dtypes.as_dtype(dtype, name)
+        found = dtypes.as_dtype(dtype, name)
+        if found not in INEXACT:
+            raise TypeError(f"{name}: wants a floating-point or complex dtype, got {found}")
+        return found
     found = dtypes.result_type(x, *(() if y is None else (require(name, y),)))
     return found if found in INEXACT else dtypes.default_float()
 

@@ -213,7 +213,8 @@ def _power_by_exponent(g: ndarray, out: ndarray, x: Any) -> ndarray:
             return g * out * (cmath.log(x) if isinstance(x, complex) or g.dtype in COMPLEX else
                               math.log(x) if x > 0 else math.nan)
         return g * where(isfinite(out), 0, -math.inf * out)
-    return g * out * log(where((x == 0) & isfinite(out), 1, x).astype(g.dtype, copy=False))
+    nowhere = logical_and(equal(x, 0), isfinite(out))
+    return g * out * log(where(nowhere, 1, x).astype(g.dtype, copy=False))
 
 
 def _turn(g: ndarray, x: Any, y: Any) -> ndarray:

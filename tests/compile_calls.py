@@ -196,6 +196,7 @@ def arrays(t: np.dtype) -> None:
     cm.take(x, index, axis=1), cm.take_along_axis(x, cm.zeros((40, 3), "int32"), axis=1)
     cm.take_along_axis(wide, cm.zeros((300, 128), "int32"), axis=1)
     cm.put_along_axis(x, cm.zeros((40, 3), "int32"), 1, 1), cm.put_along_axis(x, cm.zeros((2, 70), "int64"), line, 0)
+    cm.put(x, index, line)
     cm.tile(x, (2, 3)), cm.repeat(x, 2, axis=0), cm.stack([x, x])
     cm.roll(x, 3, axis=1), cm.roll(x, (3, 2), (0, 1)), cm.roll(made((4, 5, 6, 8), t), (1, 2, 4), (1, 2, 3))
     cm.full((7, 9), 1, t), cm.tril(x), cm.diag(line), cm.eye(5, dtype=t), cm.eye(64, dtype=t)

@@ -23,7 +23,7 @@ from .core import dtypes, shapes
 from .core.array import ndarray
 from .core.devices import index_of
 from .core.layout import Layout
-from .core.op import NUMERIC, REAL_OR_BOOL, Category, require
+from .core.op import NUMERIC, REAL_OR_BOOL, Category, as_numbers, members, require
 from .ops.elementwise import _conj, conj
 from .ops.fft import c2c, c2r, frequencies, r2c
 from .ops.join import _concat, roll
@@ -89,7 +89,7 @@ def _fit(x: ndarray, axis: int, size: int) -> ndarray:
 def _plan(name: str, x: ndarray, s: Sequence[int] | None, axes: Axes) -> tuple[list[int], list[int]]:
     """(lengths, axes) of a transform along several axes."""
     if s is not None:
-        s = [s] if isinstance(s, int) else list(s)
+        s = members(name, [s] if isinstance(s, int) or getattr(s, "ndim", None) == 0 else s, "lengths")
     if axes is None:
         chosen = list(range(0 if s is None else x.ndim - len(s), x.ndim))
         if chosen and chosen[0] < 0:
@@ -290,6 +290,7 @@ def ihfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "b
     key, given = ("hermitian", n, axis, norm, n.__class__, axis.__class__), (x,)
     y = r2c.again(key, given)
     if y is None:
+        axis = shapes.as_integer("ihfft", "axis", axis)
         half = _to_half("ihfft", x, _one("ihfft", n), (axis,), norm, inverse=True)
         y = conj(half)
         first = r2c.plans.get((_asked("ihfft", _one("ihfft", n), (axis,), norm), getattr(x, "_layout", None)))
@@ -443,7 +444,7 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) ->
 
     Args: n: length of the transform; d: time between two samples; dtype: float dtype, default that of Python floats.
     Returns: float array (n,).
-    Raises: TypeError (n, dtype), ValueError (n < 1).
+    Raises: TypeError (n, d, dtype), ValueError (n < 1, d = 0).
 
     >>> import cudamath as cm
     >>> cm.fft.fftfreq(5, 0.2).tolist()
@@ -457,7 +458,7 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -
 
     Args: n: length of the real signal; d: time between two samples; dtype: float dtype, default that of Python floats.
     Returns: float array (n // 2 + 1,).
-    Raises: TypeError (n, dtype), ValueError (n < 1).
+    Raises: TypeError (n, d, dtype), ValueError (n < 1, d = 0).
 
     >>> import cudamath as cm
     >>> cm.fft.rfftfreq(4, 0.25).tolist()
@@ -477,6 +478,8 @@ def _frequencies(name: str, given: int, d: float, dtype: Any, device: Any) -> nd
     n, kind = _length(name, given), dtypes.as_dtype(chosen, name)
     if kind not in dtypes.FLOATING:
         raise TypeError(f"{name}: wants a floating-point dtype, got {kind}")
+    if not as_numbers(name, "d as a real number", d)[0]:
+        raise ValueError(f"{name}: d, the time between two samples, must not be 0")
     m, half = (n, (n + 1) // 2) if name == "fftfreq" else (n // 2 + 1, n // 2 + 1)
     layout, step = Layout.new((m,), kind, index), float(1.0 / (n * d))
     out = frequencies(scalars=(step,), layout=layout, device=index, half=half, n=n)

@@ -233,7 +233,11 @@ class ndarray:
         """The elements' bytes, in C order or NumPy's other ones ("F"; "A": Fortran order if the array is in it)."""
         if order == "A":  # the copy in host memory lies in C order
             order = "F" if self.flags.fnc else "C"
-        return self.to_numpy().tobytes(order)  # type: ignore[arg-type]
+        host = self.to_numpy()
+        try:
+            return host.tobytes(order)  # type: ignore[arg-type]
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"tobytes: {error}") from None
 
     def _number(self) -> Any:
         read = number_readers.get(self._layout)  # of one element on a GPU

@@ -180,7 +180,7 @@ def _is_integer(item: Any) -> bool:
     """Python's and NumPy's integers; neither booleans, which select like masks, nor 0-d arrays."""
     if type(item) is int or isinstance(item, np.integer):
         return True
-    return hasattr(item, "__index__") and not hasattr(item, "dtype") and not isinstance(item, bool)
+    return hasattr(item, "__index__") and not hasattr(item, "dtype") and not isinstance(item, bool | type)
 
 
 def _is_mask(array: Any) -> bool:
@@ -193,7 +193,7 @@ def _item(item: Any) -> Any:
         return item
     if _is_integer(item):
         return operator.index(item)
-    if not hasattr(item, "dtype"):
+    if isinstance(item, type) or not hasattr(item, "dtype"):
         if not isinstance(item, bool | list | tuple | range):
             raise _invalid(item)
         array = np.asarray(item)

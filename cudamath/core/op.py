@@ -92,9 +92,11 @@ MISTAKES = TypeError, ValueError, IndexError, OverflowError
 
 
 def as_of(name: str, error: Exception) -> Exception:
-    """An error of a function that another one, `name`, is made of, as the other's own."""
+    """An error of a function that another one, `name`, is made of, as the other's own; Python's and NumPy's get the name."""
     inner, colon, rest = str(error).partition(": ")
-    return type(error)(f"{name}: {rest}" if colon and inner.isidentifier() else str(error))
+    if colon and inner.replace(".", "_").isidentifier():
+        return type(error)(f"{name}: {rest}")
+    return type(error)(str(error) if inner.startswith(f"{name}(") else f"{name}: {error}")  # "name() got an unexpected ..."
 
 
 def speaks_for(name: str) -> Callable[[Callable], Callable]:

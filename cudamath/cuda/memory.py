@@ -224,8 +224,8 @@ def configure_pool(*, initial: str | int | None = None, max: str | int | None = 
     >>> if cm.cuda.is_available():
     ...     cm.cuda.configure_pool(initial="16MB")
     """
-    first, most = (None if size is None else parse_size(size) for size in (initial, max))
-    kept = None if cache is None else parse_size(cache)
+    first, most = (None if size is None else parse_size(size, "configure_pool") for size in (initial, max))
+    kept = None if cache is None else parse_size(cache, "configure_pool")
     if first is not None and most is not None and first > most:
         raise ValueError(f"configure_pool: initial ({human(first)}) is more than max ({human(most)})")
     pool = pool_of(index_of(device, "configure_pool"))

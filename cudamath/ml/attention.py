@@ -13,7 +13,7 @@ from ..core.op import Op, coerce, require
 from ..core.shapes import broadcast_shapes
 from ..ops.generator import Generator
 from ..ops.random import default_generator
-from ..ops.source import drawn, probability
+from ..ops.source import drawn, number, probability
 from .dropout import masked
 
 __all__ = ["scaled_dot_product_attention"]
@@ -88,8 +88,8 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, *, mask: Any = None, ca
     usual = checked(q._layout, k._layout, v._layout)
     if scale is None:
         scale = usual
-    elif not math.isfinite(scale):
-        raise ValueError(f"{NAME}: wants a finite scale, got {scale}")
+    elif type(scale) not in (int, float) or not math.isfinite(scale):
+        scale = number(NAME, "scale", scale)
     if q.ndim != 4:
         lead = (1,) * (4 - q.ndim)
         four = [x.reshape((*lead, *x.shape)) for x in (q, k, v)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.op import FLOATING, Op
+from ..core.op import FLOATING, Op, as_numbers
 from ..core.shapes import normalize_shape
 from ..ops.creation import full
 from ..ops.generator import Generator
@@ -35,6 +35,7 @@ def _fans(name: str, shape: Shape) -> tuple[tuple[int, ...], int, int]:
 
 
 def _gain(name: str, nonlinearity: str, a: float) -> float:
+    (a,) = as_numbers(name, "a as a real number", a)
     gains = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75,
              "leaky_relu": math.sqrt(2 / (1 + a * a))}
     if nonlinearity not in gains:
@@ -50,7 +51,9 @@ def _kaiming(name: str, shape: Shape, a: float, mode: str, nonlinearity: str) ->
     return shape, _gain(name, nonlinearity, a) / math.sqrt(max(fan, 1))
 
 
-def _generator(rng: Generator | None) -> Generator:
+def _generator(name: str, rng: Generator | None) -> Generator:
+    if rng is not None and not isinstance(rng, Generator):
+        raise TypeError(f"{name}: wants rng as a cm.random.Generator, got {type(rng).__name__} {rng!r:.60}")
     return default_generator() if rng is None else rng
 
 
@@ -100,7 +103,7 @@ def kaiming_normal(shape: Shape, *, a: float = 0.0, mode: str = "fan_in", nonlin
     True
     """
     shape, std = _kaiming("kaiming_normal", shape, a, mode, nonlinearity)
-    return _generator(rng).normal(0.0, std, shape, dtype, device)
+    return _generator("kaiming_normal", rng).normal(0.0, std, shape, dtype, device)
 
 
 def kaiming_uniform(shape: Shape, *, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
@@ -116,7 +119,7 @@ def kaiming_uniform(shape: Shape, *, a: float = 0.0, mode: str = "fan_in", nonli
     """
     shape, std = _kaiming("kaiming_uniform", shape, a, mode, nonlinearity)
     bound = math.sqrt(3) * std
-    return _generator(rng).uniform(-bound, bound, shape, dtype, device)
+    return _generator("kaiming_uniform", rng).uniform(-bound, bound, shape, dtype, device)
 
 
 def xavier_normal(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", device: Any = None,
@@ -133,7 +136,7 @@ def xavier_normal(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", de
     True
     """
     shape, fan_in, fan_out = _fans("xavier_normal", shape)
-    return _generator(rng).normal(0.0, gain * math.sqrt(2 / max(fan_in + fan_out, 1)), shape, dtype, device)
+    return _generator("xavier_normal", rng).normal(0.0, gain * math.sqrt(2 / max(fan_in + fan_out, 1)), shape, dtype, device)
 
 
 def xavier_uniform(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", device: Any = None,
@@ -148,7 +151,7 @@ def xavier_uniform(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", d
     """
     shape, fan_in, fan_out = _fans("xavier_uniform", shape)
     bound = gain * math.sqrt(6 / max(fan_in + fan_out, 1))
-    return _generator(rng).uniform(-bound, bound, shape, dtype, device)
+    return _generator("xavier_uniform", rng).uniform(-bound, bound, shape, dtype, device)
 
 
 def normal(shape: Shape, *, mean: float = 0.0, std: float = 1.0, dtype: Any = "float32", device: Any = None,
@@ -162,7 +165,7 @@ def normal(shape: Shape, *, mean: float = 0.0, std: float = 1.0, dtype: Any = "f
     >>> cm.ml.init.normal((2, 3), std=0.02).dtype
     dtype('float32')
     """
-    return _generator(rng).normal(mean, std, shape, dtype, device)
+    return _generator("normal", rng).normal(mean, std, shape, dtype, device)
 
 
 def uniform(shape: Shape, *, low: float = 0.0, high: float = 1.0, dtype: Any = "float32", device: Any = None,
@@ -177,7 +180,7 @@ def uniform(shape: Shape, *, low: float = 0.0, high: float = 1.0, dtype: Any = "
     >>> float(abs(w).max()) <= 0.1
     True
     """
-    return _generator(rng).uniform(low, high, shape, dtype, device)
+    return _generator("uniform", rng).uniform(low, high, shape, dtype, device)
 
 
 def trunc_normal(shape: Shape, *, mean: float = 0.0, std: float = 1.0, low: float = -2.0, high: float = 2.0,
@@ -204,7 +207,7 @@ def trunc_normal(shape: Shape, *, mean: float = 0.0, std: float = 1.0, low: floa
                          f"{low} ... {high}")
     shape = normalize_shape("trunc_normal", shape)
     dtype = _floating("trunc_normal", dtype)
-    p = _generator(rng).uniform(first, last, shape, "float64", device)
+    p = _generator("trunc_normal", rng).uniform(first, last, shape, "float64", device)
     return _truncated(p, scalars=(std * math.sqrt(2), float(mean), float(low), float(high)), dtype=dtype)
 
 
@@ -230,7 +233,7 @@ def orthogonal(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", devic
     dtype = _floating("orthogonal", dtype)
     rows, columns = shape[0], math.prod(shape[1:])
     wide = dtypes.compute_dtype(dtype)
-    a = _generator(rng).normal(0.0, 1.0, (max(rows, columns), min(rows, columns)), wide, device)
+    a = _generator("orthogonal", rng).normal(0.0, 1.0, (max(rows, columns), min(rows, columns)), wide, device)
     q, r = qr(a)
     q = q * where(diagonal(r) < 0, -1, 1).astype(wide)  # else not all of them are equally likely
     q = q if rows >= columns else q.T

@@ -81,8 +81,9 @@ def linear(x: Any, weight: Any, bias: Any = None, *, activation: str | None = No
         known = linalg.product_known(("linear",), asked[:2]) if alone else _linear.again(key, asked)
     if known is not None:
         return known
-    if activation not in _ACTIVATIONS:
-        raise ValueError(f"linear: activation is one of {', '.join(map(repr, filter(None, _ACTIVATIONS)))}, got {activation!r}")
+    if not (activation is None or isinstance(activation, str) and activation in _ACTIVATIONS):
+        names = ", ".join(map(repr, filter(None, _ACTIVATIONS)))
+        raise ValueError(f"linear: activation is one of {names}, got {activation!r:.60}")
     given = [a for a in (bias, residual) if a is not None]
     if packed:
         x, *rest = coerce("linear", (x, *given), FLOATING)

@@ -100,8 +100,8 @@ def mlp(x: Any, w1: Any, b1: Any, w2: Any, b2: Any, *, activation: str = "gelu_t
     >>> cm.ml.mlp(x, w1, None, w2, cm.array([0.5]), activation="relu").tolist()
     [[1.5]]
     """
-    if activation not in _SLOPES:
-        raise ValueError(f"mlp: activation is one of {', '.join(map(repr, _SLOPES))}, got {activation!r}")
+    if not isinstance(activation, str) or activation not in _SLOPES:
+        raise ValueError(f"mlp: activation is one of {', '.join(map(repr, _SLOPES))}, got {activation!r:.60}")
     if isinstance(w1, Quantized) or isinstance(w2, Quantized):
         return linear(linear(x, w1, b1, activation=activation), w2, b2, residual=residual)
     names = ("x", "w1", "b1", "w2", "b2", "residual")

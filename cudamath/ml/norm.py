@@ -545,9 +545,9 @@ def _grouped(name: str, x: Any, groups: int | None, weight: Any, bias: Any, eps:
             raise ValueError(f"{name}: wants x (N, C, ...), got shape {x.shape}")
         channels, told = x.shape[1], None if groups is None else as_integer(name, "num_groups", groups, 1)
         groups = channels if told is None else told
-        if channels % groups:
+        if groups and channels % groups:
             raise ValueError(f"{name}: num_groups must divide the channels of x {x.shape}, got {groups}")
-        if not channels // groups * math.prod(x.shape[2:]):
+        if not groups or not channels // groups * math.prod(x.shape[2:]):
             raise ValueError(f"{name}: groups without elements, x has shape {x.shape}")
         weight, bias = _parameters(name, x, (channels,), found, optional=True)
         if len(_known) >= 4096:

@@ -23,6 +23,7 @@ from ..ops.creation import ones
 from ..ops.elementwise import abs, exp, log, log1p, maximum, minimum, sign
 from ..ops.index import where
 from ..ops.shape import permute_dims
+from ..ops.source import number
 from .loss import _check_reduction, _reduced
 from .softmax import in_order
 
@@ -160,7 +161,9 @@ def huber_loss(x: Any, target: Any, *, delta: float = 1.0, reduction: str = "mea
     >>> cm.ml.huber_loss(cm.array([1.0, 5.0]), cm.array([0.0, 0.0]), delta=2.0, reduction="none").tolist()
     [0.5, 8.0]
     """
-    if not (delta > 0 and math.isfinite(delta)):
+    if type(delta) not in (int, float):
+        delta = number("huber_loss", "delta", delta)
+    if not 0 < delta < math.inf:
         raise ValueError(f"huber_loss: delta is a positive number, got {delta}")
     return _simple("huber_loss", x, target, reduction, float(delta))
 
@@ -177,7 +180,9 @@ def smooth_l1_loss(x: Any, target: Any, *, beta: float = 1.0, reduction: str = "
     >>> cm.ml.smooth_l1_loss(cm.array([1.0, 5.0]), cm.array([0.0, 0.0]), beta=2.0, reduction="none").tolist()
     [0.25, 4.0]
     """
-    if not (beta >= 0 and math.isfinite(beta)):
+    if type(beta) not in (int, float):
+        beta = number("smooth_l1_loss", "beta", beta)
+    if not 0 <= beta < math.inf:
         raise ValueError(f"smooth_l1_loss: beta is a number >= 0, got {beta}")
     return _simple("smooth_l1_loss" if beta else "l1_loss", x, target, reduction, float(beta), "smooth_l1_loss")
 

@@ -119,7 +119,9 @@ def _sizes(name: str, x: ndarray, size: Any, scale_factor: Any, rank: int) -> tu
     if size is not None:
         new = several(name, "size", tuple(size) if isinstance(size, Sequence) else size, 1, rank)
         return new, tuple([n / m for n, m in zip(old, new, strict=True)])
-    factors = tuple(scale_factor) if isinstance(scale_factor, (Sequence, np.ndarray)) else (scale_factor,) * rank
+    if isinstance(scale_factor, (ndarray, np.ndarray)):
+        scale_factor = scale_factor.tolist()
+    factors = tuple(scale_factor) if isinstance(scale_factor, Sequence) else (scale_factor,) * rank
     numbers = (int, float, np.integer, np.floating)
     if len(factors) != rank or not all(isinstance(f, numbers) and 0 < f < math.inf for f in factors):
         raise ValueError(f"{name}: wants scale_factor as one or {rank} numbers > 0, got {scale_factor!r}")
@@ -174,8 +176,8 @@ def pad(x: Any, padding: int | Sequence[int], mode: str = "constant", value: flo
         put = _put_around(x._layout.shape, padding)
         if put is not None:
             return _pad(x, scalars=pattern("pad", value, x._layout.dtype), widths=put)
-    if mode not in _PADDED:
-        raise ValueError(f"pad: mode is {', '.join(map(repr, _PADDED))}, got {mode!r}")
+    if not isinstance(mode, str) or mode not in _PADDED:
+        raise ValueError(f"pad: mode is {', '.join(map(repr, _PADDED))}, got {mode!r:.60}")
     widths = _widths(x, padding)
     kept = tuple([slice(max(-before, 0), n - max(-after, 0)) for n, (before, after) in zip(x.shape, widths, strict=True)])
     if any([part.stop < part.start for part in kept]):

@@ -9,6 +9,7 @@ from ..core.array import ndarray
 from ..core.dtypes import FLOATING
 from ..core.op import Op, require
 from ..core.shapes import as_integer
+from ..ops.source import number
 from .attention import MOST_DEPTH, stored
 from .softmax import in_order
 
@@ -65,9 +66,7 @@ def self_attention(qkv: Any, heads: int, *, causal: bool = True, scale: float | 
     depth = qkv.shape[2] // (3 * heads)
     if not 1 <= depth <= MOST_DEPTH:
         raise ValueError(f"{NAME}: wants D from 1 to {MOST_DEPTH}, got {depth} in qkv of shape {qkv.shape} with {heads} heads")
-    scale = 1 / math.sqrt(depth) if scale is None else float(scale)
-    if not math.isfinite(scale):
-        raise ValueError(f"{NAME}: wants a finite scale, got {scale}")
+    scale = 1 / math.sqrt(depth) if scale is None else number(NAME, "scale", scale)
     return _self_attention(in_order(qkv), heads=heads, causal=bool(causal), scale=scale)[0]
 
 

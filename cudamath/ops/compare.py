@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
-from ..core.op import ANY, coerce, speaks_for
+from ..core.op import ANY, REAL_OR_BOOL, coerce, require, speaks_for
 from ..core.shapes import broadcast_shapes
 from .elementwise import PRECISE, abs, equal, isfinite, isnan
 from .reduce import all
@@ -31,6 +31,8 @@ def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan
         result = _within(x, y, _tolerance(y, float(rtol), float(atol)))
     else:
         broadcast_shapes("isclose", x.shape, y.shape)
+        rtol, atol = [t if isinstance(t, (int, float, np.number)) else
+                      require("isclose", coerce("isclose", (x, t))[1], REAL_OR_BOOL, "tolerances") for t in (rtol, atol)]
         near = abs(x * 1.0 - y) <= atol + rtol * abs(y * 1.0)
         result = equal(x, y) | near & isfinite(x) & isfinite(y)
     return result | isnan(x) & isnan(y) if equal_nan else result

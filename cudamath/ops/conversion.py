@@ -247,8 +247,8 @@ def fromiter(iterable: Iterable, /, dtype: Any, count: int = -1, *, device: Any 
     wanted = dtypes.as_dtype(dtype, "fromiter")
     try:
         return asarray(np.fromiter(iterable, wanted, count), device=device)
-    except ValueError as error:
-        raise ValueError(f"fromiter: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"fromiter: {error}") from error
 
 
 def diag(x: Any, /, k: int = 0) -> ndarray:
@@ -265,7 +265,7 @@ def diag(x: Any, /, k: int = 0) -> ndarray:
     known = _copy.again(key, given)
     if known is not None:
         return known
-    x = require("diag", x)
+    x, k = require("diag", x), shapes.as_integer("diag", "k", k)
     if x.ndim == 2:
         line = diagonal(x, offset=k)
         out = _copy(line)
@@ -273,7 +273,6 @@ def diag(x: Any, /, k: int = 0) -> ndarray:
         return out
     if x.ndim != 1:
         raise ValueError(f"diag: wants 1 or 2 dimensions, got shape {x.shape}")
-    k = shapes.as_integer("diag", "k", k)
     n = x.size + abs(k)
     shape, view = (n, n), (x.shape, (n + 1,), k if k >= 0 else -k * n)
     out = _unview(x, shape=shape, view=view)
@@ -329,7 +328,7 @@ def tril_indices_from(x: Any, /, k: int = 0) -> tuple[ndarray, ...]:
     [[0, 1, 1], [0, 0, 1]]
     """
     x = _matrix("tril_indices_from", x)
-    return tril_indices(x.shape[0], k, x.shape[1], device=x.device)
+    return tril_indices(x.shape[0], shapes.as_integer("tril_indices_from", "k", k), x.shape[1], device=x.device)
 
 
 def triu_indices_from(x: Any, /, k: int = 0) -> tuple[ndarray, ...]:
@@ -343,7 +342,7 @@ def triu_indices_from(x: Any, /, k: int = 0) -> tuple[ndarray, ...]:
     [[0, 0, 1], [0, 1, 1]]
     """
     x = _matrix("triu_indices_from", x)
-    return triu_indices(x.shape[0], k, x.shape[1], device=x.device)
+    return triu_indices(x.shape[0], shapes.as_integer("triu_indices_from", "k", k), x.shape[1], device=x.device)
 
 
 # Arrays print themselves as NumPy's do, and by its settings.

@@ -14,7 +14,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.layout import Layout
-from ..core.op import ANY, BOOLEAN, INEXACT, NUMERIC, Op, coerce, require
+from ..core.op import ANY, BOOLEAN, INEXACT, MISTAKES, NUMERIC, Op, as_numbers, as_of, coerce, require
 from ..core.shapes import as_integer, normalize_axes, normalize_axis
 from . import reduce
 from .creation import recorded
@@ -141,8 +141,8 @@ def _slope(x: ndarray, axis: int, spacing: Any, edge_order: int) -> ndarray:
 
     if x._node is None and type(spacing) in (int, float):
         return _slopes(x, scalars=(float(spacing),), axis=axis, second=bool(edge_order == 2))
-    if np.ndim(spacing) == 0:
-        h = astype(spacing, x.dtype) if recorded(spacing) else spacing.item() if hasattr(spacing, "item") else spacing
+    if not isinstance(spacing, (list, tuple)) and np.ndim(spacing) == 0:
+        h = astype(spacing, x.dtype) if recorded(spacing) else as_numbers("gradient", "numbers", spacing)[0]
         inner = (at(2, n) - at(0, n - 2)) / (2 * h)
         if edge_order == 1:
             first, last = (at(1, 2) - at(0, 1)) / h, (at(n - 1, n) - at(n - 2, n - 1)) / h
@@ -188,7 +188,9 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray
         raise ValueError(f"trapezoid: wants at least 1 dimension, got shape {y.shape}")
     given, axis = axis, normalize_axis("trapezoid", axis, y.ndim)
     width: Any = dx
-    if x is not None:
+    if x is None:
+        width = dx if isinstance(dx, (int, float, complex, np.generic)) else coerce("trapezoid", (y, dx), NUMERIC)[1]
+    else:
         places = coerce("trapezoid", (y, x), NUMERIC)[1]
         if not places.ndim:
             raise ValueError("trapezoid: wants coordinates of at least 1 dimension, got shape ()")
@@ -199,7 +201,10 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray
         else:
             width = diff(places, axis=given)  # coordinates may have more axes than y
     pairs = add(*_neighbours(y, axis)) / 2.0
-    return reduce.sum(pairs * width, axis=given)
+    try:
+        return reduce.sum(pairs * width, axis=given)
+    except MISTAKES as error:
+        raise as_of("trapezoid", error) from None
 
 
 #: From so many weights on, fewer results than that are dot products, each of which the whole device computes.

@@ -23,6 +23,7 @@ from .source import (
     drawn,
     filled,
     known_size,
+    on_host,
     probability,
     remember,
     shape_for,
@@ -116,8 +117,9 @@ class Discrete(Continuous):
     def _integers_between(self, name: str, low: Any, high: Any, size: Size, dtype: np.dtype, endpoint: bool,
                           device: Any) -> ndarray:
         """Bounds of which at least one is an array."""
-        bounds = [x if type(x) is ndarray else np.asarray(x) for x in (low, high)]
-        for what, x in zip(("low", "high"), bounds, strict=True):
+        named = {"low": low, "high": high}
+        bounds = [x if type(x) is ndarray else on_host(name, what, x) for what, x in named.items()]
+        for what, x in zip(named, bounds, strict=True):
             if x.dtype not in INTEGER:
                 raise TypeError(f"{name}: wants {what} as integers, got {x.dtype} of shape {x.shape}")
         ours = [x for x in bounds if type(x) is ndarray]
@@ -336,7 +338,7 @@ class Discrete(Continuous):
         ((4, 3), True)
         """
         name = "random.multinomial"
-        chances = np.asarray(pvals, np.float64)
+        chances = on_host(name, "pvals", pvals, np.float64)
         if not chances.ndim or not chances.shape[-1]:
             raise ValueError(f"{name}: wants pvals of at least one outcome, got shape {chances.shape}")
         outside = ~((chances >= 0) & (chances <= 1))

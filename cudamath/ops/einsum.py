@@ -16,7 +16,7 @@ from typing import Any
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.dtypes import INEXACT
-from ..core.op import ANY, Op, coerce
+from ..core.op import ANY, Op, coerce, members
 from . import reduce
 from .elementwise import multiply
 from .linalg import matmul, product_known, remember_product
@@ -35,7 +35,7 @@ def _path(equation: str, shapes: tuple[tuple[int, ...], ...], optimize: Any) -> 
 
     if len(shapes) <= 2:
         return (tuple(range(len(shapes))),)
-    if optimize is False:  # from left to right: the first two, then the result (which goes to the end) with the next
+    if not optimize:  # from left to right: the first two, then the result (which goes to the end) with the next
         count = len(shapes)
         return ((0, 1), *[(0, left - 1) for left in range(count - 1, 1, -1)])
     found, _ = opt_einsum.contract_path(equation, *shapes, shapes=True, optimize="auto" if optimize is True else optimize)
@@ -149,13 +149,13 @@ def _pair(a: ndarray, left: str, b: ndarray, right: str, keep: str) -> tuple[nda
     return reshape(product, lengths(batch + rows + columns)), batch + rows + columns, True, (a, b, product)
 
 
-def einsum(*operands: Any, out: Any = None, dtype: Any = None, optimize: bool | str | Sequence = True) -> ndarray:
+def einsum(*operands: Any, out: Any = None, dtype: Any = None, optimize: bool | str | Sequence | None = True) -> ndarray:
     """Sum of products by Einstein's convention: letters that the result does not have are summed over.
 
     Args: operands: a string such as "ij,jk->ik" (without "->": the letters that occur once, sorted; "..." for axes that
     broadcast), then the arrays, numeric or bool; or arrays and lists of integers in turn, the result's last; out: array for
-    the result; dtype: what the arrays are converted to; optimize: True: order of contractions by opt_einsum, False: from
-    left to right, or the name of one of its strategies.
+    the result; dtype: what the arrays are converted to; optimize: True: order of contractions by opt_einsum, False or
+    None: from left to right, or the name of one of its strategies.
     Returns: array of the common dtype. Raises: ValueError (letters and shapes that do not fit), TypeError (dtype).
     Gradient: by its parts. Contractions run as matrix products: see ``matmul`` for accuracy and determinism.
 
@@ -176,8 +176,9 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, optimize: bool | 
     if dtype is not None or len(arrays) > 1:
         common = dtypes.as_dtype(dtype, "einsum") if dtype is not None else dtypes.result_type(*arrays)
         arrays = [astype(x, common, copy=False) for x in arrays]
-    if not isinstance(optimize, bool | str):
-        optimize = tuple([tuple(p) for p in optimize if not isinstance(p, str)])
+    if not isinstance(optimize, bool | str | None):
+        wanted = members("einsum", optimize, "pairs of operands as optimize, or a bool or the name of a strategy")
+        optimize = tuple([members("einsum", p, "operands") for p in wanted if not isinstance(p, str)])
     for step in _path(",".join(terms) + "->" + result, tuple([x.shape for x in arrays]), optimize):
         chosen = [(arrays[i], terms[i]) for i in step]
         for i in sorted(step, reverse=True):

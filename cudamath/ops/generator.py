@@ -9,13 +9,13 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import asarray, ndarray, upload
 from ..core.devices import device_of, index_of
-from ..core.op import FLOATING
+from ..core.op import FLOATING, as_numbers
 from .derived import Derived
 from .elementwise import exp
 from .linalg import matmul
 from .reduce import max as largest
 from .reduce import sum as total
-from .source import Parameters, Size, shape_of, wanted_dtype
+from .source import Parameters, Size, on_host, shape_of, wanted_dtype
 from .source import drawn as drawn
 from .source import probability as probability
 
@@ -80,7 +80,7 @@ class Generator(Derived):
         ((4, 3), True)
         """
         name = "random.dirichlet"
-        shape = alpha.shape if type(alpha) is ndarray else np.shape(alpha)
+        shape = alpha.shape if hasattr(alpha, "shape") else on_host(name, "alpha", alpha).shape
         if not shape:
             raise ValueError(f"{name}: wants alpha of at least one dimension, got {alpha}")
         full = (*shape_of(name, size), *shape)
@@ -143,7 +143,8 @@ class Generator(Derived):
         given = mean.dtype if type(mean) is ndarray and mean.dtype in FLOATING else dtypes.default_float()
         kind = wanted_dtype(name, dtype, FLOATING, given)
         centre = asarray(mean, kind, device_of(place), name=name)
-        host = np.asarray(cov, np.float64)
+        host = on_host(name, "cov", cov, np.float64)
+        (tol,) = as_numbers(name, "tol as a real number", tol)
         k = centre.shape[0] if centre.ndim == 1 else -1
         if host.shape != (k, k):
             raise ValueError(f"{name}: wants mean of shape (k,) and cov of shape (k, k), got {centre.shape} and {host.shape}")

@@ -15,7 +15,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import asarray, ndarray, upload
 from ..core.dtypes import COMPLEX, FLOATING, INTEGER, INTEGER_OR_BOOL, REAL_OR_BOOL
-from ..core.op import Op, coerce, require
+from ..core.op import Op, as_numbers, coerce, members, require, speaks_for
 from ..core.shapes import as_integer
 from .creation import zeros
 from .index import take, where
@@ -148,7 +148,11 @@ _WIDTHS: dict[str, Callable[[ndarray, float], float]] = {
 def _range(name: str, x: ndarray, given: Any) -> tuple[float, float]:
     """First and last edge."""
     if given is not None:
-        low, high = [end.item() if type(end) is ndarray else end for end in given]
+        ends = members(name, given, "two numbers as range")
+        if len(ends) != 2:
+            raise ValueError(f"{name}: wants two numbers as range, got {given!r:.60}")
+        as_numbers(name, "real numbers as range", *ends)
+        low, high = [end.item() if type(end) is ndarray else end for end in ends]
         if low > high:
             raise ValueError(f"{name}: range must ascend, got ({low}, {high})")
         if not (math.isfinite(low) and math.isfinite(high)):
@@ -378,10 +382,10 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: bool | 
     if not columns or any(c.ndim != 1 or c.shape != columns[0].shape for c in columns):
         raise ValueError(f"histogramdd: wants vectors of one length, got {' '.join(str(c.shape) for c in columns)}")
     dimensions = len(columns)
-    each = [bins] * dimensions if _one(bins) else list(bins)
+    each = [bins] * dimensions if _one(bins) else members("histogramdd", bins, "bins")
     if len(each) != dimensions:
         raise ValueError(f"histogramdd: got bins for {len(each)} dimensions, the sample has {dimensions}")
-    ranges = [None] * dimensions if range is None else list(range)
+    ranges = [None] * dimensions if range is None else members("histogramdd", range, "ranges")
     if len(ranges) != dimensions:
         raise ValueError(f"histogramdd: got ranges for {len(ranges)} dimensions, the sample has {dimensions}")
     given = None if weights is None else _weights("histogramdd", columns[0], weights)
@@ -405,6 +409,7 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: bool | 
     return counts, edges
 
 
+@speaks_for("histogram2d")
 def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool | None = None,
                 weights: Any = None) -> tuple[ndarray, ndarray, ndarray]:
     """How many points (x, y) lie in each cell of a grid.
@@ -425,7 +430,8 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool
     x, y = coerce("histogram2d", (x, y), REAL_OR_BOOL)
     if x.shape != y.shape or x.ndim != 1:
         raise ValueError(f"histogram2d: wants x and y of one length, got shapes {x.shape} and {y.shape}")
-    if not _one(bins) and len(bins) != 2:
-        bins = [bins, bins]
+    if not _one(bins):
+        bins = bins if hasattr(bins, "__len__") else members("histogram2d", bins, "bins")
+        bins = bins if len(bins) == 2 else [bins, bins]
     counts, (a, b) = histogramdd((x, y), bins, range, density, weights)
     return counts, a, b

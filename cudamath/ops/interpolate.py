@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.op import COMPLEX, INEXACT, REAL_OR_BOOL, Op, coerce, require
+from ..core.op import COMPLEX, INEXACT, REAL_OR_BOOL, Op, as_numbers, coerce, require
 from .elementwise import clip, remainder
 from .index import take, where
 from .join import concat
@@ -52,6 +52,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     real = dtypes.real_dtype(kind)
     x, places, values = astype(x, real, copy=False), astype(places, real, copy=False), astype(values, kind, copy=False)
     if period is not None:
+        (period,) = as_numbers("interp", "the period as a real number", period)
         if not period or not math.isfinite(period):
             raise ValueError(f"interp: the period must be a number that is not 0, got {period}")
         period, left, right = abs(period), None, None

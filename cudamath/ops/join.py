@@ -352,9 +352,10 @@ def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
         raise ValueError(f"roll: {len(steps)} shifts do not match {len(axes)} axes")
     totals: dict[int, int] = {}
     for a, step in zip(axes, steps, strict=True):
-        if not hasattr(step, "__int__"):
-            raise TypeError(f"roll: shifts must be integers, got {shift!r:.80}")
-        totals[a] = totals.get(a, 0) + int(step)
+        try:
+            totals[a] = totals.get(a, 0) + (int(step) if hasattr(step, "__int__") else operator.index(step))
+        except (OverflowError, TypeError, ValueError):  # an array, or no finite number
+            raise TypeError(f"roll: shifts must be integers, got {shift!r:.80}") from None
     moving = {a: step % x.shape[a] for a, step in totals.items() if x.shape[a] and step % x.shape[a]}
     if not moving:
         return _copy(x)

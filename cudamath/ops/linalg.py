@@ -505,7 +505,10 @@ def tensordot(a: Any, b: Any, axes: int | tuple[Sequence[int], Sequence[int]] = 
             raise ValueError(f"tensordot: axes={count} does not fit shapes {a.shape} and {b.shape}")
         of_a, of_b = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     else:
-        first, second = asked
+        try:
+            first, second = asked
+        except ValueError:
+            raise ValueError(f"tensordot: wants axes as a number or two sequences, got {asked!r:.60}") from None
         of_a, of_b = normalize_axes("tensordot", first, a.ndim), normalize_axes("tensordot", second, b.ndim)
     if [a.shape[i] for i in of_a] != [b.shape[j] for j in of_b]:
         raise ValueError(f"tensordot: axes {of_a} of shape {a.shape} and axes {of_b} of shape {b.shape} differ in length")

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core import dtypes, tape
 from ..core.array import asarray, ndarray
-from ..core.op import ANY, NUMERIC, Composed, Op, members, require, speaks_for
+from ..core.op import ANY, MISTAKES, NUMERIC, REAL, Composed, Op, as_numbers, as_of, members, require, speaks_for
 from ..core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
 from . import reduce
 from .creation import eye
@@ -46,6 +46,13 @@ class LstsqResult(NamedTuple):
 def _cutoff(a: ndarray, rtol: Any) -> Any:
     """The ratio to the largest singular value below which one counts as 0."""
     return max(a.shape[-2:]) * float(np.finfo(a.dtype).eps) if rtol is None else rtol
+
+
+def _tolerance(name: str, what: str, given: Any, a: ndarray) -> Any:
+    """What is below it counts as 0: None, a number, or an array of real numbers where `a` is."""
+    if isinstance(given, (ndarray, np.ndarray, list, tuple)):
+        return require(name, asarray(given, device=a.device, name=name), REAL, what)
+    return None if given is None else as_numbers(name, f"{what} as real numbers", given)[0]
 
 
 def _number(rtol: Any) -> bool:
@@ -102,7 +109,8 @@ def pinv(a: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = N
     a = matrices("pinv", a)
     if not a.size:
         return reshape(a, (*a.shape[:-2], a.shape[-1], a.shape[-2]))
-    return _pinv(a, rtol=_cutoff(a, rcond if rtol is None else rtol))
+    what, given = ("rcond", rcond) if rtol is None else ("rtol", rtol)
+    return _pinv(a, rtol=_cutoff(a, _tolerance("pinv", what, given, a)))
 
 
 def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
@@ -125,6 +133,8 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
     [1.0, 2.0]
     """
     a, b = pair("lstsq", a, b)
+    if rcond is not None:
+        (rcond,) = as_numbers("lstsq", "rcond as a real number", rcond)
     vector = b.ndim == 1
     if b.ndim == 0 or b.shape[0 if vector else -2] != a.shape[-2]:
         raise np.linalg.LinAlgError(f"lstsq: Incompatible dimensions, got shapes {a.shape} and {b.shape}")
@@ -186,13 +196,14 @@ def matrix_rank(a: Any, /, tol: Any = None, hermitian: bool = False, *, rtol: An
     if a.ndim < 2:
         return astype(reduce.any(a != 0), "int64")
     a = matrices("matrix_rank", a)
+    tol, rtol = _tolerance("matrix_rank", "tol", tol, a), _tolerance("matrix_rank", "rtol", rtol, a)
     with tape.paused():
         s = abs(eigvalsh(a)) if hermitian else svdvals(a)
         if not s.shape[-1]:
             return _count(s, rtol)
         if tol is None:
             return (_count_above if hermitian else _count)(s, _cutoff(a, rtol))
-        return reduce.count_nonzero(s > (expand_dims(asarray(tol, device=a.device), axis=-1) if np.ndim(tol) else tol), axis=-1)
+        return reduce.count_nonzero(s > (expand_dims(tol, axis=-1) if np.ndim(tol) else tol), axis=-1)
 
 
 def cond(a: Any, /, p: float | str | None = None) -> ndarray:
@@ -475,7 +486,10 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> ndarray:
         if x.ndim < 2:
             raise ValueError(f"trace: wants matrices, an array of at least two dimensions, got shape {x.shape}")
         line = diagonal(x, as_integer("trace", "offset", offset), -2, -1)
-        known = reduce.sum(line, -1, dtype=None if dtype is None else dtypes.as_dtype(dtype, "trace"))
+        try:
+            known = reduce.sum(line, -1, dtype=None if dtype is None else dtypes.as_dtype(dtype, "trace"))
+        except MISTAKES as error:
+            raise as_of("trace", error) from None
         if dtype is None:
             reduce._sum.remember(key, given, (line,), kind="sum", axis=(line.ndim - 1,), keepdims=False, dtype=known.dtype,
                                  shape=())

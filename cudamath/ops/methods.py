@@ -13,6 +13,7 @@ from ..core import tape
 from ..core.array import ndarray
 from ..core.devices import CPU
 from ..core.dtypes import COMPLEX
+from ..core.op import members
 from ..core.shapes import as_integer, normalize_axis
 from ..runtime.memory import Buffer
 from . import (
@@ -214,6 +215,8 @@ def install() -> None:
         "__array_ufunc__": _array_ufunc, "__array_function__": _array_function, "__array_namespace__": _namespace,
     }
     for name, method in methods.items():
+        if method.__name__.startswith("_"):  # of this file: Python's own errors tell which method was called
+            method.__name__, method.__qualname__ = name, f"ndarray.{name}"
         setattr(ndarray, name, method)
     views = {"T": shape.turned, "mT": shape.matrix_transpose}
     for name, getter in views.items():
@@ -249,7 +252,8 @@ def _set_shape(x: ndarray, wanted: int | tuple[int, ...]) -> None:
 def _transpose(x: ndarray, *axes: Any) -> ndarray:
     """The array with its axes permuted: reversed, or as given."""
     if len(axes) == 1 and not hasattr(axes[0], "__index__"):
-        axes = (() if axes[0] is None else tuple(axes[0]))
+        (given,) = axes
+        axes = given if given.__class__ is tuple else () if given is None else members("transpose", given, "axes")
     return shape.permute_dims(x, tuple([as_integer("transpose", "an axis", a) for a in axes])) if axes else shape.transpose(x)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..core import dtypes, tape
 from ..core.array import ndarray
 from ..core.devices import TRACED
-from ..core.op import INEXACT, NUMERIC, as_numbers, require
+from ..core.op import INEXACT, MISTAKES, NUMERIC, as_numbers, as_of, require
 from ..core.shapes import normalize_axes
 from . import reduce
 from .elementwise import PRECISE, abs
@@ -112,7 +112,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") 
     known = reduce._norm.again(key, given)
     if known is not None:
         return known
-    x = require("matrix_norm", x, NUMERIC)
+    x, ord = require("matrix_norm", x, NUMERIC), _order("matrix_norm", ord)
     if x.ndim < 2:
         raise ValueError(f"matrix_norm: wants arrays of at least two dimensions, got shape {x.shape}")
     if ord == "fro":
@@ -132,6 +132,11 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") 
     if first is not None and second is not None and x.dtype in INEXACT and type(keepdims) is bool:
         reduce._norm.remember_chain(key, given, x, first, second, found)
     return found
+
+
+def _order(name: str, ord: Any) -> Any:
+    """An order, or the number in an array of one element."""
+    return as_numbers(name, "one number as ord", ord)[0] if isinstance(ord, (ndarray, np.ndarray)) else ord
 
 
 def _extreme(x: ndarray, ord: Any, count: int) -> Callable:
@@ -169,7 +174,7 @@ def norm(x: Any, /, ord: float | str | None = None, axis: int | Sequence[int] | 
         known = reduce._power_norm.again(key, given, (ord,))
     if known is not None:
         return known
-    x = require("norm", x, NUMERIC)
+    x, ord = require("norm", x, NUMERIC), _order("norm", ord)
     if ord is axis is None:
         return _length("norm", key, x, tuple(range(x.ndim)), keepdims)
     axes = normalize_axes("norm", axis, x.ndim)
@@ -183,7 +188,10 @@ def norm(x: Any, /, ord: float | str | None = None, axis: int | Sequence[int] | 
         raise ValueError(f"norm: wants one axis or two, got axes {axes} of an array of shape {x.shape}")
     order: float | str = "fro" if ord is None else ord
     matrices = moveaxis(x, axes, (-2, -1))
-    moved = matrix_norm(matrices, keepdims=keepdims, ord=order)
+    try:
+        moved = matrix_norm(matrices, keepdims=keepdims, ord=order)
+    except MISTAKES as error:
+        raise as_of("norm", error) from None
     found = moveaxis(moved, (-2, -1), axes) if keepdims else moved
     if x.dtype in INEXACT:
         known_as = ("matrix_norm", keepdims, keepdims.__class__, order, order.__class__)

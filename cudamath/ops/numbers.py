@@ -19,6 +19,7 @@ from ..core.op import (
     REAL,
     REAL_OR_BOOL,
     Op,
+    as_numbers,
     as_of,
     coerce,
     require,
@@ -400,6 +401,7 @@ def array_equiv(a1: Any, a2: Any) -> bool:
     return array_equal(x, y)
 
 
+@speaks_for("unwrap")
 def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: float = 2 * np.pi) -> ndarray:
     """Angles without jumps: where neighbours along an axis differ by more than half a period, multiples of it are added.
 
@@ -413,6 +415,10 @@ def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: floa
     from .scan import cumsum
 
     p = require("unwrap", p, REAL)
+    if not isinstance(period, (ndarray, np.ndarray)):
+        as_numbers("unwrap", "period as a real number", period)
+    if discont is not None:
+        (discont,) = as_numbers("unwrap", "discont as a real number", discont)
     p = p if p.dtype in FLOATING else astype(p, dtypes.default_float())
     axis = normalize_axis("unwrap", axis, p.ndim)
     if p.shape[axis] < 2:

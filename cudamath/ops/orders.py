@@ -15,7 +15,7 @@ from .discrete import Discrete, _integers
 from .index import take, take_along_axis
 from .output import deliver
 from .sort import argsort
-from .source import Size, drawn, known_size, shape_of
+from .source import Size, drawn, known_size, on_host, shape_of
 
 _RANKED = 1024  # permutations up to this length are made by ranking keys
 _WEIGHED = 1024, {np.dtype(np.float32), np.dtype(np.float64)}  # probabilities up to so many, of these, are used where they are
@@ -194,7 +194,7 @@ class Orders(Discrete):
         if x is not None and (x.device, x.shape) == (place, (n,)) and 0 < n <= _WEIGHED[0] and x.dtype in _WEIGHED[1]:
             bounds = _thresholds(p)
         else:
-            weights = np.asarray(p, dtype=np.float64)
+            weights = on_host(name, "p", p, np.float64)
             if weights.shape != (n,):
                 raise ValueError(f"{name}: wants p of shape ({n},), got {weights.shape}")
             bounds = lazy("cpu", "random.thresholds" if replace else "random.checked")(weights)

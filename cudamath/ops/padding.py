@@ -10,10 +10,10 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.dtypes import FLOATING
-from ..core.op import Op, require, seen_as
+from ..core.op import Op, as_numbers, require, seen_as
 from ..core.shapes import normalize_axis
 from .join import _concat, _joined, _joining
-from .shape import _broadcast, _cast, _copy, bits, moveaxis, pattern, span, squeeze, view_of
+from .shape import _broadcast, _cast, _copy, moveaxis, pattern, span, squeeze, view_of
 
 __all__ = ["pad"]
 
@@ -135,8 +135,10 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
         raise ValueError(f"pad: pad_width cannot be negative, got {pad_width!r}")
     if reflect_type not in ("even", "odd"):
         raise ValueError(f"pad: reflect_type must be 'even' or 'odd', got {reflect_type!r}")
-    if mode in ("constant", "empty") and not np.ndim(constant_values):
-        return _pad(x, scalars=bits(constant_values, x.dtype), widths=tuple(map(tuple, widths)))
+    if mode in ("constant", "empty") and not isinstance(constant_values, (list, tuple)) and not (
+            np.ndim(constant_values)):
+        (value,) = as_numbers("pad", "numbers", constant_values)
+        return _pad(x, scalars=pattern("pad", value, x.dtype), widths=tuple(map(tuple, widths)))
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap", "linear_ramp", *_STATISTICS):
         raise ValueError("pad: mode must be constant, edge, reflect, symmetric, wrap, linear_ramp, maximum, minimum, mean, "
                          f"median or empty, got {mode!r}")
@@ -147,8 +149,11 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
         if run is not None:
             _concat.keep(key, run)
         return out
-    values = np.broadcast_to(np.asarray(end_values if mode == "linear_ramp" else constant_values), (x.ndim, 2)).tolist()
-    lengths = np.broadcast_to(np.asarray(stat_length, object), (x.ndim, 2)).tolist()
+    values = _pairs("end_values" if mode == "linear_ramp" else "constant_values", end_values if mode == "linear_ramp" else
+                    constant_values, x)
+    if mode in ("constant", "linear_ramp"):
+        as_numbers("pad", "numbers", *[value for pair in values for value in pair])
+    lengths = _pairs("stat_length", stat_length, x)
     out = x
     for axis, (before, after) in enumerate(widths):
         if before or after:
@@ -168,6 +173,14 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
     if run is not None:
         _concat.keep(key, run)
     return _copy(x) if out is x else out
+
+
+def _pairs(what: str, given: Any, x: ndarray) -> list[list[Any]]:
+    """An argument given once, as a pair, or as a pair for each axis: such a pair for each axis."""
+    try:
+        return np.broadcast_to(np.asarray(given), (x.ndim, 2)).tolist()
+    except ValueError:
+        raise ValueError(f"pad: {what} {given!r:.60} does not fit an array of shape {x.shape}") from None
 
 
 def _plain(pad_width: Any, ndim: int) -> tuple[tuple[int, int], ...] | None:

@@ -13,7 +13,7 @@ from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import default_index
 from ..core.layout import Layout
-from ..core.op import COMPLEX, FLOATING, INEXACT, NUMERIC, Op, as_numbers, coerce, require
+from ..core.op import COMPLEX, FLOATING, INEXACT, NUMERIC, Op, as_numbers, coerce, require, speaks_for
 from ..core.shapes import as_integer, normalize_shape
 from . import reduce
 from .creation import arange, eye, made_of, ones, zeros
@@ -185,7 +185,7 @@ def poly(roots: Any, /) -> ndarray:
 
     z = require("poly", roots, NUMERIC)
     if z.ndim == 2 and z.shape[0] == z.shape[1] and z.size:
-        z = cudamath.linalg.eigvals(z)
+        z = speaks_for("poly")(cudamath.linalg.eigvals)(z)
     if z.ndim > 1:
         raise ValueError(f"poly: wants a vector of roots or a square matrix, got shape {z.shape}")
     z = reshape(z, (-1,))
@@ -229,7 +229,7 @@ def roots(p: Any) -> ndarray:
     if not n:
         return behind
     top = reshape(-span(p, 0, first + 1, last + 1) / p[first], (1, n))
-    z = cudamath.linalg.eigvals(concat([top, eye(n - 1, n, dtype=p.dtype, device=p.device)]))
+    z = speaks_for("roots")(cudamath.linalg.eigvals)(concat([top, eye(n - 1, n, dtype=p.dtype, device=p.device)]))
     if z.dtype in COMPLEX and p.dtype not in COMPLEX and not bool(not_equal(imag(z), 0).any()):
         z = real(z)
     return concat([z, astype(behind, z.dtype)]) if behind.size else z
@@ -269,7 +269,7 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
         right = right * (reshape(weights, (-1, 1)) if y.ndim == 2 else weights)
     scale = reduce.sum(abs(left) ** 2, axis=0) ** 0.5
     left = left / scale
-    rcond = x.size * float(finfo(kind).eps) if rcond is None else rcond
+    (rcond,) = as_numbers("polyfit", "rcond as a real number", x.size * float(finfo(kind).eps) if rcond is None else rcond)
     c, residuals, rank, s = cudamath.linalg.lstsq(left, right, rcond)
     c = c / (reshape(scale, (-1, 1)) if y.ndim == 2 else scale)
     if full:

@@ -7,7 +7,7 @@ from typing import Any
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.dtypes import INTEGER, REAL, REAL_OR_BOOL
-from ..core.op import Op, coerce, require
+from ..core.op import Op, as_of, coerce, require
 from .index import take
 from .shape import astype
 
@@ -63,7 +63,10 @@ def searchsorted(x1: Any, x2: Any, /, side: str = "left", sorter: Any = None) ->
         sorter = require("searchsorted", sorter, INTEGER, "sorter")
         if sorter.shape != x1.shape:
             raise ValueError(f"searchsorted: sorter of shape {sorter.shape} must have the shape of x1, {x1.shape}")
-        x1 = take(x1, sorter)
+        try:
+            x1 = take(x1, sorter)
+        except IndexError as error:
+            raise as_of("searchsorted", error) from None
     return _places("searchsorted", x1, x2, side == "right", () if sorter is not None else key)
 
 

@@ -27,6 +27,7 @@ from .scan import cumsum
 from .search import searchsorted
 from .shape import astype, moveaxis, ravel, reshape
 from .sort import _sort, argsort, lexsort, sort
+from .transfer import imag, real
 
 __all__ = ["intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts",
            "unique_inverse", "unique_values"]
@@ -126,6 +127,8 @@ class _Distinct:
         self.order: ndarray | None = None
         if rows.ndim == 2:
             columns = [rows[:, j] for j in range(rows.shape[1])][::-1]
+            if rows.dtype in COMPLEX:  # ordered by their real parts first
+                columns = [part(column) for column in columns for part in (imag, real)]
             self.order = lexsort(columns) if columns else arange(self.n, device=rows.device)
         elif positions:
             self.order = argsort(rows)

@@ -332,10 +332,10 @@ def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> ndarray:
     (2, 1, 3)
     """
     x = require("expand_dims", x, HELD)
-    count = len(axis) if isinstance(axis, tuple | list) else 1
-    new = set(normalize_axes("expand_dims", axis, x.ndim + count))
+    axes = axis if isinstance(axis, tuple | list) else (axis,)
+    new = set(normalize_axes("expand_dims", axes, x.ndim + len(axes)))
     sizes = iter(x.shape)
-    return _reshape(x, shape=tuple([1 if i in new else next(sizes) for i in range(x.ndim + count)]), old=x.shape)
+    return _reshape(x, shape=tuple([1 if i in new else next(sizes) for i in range(x.ndim + len(axes))]), old=x.shape)
 
 
 @viewing

@@ -70,6 +70,18 @@ def number(name: str, what: str, value: Any) -> float:
     return value
 
 
+def on_host(name: str, what: str, values: Any, dtype: Any = None) -> np.ndarray:
+    """Real numbers as a NumPy array, read from a GPU if they are there; with a dtype also bools, and fractions as objects."""
+    try:
+        host = np.asarray(values)
+        host = host if dtype is None or host.dtype.kind == "c" else host.astype(dtype, copy=False)
+    except (TypeError, ValueError) as error:  # lists of different lengths
+        raise type(error)(f"{name}: wants {what} as a number or an array of numbers: {error}") from None
+    if host.dtype.kind not in "iuf" and host.dtype not in FLOATING:
+        raise TypeError(f"{name}: wants {what} as a number or an array of numbers, got {type(values).__name__} of {host.dtype}")
+    return host
+
+
 def probability(name: str, p: Any) -> float:
     """`p` as a float in [0, 1]."""
     value = number(name, "probability p", p)
@@ -159,9 +171,7 @@ def _checked(name: str, what: str, kind: str, value: Any) -> Any:
         return value
     if type(value) is not ndarray and (hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray)):
         value = asarray(value, name=name)
-    host = np.asarray(value) if type(value) is not ndarray else None
-    if host is not None and host.dtype.kind not in "iuf" and host.dtype not in FLOATING:
-        raise TypeError(f"{name}: wants {what} as a number or an array of numbers, got {type(value).__name__}")
+    host = on_host(name, what, value) if type(value) is not ndarray else None
     if host is None and value.dtype not in REAL:
         raise TypeError(f"{name}: wants {what} as real numbers, got {value.dtype} of shape {value.shape}")
     seen = _on_host(value if host is None else host)

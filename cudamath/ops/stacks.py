@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from ..core import array, shapes
 from ..core.array import ndarray
-from ..core.op import MISTAKES, as_of, coerce, require
+from ..core.op import MISTAKES, as_of, coerce, members, require, speaks_for
 from ..core.shapes import normalize_axes, normalize_axis, normalize_shape
 from . import reduce
 from .creation import asarray, ones, zeros
@@ -84,9 +85,9 @@ def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> ndarray:
            [1, 3]])
     """
     x = require("rot90", x)
-    plane = normalize_axes("rot90", tuple(axes), x.ndim)
+    plane = normalize_axes("rot90", members("rot90", axes, "two axes"), x.ndim)
     if len(plane) != 2:
-        raise ValueError(f"rot90: axes must be two, got {tuple(axes)}")
+        raise ValueError(f"rot90: axes must be two, got {axes}")
     k = shapes.as_integer("rot90", "k", k) % 4
     if k == 1:
         return swapaxes(flip(x, axis=plane[1]), *plane)
@@ -351,6 +352,7 @@ def insert(x: Any, /, obj: Any, values: Any, axis: int | None = None) -> ndarray
     return take(concat([x, expanded], axis=axis), asarray(at, device=x.device), axis=axis)
 
 
+@speaks_for("resize")
 def resize(x: Any, /, new_shape: int | Sequence[int]) -> ndarray:
     """A new array of a shape, filled with x's elements in C order, again and again.
 
@@ -363,7 +365,7 @@ def resize(x: Any, /, new_shape: int | Sequence[int]) -> ndarray:
     """
     x = ravel(require("resize", x))
     shape = normalize_shape("resize", new_shape)
-    size = int(np.prod(shape, dtype=np.int64))
+    size = math.prod(shape)
     if not size or not x.size:
         return zeros(shape, x.dtype, device=x.device)
     return reshape(span(tile(x, -(-size // x.size)), 0, 0, size), shape)

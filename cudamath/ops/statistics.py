@@ -137,7 +137,7 @@ def _weighted(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool
         raise ValueError(f"{name}: with weights method must be 'inverted_cdf', got {method!r}")
     x, weights = coerce(name, (x, weights), REAL_OR_BOOL)
     if weights.shape != x.shape:
-        if not isinstance(axis, int) or weights.ndim != 1 or weights.size != x.shape[axis]:
+        if not isinstance(axis, int) or weights.ndim != 1 or weights.size != x.shape[normalize_axes(name, axis, x.ndim)[0]]:
             raise ValueError(f"{name}: weights of shape {weights.shape} fit neither shape {x.shape} nor axis {axis}")
         weights = broadcast_to(moveaxis(expand_dims(weights, axis=tuple(range(1, x.ndim))), 0, axis), x.shape)
     fractions = _fractions(name, q, scale)

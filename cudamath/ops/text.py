@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import shapes
 from ..core.array import asarray, ndarray
-from ..core.op import NUMERIC, coerce, require_function, speaks_for
+from ..core.op import NUMERIC, coerce, members, require_function, speaks_for
 from ..core.op import require as taken
 from .grids import indices
 from .masks import nonzero
@@ -160,7 +160,9 @@ def require(x: Any, /, dtype: Any = None, requirements: str | Sequence[str] | No
     names = {"C": "C", "C_CONTIGUOUS": "C", "CONTIGUOUS": "C", "F": "F", "F_CONTIGUOUS": "F", "FORTRAN": "F",
              **dict.fromkeys(("A", "ALIGNED", "W", "WRITEABLE", "O", "OWNDATA", "E", "ENSUREARRAY"), "")}
     wanted = list(requirements) if isinstance(requirements, str) and len(requirements) < 4 else (
-        [requirements] if isinstance(requirements, str) else list(requirements or ()))
+        [requirements] if isinstance(requirements, str) else members("require", requirements or (), "letters"))
+    if not all(isinstance(r, str) for r in wanted):
+        raise TypeError(f"require: wants requirements as letters, got {requirements!r:.60}")
     unknown = [r for r in wanted if r.upper() not in names]
     orders = {names[r.upper()] for r in wanted if r.upper() in names} - {""}
     if unknown or len(orders) > 1:

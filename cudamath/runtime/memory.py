@@ -340,10 +340,12 @@ def _setting(variable: str, read: Callable[[str], T]) -> T | None:
         raise ValueError(f"{variable}={text}: {error}") from None
 
 
-def parse_size(text: str | int) -> int:
+def parse_size(text: str | int, name: str = "set_cache_size") -> int:
     """'2GB', '512 MiB' or a number of bytes -> bytes (GB and GiB both mean 2**30)."""
     if isinstance(text, int):
         return text
+    if not isinstance(text, str):
+        raise TypeError(f"{name}: wants a size such as '2GB' or a number of bytes, got {type(text).__name__} {text!r:.60}")
     cleaned = text.strip().upper().replace("IB", "B").rstrip("B").strip()
     scale = 1
     if cleaned and cleaned[-1] in "KMGT":
@@ -352,9 +354,9 @@ def parse_size(text: str | int) -> int:
     try:
         value = float(cleaned)
     except ValueError:
-        raise ValueError(f"set_cache_size: cannot read {text!r} as a size such as '2GB'") from None
+        raise ValueError(f"{name}: cannot read {text!r} as a size such as '2GB'") from None
     if value < 0:
-        raise ValueError(f"set_cache_size: a size cannot be negative, got {text!r}")
+        raise ValueError(f"{name}: a size cannot be negative, got {text!r}")
     return int(value * scale)
 
 

@@ -250,6 +250,9 @@ class Event:
 
 def elapsed(start: Event, end: Event) -> float:
     """Milliseconds of device time from `start` to `end` (see Event.elapsed)."""
+    for event in (start, end):
+        if not isinstance(event, Event):
+            raise TypeError(f"elapsed: wants two events, got {type(event).__name__} {event!r:.60}")
     return start.elapsed(end)
 
 

@@ -52,7 +52,7 @@ def _kaiming(name: str, shape: Shape, a: float, mode: str, nonlinearity: str) ->
 
 
 def _generator(name: str, rng: Generator | None) -> Generator:
-    if rng is not None and not isinstance(rng, Generator):
+    if rng is not None and not hasattr(rng, "uniform"):  # whatever draws numbers as one does will do
         raise TypeError(f"{name}: wants rng as a cm.random.Generator, got {type(rng).__name__} {rng!r:.60}")
     return default_generator() if rng is None else rng
 

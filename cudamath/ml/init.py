@@ -35,7 +35,8 @@ def _fans(name: str, shape: Shape) -> tuple[tuple[int, ...], int, int]:
 
 
 def _gain(name: str, nonlinearity: str, a: float) -> float:
-    (a,) = as_numbers(name, "a as a real number", a)
+    if type(a) not in (int, float):
+        (a,) = as_numbers(name, "a as a real number", a)
     gains = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75,
              "leaky_relu": math.sqrt(2 / (1 + a * a))}
     if nonlinearity not in gains:

@@ -136,7 +136,9 @@ class Reduction(Op):
         if initial is not None and self.combine is None:
             raise TypeError(f"{self.name}: got an unexpected argument, initial={initial!r:.60}")
         if where is not True:
-            where = astype(coerce(self.name, (x, where))[1], np.bool_, copy=False)  # a mean counts them
+            where = coerce(self.name, (x, where))[1]
+            if where._layout.dtype != np.bool_:  # a mean counts them
+                where = astype(where, np.bool_)
             if broadcast_shapes(self.name, where.shape, x.shape) != x.shape:
                 raise ValueError(f"{self.name}: where of shape {where.shape} does not fit an array of shape {x.shape}")
             if self.masked is not None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fake_driver import installed
 
 import cudamath as cm
 
@@ -156,3 +157,10 @@ def test_distinct_complex_rows(device, axis):
 
 def test_the_order_of_contractions_may_be_none(device):
     np.testing.assert_allclose(cm.einsum("ij,kj,kl->il", A, A, A, optimize=None).to_numpy(), A @ A.T @ A)
+
+
+def test_sorters_go_where_their_array_is(monkeypatch):
+    """A list went to the default device, a GPU, and met an array in host memory."""
+    with installed(monkeypatch), cm.device("cuda"):
+        x = cm.asarray(V[::-1].copy(), device="cpu")
+        assert cm.searchsorted(x, 2.0, sorter=[3, 2, 1, 0]).item() == np.searchsorted(V, 2.0)

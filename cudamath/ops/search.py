@@ -59,8 +59,8 @@ def searchsorted(x1: Any, x2: Any, /, side: str = "left", sorter: Any = None) ->
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
     if sorter is not None:
-        x1 = require("searchsorted", x1)
-        sorter = require("searchsorted", sorter, INTEGER, "sorter")
+        x1, sorter = coerce("searchsorted", (x1, sorter))
+        require("searchsorted", sorter, INTEGER, "sorter")
         if sorter.shape != x1.shape:
             raise ValueError(f"searchsorted: sorter of shape {sorter.shape} must have the shape of x1, {x1.shape}")
         try:

@@ -229,6 +229,8 @@ def test_sums_of_two_zeros_in_logarithms(device, name):
     x = np.array([-np.inf, 0.0, -np.inf, -np.inf, 1.0, 1.0])
     expected = base**x / (base**x).sum()
     np.testing.assert_allclose(cm.grad(add.reduce)(cm.asarray(x)).to_numpy(), expected, rtol=1e-14)
+    apart = cm.grad(lambda x: cm.grad(lambda x: add(x, 2 * x).sum())(x).sum())(cm.asarray([0.0, -np.inf, np.inf])).tolist()
+    np.testing.assert_allclose(apart, [0.25 * np.log(base), 0, 0], rtol=1e-14)  # of finite numbers that are equal, too
     for both in (np.inf, -np.inf, 3.0):
         slopes = [cm.grad(lambda x, y: add(x, y).sum(), argnums=i)(cm.asarray([both]), cm.asarray([both])) for i in (0, 1)]
         assert [g.item() for g in slopes] == [0.5, 0.5]
@@ -238,6 +240,7 @@ def test_hypotenuse_of_nothing(device):
     """0, as of other lengths, was NaN."""
     assert cm.grad(cm.hypot.reduce)(cm.asarray([0.0, 0.0, 0.0])).tolist() == [0, 0, 0]
     assert cm.grad(cm.hypot.reduce)(cm.asarray([0.0, -4.0, 3.0])).tolist() == [0, -0.8, 0.6]
+    assert cm.grad(lambda x: cm.grad(lambda x: cm.hypot(x, 2 * x).sum())(x).sum())(cm.asarray([0.0])).tolist() == [0]
 
 
 @pytest.mark.parametrize("name", ["var", "std"])
@@ -277,6 +280,9 @@ def test_ignored_rows_of_smoothed_weighted_losses(device):
     alone = cm.grad(lambda x: loss(x, [1]))(cm.asarray(logits[:1])).to_numpy()
     np.testing.assert_allclose(g[:1], alone, rtol=1e-14)
     assert alone.all() and not g[1:].any()
+    for reduction, expected in (("none", np.zeros(0)), ("sum", 0.0), ("mean", np.nan)):  # no rows at all
+        got = cm.ml.cross_entropy(np.zeros((0, 3)), np.zeros(0, int), weight=weight, label_smoothing=0.1, reduction=reduction)
+        np.testing.assert_array_equal(got.to_numpy(), expected, strict=True)
 
 
 def test_divergences_from_and_to_0(device):

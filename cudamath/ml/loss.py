@@ -165,7 +165,7 @@ def cross_entropy(logits: Any, targets: Any, *, weight: Any = None, reduction: s
     loss, smooth = _cross_entropy(x, picks, reduction="none", ignore_index=ignored, label_smoothing=0.0)[0], None
     if label_smoothing:
         share = weight.reshape((-1, 1)) * (-label_smoothing / x.shape[1])
-        counted = where(not_equal(picks, ignored).reshape((x.shape[0], 1, -1)), x, 0)  # ignored rows may hold anything
+        counted = where(not_equal(picks, ignored)[:, None], x, 0)  # ignored rows may hold anything
         loss, smooth = loss * (1 - label_smoothing), (log_softmax(counted, 1) * share).sum(1)
     return _shaped(_weighted(loss, picks, weight, reduction, ignored, smooth), targets, reduction)
 

@@ -80,7 +80,7 @@ reciprocal = unary("reciprocal", np.reciprocal, {"": "1 / x", "i": "x if x == 1 
                    "-g * out * out", category=ANY, doc="Reciprocal.", formula="1 / x")
 sign = unary("sign", np.sign, "sign(x)", "_sign_grad(g, out, x)", doc="-1, 0 or 1; of complex numbers x / |x|.")
 hypot = binary("hypot", np.hypot, "hypot(x, y)", (
-    "g * (x / where(equal(out, 0), 1, out))", "g * (y / where(equal(out, 0), 1, out))"), category=REAL_OR_BOOL,
+    "g * (x / where(equal(out, 0), math.inf, out))", "g * (y / where(equal(out, 0), math.inf, out))"), category=REAL_OR_BOOL,
                doc="Length of the hypotenuse, without overflow.", formula="sqrt(x**2 + y**2)")
 norm_slope = ufunc.Elementwise(
     "norm_slope", np.multiply, "0 if x == 0 or y == 0 else copysign((abs(x) / y) ** z, x)",
@@ -124,7 +124,7 @@ log1p = unary("log1p", np.log1p, "log1p(x)", "g / (x + 1)", category=ANY, doc="l
 log2 = unary("log2", np.log2, "log2(x)", "g / (x * LN2)", category=ANY, doc="Logarithm to base 2.")
 log10 = unary("log10", np.log10, "log10(x)", "g / (x * LN10)", category=ANY, doc="Logarithm to base 10.")
 logaddexp = binary("logaddexp", np.logaddexp, "logaddexp(x, y)",
-                   ("g / (exp(where(equal(x, y), 0, y - x)) + 1)", "g / (exp(where(equal(x, y), 0, x - y)) + 1)"),
+                   ("g / (exp(_beyond(y, x)) + 1)", "g / (exp(_beyond(x, y)) + 1)"),
                    category=REAL_OR_BOOL, doc="Logarithm of a sum of exponentials.", formula="log(exp(x) + exp(y))")
 LN2, LN10 = math.log(2), math.log(10)
 
@@ -215,6 +215,11 @@ def _power_by_exponent(g: ndarray, out: ndarray, x: Any) -> ndarray:
         return g * where(isfinite(out), 0, -math.inf * out)
     nowhere = logical_and(equal(x, 0), isfinite(out))
     return g * out * log(where(nowhere, 1, x).astype(g.dtype, copy=False))
+
+
+def _beyond(x: Any, y: Any) -> ndarray:
+    """x - y, and 0 where both are the same infinity."""
+    return where(logical_and(equal(x, y), isinf(x)), 0, x - y)
 
 
 def _turn(g: ndarray, x: Any, y: Any) -> ndarray:

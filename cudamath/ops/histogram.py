@@ -151,8 +151,7 @@ def _range(name: str, x: ndarray, given: Any) -> tuple[float, float]:
         ends = members(name, given, "two numbers as range")
         if len(ends) != 2:
             raise ValueError(f"{name}: wants two numbers as range, got {given!r:.60}")
-        as_numbers(name, "real numbers as range", *ends)
-        low, high = [end.item() if type(end) is ndarray else end for end in ends]
+        low, high = as_numbers(name, "real numbers as range", *ends)
         if low > high:
             raise ValueError(f"{name}: range must ascend, got ({low}, {high})")
         if not (math.isfinite(low) and math.isfinite(high)):

@@ -32,6 +32,7 @@ from .creation import ones_like, zeros_like
 from .differences import diff
 from .elementwise import (
     PRECISE,
+    _beyond,  # noqa: F401  in a gradient expression
     _power,
     abs,
     atan2,
@@ -76,7 +77,7 @@ heaviside = binary("heaviside", np.heaviside, "x if x != x else (0 if x < 0 else
                    doc="0 where x is negative, 1 where it is positive, y where it is 0.")
 logaddexp2 = binary("logaddexp2", np.logaddexp2,
                     "logaddexp(x * 0.6931471805599453, y * 0.6931471805599453) * 1.4426950408889634",
-                    ("g / (exp2(where(equal(x, y), 0, y - x)) + 1)", "g / (exp2(where(equal(x, y), 0, x - y)) + 1)"),
+                    ("g / (exp2(_beyond(y, x)) + 1)", "g / (exp2(_beyond(x, y)) + 1)"),
                     category=REAL_OR_BOOL, doc="Logarithm to base 2 of a sum of powers of two.", formula="log2(2**x + 2**y)")
 radians = unary("radians", np.radians, "x * 0.017453292519943295", "g * 0.017453292519943295", category=REAL_OR_BOOL,
                 doc="Degrees to radians.", formula="x * pi / 180")

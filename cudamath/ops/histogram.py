@@ -151,7 +151,8 @@ def _range(name: str, x: ndarray, given: Any) -> tuple[float, float]:
         ends = members(name, given, "two numbers as range")
         if len(ends) != 2:
             raise ValueError(f"{name}: wants two numbers as range, got {given!r:.60}")
-        low, high = as_numbers(name, "real numbers as range", *ends)
+        as_numbers(name, "real numbers as range", *ends)  # looked at alone: a NumPy number keeps its dtype, which edges take
+        low, high = [end.item() if type(end) is ndarray else end for end in ends]
         if low > high:
             raise ValueError(f"{name}: range must ascend, got ({low}, {high})")
         if not (math.isfinite(low) and math.isfinite(high)):

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 LIBRARIES = {"cudamath": "cudamath", "torch": "PyTorch", "cupy": "CuPy", "numpy": "NumPy"}
-STEPS = {"import": "imported", "matmul": "first matmul", "conv2d": "first conv2d", "softmax": "first softmax"}
+STEPS = {"import": "imported", "matmul": "first matmul", "conv2d": "first conv2d", "softmax": "first softmax",
+         "short": "first softmax, no convolution before it"}
 
 
 def section(folder: pathlib.Path, duration: Callable[[float], str], short: bool = False) -> list[str]:

@@ -440,7 +440,8 @@ def test_latency_records_are_shown(tmp_path: pathlib.Path) -> None:
         {"title": "a + b", "cudamath": 2e-6, "torch": 4e-6}, {"title": "take", "cudamath": 9e-6, "torch": 3e-6},
         {"title": "alone", "cudamath": 1e-6}], **where}))
     (tmp_path / "cold_start.json").write_text(json.dumps({
-        "first": {"cudamath": {"import": 0.5, "matmul": 1.5}, "cupy": {"import": 0.7}}, "compile": {"line": 0.25}, **where}))
+        "first": {"cudamath": {"import": 0.5, "matmul": 1.5, "short": 2.5}, "cupy": {"import": 0.7}}, "compile": {"line": 0.25},
+        **where}))
     sizes = [{"operation": "add", "size": 1024, "host": {"cudamath": 4e-6}, "device": {"cudamath": 2e-6, "torch": 3e-6}}]
     (tmp_path / "sweep.json").write_text(json.dumps({"sizes": sizes, **where}))
     lines = latency.section(tmp_path, report.duration)
@@ -448,7 +449,7 @@ def test_latency_records_are_shown(tmp_path: pathlib.Path) -> None:
         "| `a + b` | 2 us | 4 us | 0.50 |")
     heading = next(line for line in lines if line.startswith("**Host time per call, 2 calls of public functions**"))
     assert ": 1 take no longer than" in heading and heading.endswith(" Commit `abc`, 2026-01-01.")
-    assert "| cudamath | 500 ms | 1.5 s |" in lines and "| CuPy | 700 ms |  |" in lines
+    assert "| cudamath | 500 ms | 1.5 s | 2.5 s |" in lines and "| CuPy | 700 ms |  |  |" in lines
     assert "Time to compile, once, before the kernel is cached on disk: `line` 250 ms." in lines
     assert f"![Host and device time against size](benchmarks/results/{tmp_path.name}/sweep.png)" in lines
     short = latency.section(tmp_path, report.duration, short=True)
@@ -456,6 +457,18 @@ def test_latency_records_are_shown(tmp_path: pathlib.Path) -> None:
     pytest.importorskip("matplotlib")
     latency.sweep_chart({"sizes": sizes}, tmp_path / "sweep.png")
     assert (tmp_path / "sweep.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_cold_start_runs_the_programs_and_those_without_the_convolution(monkeypatch) -> None:
+    from benchmarks import cold_start
+
+    monkeypatch.setattr(cold_start, "APART", 0)
+    monkeypatch.setattr(cold_start, "PROGRAMS", {"cudamath": cold_start.PROGRAMS["cudamath"]})
+    (steps,) = cold_start.measure("cpu", 1).values()
+    assert list(steps) == list(cold_start.STEPS) and 0 < steps["import"] < steps["matmul"] < steps["conv2d"] < steps["softmax"]
+    for program in cold_start.PROGRAMS.values():
+        short = cold_start.shorter(program)
+        assert "conv2d" not in short and 'done("matmul")' in short and 'done("short")' in short and "x, w" not in short
 
 
 def test_host_costs_times_the_same_calls() -> None:

@@ -1,18 +1,22 @@
 """Kernel files do not import Numba: stand-ins, what Numba makes of them, and processes that never need it."""
 
+import collections
+import importlib.metadata
 import json
 import os
 import pathlib
 import subprocess
 import sys
 import textwrap
+import threading
 
 import numpy as np
 import pytest
+from fake_status import OK
 
 from cudamath.core.layout import Layout
 from cudamath.kernels import build, lazy
-from cudamath.runtime import libraries
+from cudamath.runtime import device, libraries, meanwhile
 
 ROOT = pathlib.Path(__file__).parent.parent
 pytestmark = pytest.mark.skipif(lazy.SIMULATOR, reason="in the simulator all names are Numba's own")
@@ -150,3 +154,85 @@ def test_bindings_come_without_the_rest_of_nvmath():
     assert libraries.bindings("cublas").cuBLASError
     with pytest.raises(ImportError):
         libraries.bindings("no_such_library")
+
+
+def test_versions_of_what_is_installed_are_those_that_the_packages_tell():
+    found = build._installed()
+    for name in ("numba", "numba-cuda", "llvmlite", "cuda-core", "numpy", "ml-dtypes"):
+        assert found[name] == importlib.metadata.version(name)
+    assert f"numba={found['numba']}" in build._toolchain() and "nvidia-nvvm=" in build._toolchain()
+
+
+class Driver:
+    """A driver that is at work until it is told to go on (a minute at the most)."""
+
+    def __init__(self):
+        self.go_on = threading.Event()
+
+    def cuInit(self, flags):
+        assert self.go_on.wait(60)
+        return (OK,)
+
+    def cuDeviceGetCount(self):
+        return OK, 3
+
+
+@pytest.fixture
+def waking(monkeypatch):
+    """A driver that nobody has called yet, and nothing to do meanwhile."""
+    driver = Driver()
+    monkeypatch.delenv("NUMBA_ENABLE_CUDASIM", raising=False)
+    monkeypatch.setattr(device, "driver", lambda: driver)
+    monkeypatch.setattr(device, "_initialised_in", None)
+    monkeypatch.setattr(meanwhile, "items", collections.deque())
+    return driver
+
+
+def test_while_the_driver_wakes_up_a_thread_does_what_is_next(waking):
+    did = []
+
+    def item(name, then=lambda: None):
+        def do():
+            did.append((name, threading.current_thread() is threading.main_thread()))
+            then()
+
+        return do
+
+    def fail():
+        raise ImportError("not installed")
+
+    meanwhile.items.extend([item("first"), item("fails", fail), item("last", waking.go_on.set)])
+    assert device._probe.__wrapped__()[0] == 3
+    assert did == [("first", False), ("fails", False), ("last", False)] and not meanwhile.items
+    assert not any(thread.name == "cudamath meanwhile" for thread in threading.enumerate())
+
+
+def test_it_stops_behind_the_item_at_hand_when_the_driver_is_done(waking):
+    did, done = [], threading.Event()
+    meanwhile.items.extend([lambda: did.append("one"), done.set, lambda: did.append("too late")])
+    meanwhile._work(done)
+    assert did == ["one"] and len(meanwhile.items) == 1
+
+
+def test_a_driver_that_answers_at_once_has_no_thread_at_work_beside_it(waking, monkeypatch):
+    monkeypatch.setattr(meanwhile, "MOMENT", 60)
+    meanwhile.items.append(lambda: 1 / 0)
+    waking.go_on.set()
+    assert device._probe.__wrapped__()[0] == 3 and len(meanwhile.items) == 1
+
+
+def test_what_is_done_meanwhile_is_there_and_asks_for_no_device():
+    source = """
+        import sys
+        import cudamath
+        from cudamath.runtime import device, meanwhile
+
+        def refuse(*args):
+            raise SystemExit("asked for a device")
+
+        device._probe, device.context, device.info = refuse, refuse, refuse
+        for item in meanwhile.items:
+            item()
+        print(*[name in sys.modules for name in ("nvmath.bindings.cublas", "cudamath.kernels.matmul", "cudamath.kernels.conv")])
+        """
+    assert python(source) == "True True True"

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..runtime import meanwhile
 from ..runtime.memory import Buffer
 from . import tape
 from .array import asarray, ndarray, same_device, wrap
@@ -140,6 +141,13 @@ def lazy(room: str, path: str) -> Callable:
         _cache_elsewhere()
         found = importlib.import_module(f"cudamath.{room}.{file}")
     return getattr(found, name)
+
+
+# What nearly every program on a GPU needs next, and what the first steps of a network do.
+meanwhile.items.append(functools.partial(meanwhile.load, "nvmath.bindings.cublas", "cublas"))
+meanwhile.items.extend(functools.partial(importlib.import_module, f"cudamath.kernels.{file}")
+                       for file in ("matmul", "reduce", "softmax", "conv"))
+meanwhile.items.append(functools.partial(meanwhile.load, "cudnn._compiled_module", "cudnn"))
 
 
 def _cache_elsewhere() -> None:

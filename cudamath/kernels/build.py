@@ -13,7 +13,10 @@ import functools
 import hashlib
 import linecache
 import math
+import os
 import pathlib
+import re
+import sys
 import threading
 import types as python_types
 import weakref
@@ -234,16 +237,22 @@ plan.compiler = compile_cubin
 
 @functools.cache
 def _toolchain() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = []
-    for name in ("numba-cuda", "numba", "llvmlite", "nvidia-nvjitlink", "nvidia-nvvm", "cuda-core"):
-        try:
-            found.append(f"{name}={version(name)}")
-        except PackageNotFoundError:
-            found.append(f"{name}=system")
+    there = _installed()
+    found = [f"{name}={there.get(name, 'system')}"
+             for name in ("numba-cuda", "numba", "llvmlite", "nvidia-nvjitlink", "nvidia-nvvm", "cuda-core")]
     sources = sorted(pathlib.Path(__file__).parent.glob("ptx*.py"))  # intrinsics are named in keys: their code counts too
     return ",".join([*found, hashlib.sha256(b"".join(s.read_bytes() for s in sources)).hexdigest()])
+
+
+def _installed() -> dict[str, str]:
+    """{package: version} of what is installed, by the names of folders. (importlib.metadata reads what is in them, for which it
+    imports a parser of e-mail: longer than everything else about a key.)"""
+    found: dict[str, str] = {}
+    for folder in filter(os.path.isdir, sys.path):
+        for entry in sorted(os.listdir(folder)):
+            if told := re.fullmatch(r"([^-]+)-([^-]+)(-py[^-]*)?\.(dist|egg)-info", entry):
+                found.setdefault(re.sub(r"[_.]+", "-", told[1]).lower(), told[2])
+    return found
 
 
 def fingerprint(kernel: Any) -> str:

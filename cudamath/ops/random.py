@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-import secrets
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -61,7 +61,7 @@ def default_rng(seed: Any = None) -> Generator:
         return seed
     if seed is None:
         refuse_capture("random.default_rng", "its entropy would be the same at every replay; make the generator outside")
-        seed = secrets.randbits(128)
+        seed = int.from_bytes(os.urandom(16))
     if hasattr(seed, "generate_state") or isinstance(seed, list | tuple) or isinstance(seed, np.ndarray) and seed.ndim:
         seed = _mixed(seed)
     seed = as_integer("random.default_rng", "a seed", seed)

@@ -14,6 +14,7 @@ import os
 import threading
 from typing import Any, TypeVar
 
+from . import meanwhile
 from .errors import DeviceError, check
 
 T = TypeVar("T", bound=type)
@@ -61,7 +62,8 @@ def _probe() -> tuple[int, str]:
     except ImportError as error:
         return 0, f"the Python package cuda-python (pip install cuda-python): {error}"
     try:
-        check(cu.cuInit(0))
+        with meanwhile.busy():
+            check(cu.cuInit(0))
         _initialised_in = os.getpid()
         return int(check(cu.cuDeviceGetCount())), "no CUDA device is visible to the driver"
     except Exception as error:  # libcuda absent: the bindings raise RuntimeError, NotFoundError, ... by version
@@ -102,7 +104,7 @@ def context(index: int) -> Any:
     found = _contexts.get(index)
     if found is None:
         validate(index)
-        with lock:
+        with meanwhile.busy(), lock:  # whose thread is joined after the lock is given back
             if index not in _contexts:
                 cu = driver()
                 _contexts[index] = check(cu.cuDevicePrimaryCtxRetain(check(cu.cuDeviceGet(index))))

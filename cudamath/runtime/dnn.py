@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -58,12 +58,10 @@ def available() -> bool:
 
 @functools.cache
 def _bindings() -> Any:
-    """The front end's compiled module, told which cuDNN to use."""
-    import cudnn
-
-    module = cudnn._pybind_module
-    if os.environ.get("CUDNN_PATH"):  # else the front end looks where cuda.pathfinder does
-        module._set_dlhandle_cudnn(ctypes.CDLL(libraries.find("cudnn").path)._handle)
+    """The front end's compiled module, told which cuDNN to use. (The Python around it takes longer to import than a first
+    convolution; a graph's `_make_tensor` and a tensor's `_set_data_type` are what it gives names without the dash.)"""
+    module = libraries.alone("cudnn.Release._compiled_module" if sys.platform == "win32" else "cudnn._compiled_module")
+    module._set_dlhandle_cudnn(ctypes.CDLL(libraries.find("cudnn").path)._handle)
     return module
 
 
@@ -182,8 +180,8 @@ def _builder(kind: str, dtype: np.dtype, x: Tensor, w: Tensor, y: Tensor, stride
         named = {"x": x, "w": w, "y": y}
 
         def tensor(name: str) -> Any:
-            return graph.tensor(dim=list(named[name].shape), stride=list(named[name].strides), data_type=element,
-                                name=name, uid=1 + "xwy".index(name))
+            return graph._make_tensor(dim=list(named[name].shape), stride=list(named[name].strides), data_type=element,
+                                      name=name, uid=1 + "xwy".index(name))
 
         where = {"pre_padding": list(before), "post_padding": list(after), "stride": list(stride),
                  "dilation": list(dilation), "compute_data_type": computed}
@@ -192,15 +190,15 @@ def _builder(kind: str, dtype: np.dtype, x: Tensor, w: Tensor, y: Tensor, stride
             if bias:
                 outputs = w.shape[0]
                 ones = [1] * len(stride)
-                added = graph.tensor(dim=[1, outputs, *ones], stride=[outputs, 1, *[outputs] * len(stride)],
-                                     data_type=element, name="bias", uid=4)
+                added = graph._make_tensor(dim=[1, outputs, *ones], stride=[outputs, 1, *[outputs] * len(stride)],
+                                           data_type=element, name="bias", uid=4)
                 result = graph.bias(result, added, compute_data_type=computed)
             name = "y"
         elif kind == "input":
             result, name = graph.conv_dgrad(tensor("y"), tensor("w"), **where), "x"
         else:
             result, name = graph.conv_wgrad(tensor("x"), tensor("y"), **where), "w"
-        result.set_output(True).set_data_type(element).set_uid(1 + "xwy".index(name))
+        result.set_output(True)._set_data_type(element).set_uid(1 + "xwy".index(name))
         result.set_dim(list(named[name].shape)).set_stride(list(named[name].strides))
         graph.validate()
         graph.build_operation_graph()

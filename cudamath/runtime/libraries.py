@@ -141,26 +141,33 @@ _importing = threading.Lock()
 
 
 @functools.cache
-def bindings(name: str) -> Any:
-    """nvmath's bindings of one library, "cublas" for example. ImportError where nvmath is not installed.
+def alone(name: str) -> Any:
+    """A compiled module of bindings, "nvmath.bindings.cublas" for example. ImportError where it is not installed.
 
-    nvmath and nvmath.bindings import all there is of nvmath, for longer than everything else that a first product waits for,
-    and a module of the bindings needs nothing of it. So while it is imported, hollow packages stand in for these two.
+    The packages around it import all there is of them, for longer than everything else that a first result waits for, and
+    such a module needs nothing of it. So while it is imported, hollow packages stand in for those that are not there yet.
     """
+    parts = name.split(".")
     with _importing:
         hollow = {}
-        for package in ("nvmath", "nvmath.bindings"):
+        for package in (".".join(parts[:k]) for k in range(1, len(parts))):
             if package not in sys.modules:
                 spec = importlib.util.find_spec(package)
                 if spec is None:
                     break
                 hollow[package] = sys.modules[package] = importlib.util.module_from_spec(spec)
         try:
-            return importlib.import_module(f"nvmath.bindings.{name}")
+            return importlib.import_module(name)
         finally:
             for package, module in hollow.items():
                 if sys.modules.get(package) is module:
                     del sys.modules[package]
+
+
+@functools.cache
+def bindings(name: str) -> Any:
+    """nvmath's bindings of one library, "cublas" for example (see `alone`)."""
+    return alone(f"nvmath.bindings.{name}")
 
 
 def libraries() -> list[Library]:

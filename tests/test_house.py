@@ -62,7 +62,7 @@ def imported(path: pathlib.Path) -> set[str]:
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
             names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-        elif isinstance(node, ast.Constant) and re.fullmatch(r"(numba|llvmlite|nvmath)(\.\w+)+", str(node.value)):
+        elif isinstance(node, ast.Constant) and re.fullmatch(r"(numba|llvmlite|nvmath|cudnn)(\.\w+)+", str(node.value)):
             names.add(node.value)
     return names
 

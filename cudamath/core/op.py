@@ -144,10 +144,8 @@ def lazy(room: str, path: str) -> Callable:
 
 
 # What nearly every program on a GPU needs next, and what the first steps of a network do.
-meanwhile.items.append(functools.partial(meanwhile.load, "nvmath.bindings.cublas", "cublas"))
-meanwhile.items.extend(functools.partial(importlib.import_module, f"cudamath.kernels.{file}")
-                       for file in ("matmul", "reduce", "softmax", "conv"))
-meanwhile.items.append(functools.partial(meanwhile.load, "cudnn._compiled_module", "cudnn"))
+meanwhile.items.extend([meanwhile.cublas, *[functools.partial(importlib.import_module, f"cudamath.kernels.{file}")
+                                            for file in ("matmul", "reduce", "softmax", "conv")], meanwhile.cudnn])
 
 
 def _cache_elsewhere() -> None:

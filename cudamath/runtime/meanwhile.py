@@ -28,12 +28,20 @@ MOMENT = 0.003  # seconds
 items: collections.deque[Callable[[], Any]] = collections.deque()
 
 
-def load(bindings: str, library: str) -> None:
-    """Import a compiled module of bindings and load the library that it binds (see libraries.py)."""
+def cublas() -> None:
+    """An item: load cuBLAS and its bindings."""
     from . import libraries
 
-    libraries.alone(bindings)
-    libraries.find(library)
+    libraries.alone("nvmath.bindings.cublas")
+    libraries.find("cublas")
+
+
+def cudnn() -> None:
+    """An item: load cuDNN's front end and, where there is one, cuDNN."""
+    from . import libraries
+
+    libraries.alone("cudnn._compiled_module")
+    libraries.find("cudnn")
 
 
 def _work(done: threading.Event) -> None:

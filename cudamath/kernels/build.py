@@ -21,7 +21,7 @@ import threading
 import types as python_types
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -248,10 +248,11 @@ def _installed() -> dict[str, str]:
     """{package: version} of what is installed, by the names of folders. (importlib.metadata reads what is in them, for which it
     imports a parser of e-mail: longer than everything else about a key.)"""
     found: dict[str, str] = {}
-    for folder in filter(os.path.isdir, sys.path):
-        for entry in sorted(os.listdir(folder)):
-            if told := re.fullmatch(r"([^-]+)-([^-]+)(-py[^-]*)?\.(dist|egg)-info", entry):
-                found.setdefault(re.sub(r"[_.]+", "-", told[1]).lower(), told[2])
+    for folder in sys.path:
+        with suppress(OSError):  # an archive, or a folder that is gone or not ours to read
+            for entry in sorted(os.listdir(folder or os.curdir)):
+                if told := re.fullmatch(r"([^-]+)-([^-]+)(-py[^-]*)?\.(dist|egg)-info", entry):
+                    found.setdefault(re.sub(r"[_.]+", "-", told[1]).lower(), told[2])
     return found
 
 

@@ -42,7 +42,8 @@ def cold_start(record: dict[str, Any], duration: Callable[[float], str], _folder
     first = record["first"]
     steps = [step for step in STEPS if any(step in each for each in first.values())]
     lines = ["**Cold start**: from the start of the interpreter to each first result on the host, including the creation of "
-             "the CUDA context, with warm disk caches (median of interleaved processes). "
+             "the CUDA context, with warm disk caches (median of interleaved processes). CuPy has no convolution: its "
+             "softmax follows its product, as the others' do in the last column. "
              f"Commit `{record['commit']}`, {record['date']}.", "",
              "| library | " + " | ".join(STEPS[step] for step in steps) + " |", "|---" + "|---:" * len(steps) + "|"]
     lines += [f"| {LIBRARIES[name]} | " + " | ".join(duration(each[step]) if step in each else "" for step in steps) + " |"

@@ -20,8 +20,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-MOMENT = 0.003  # seconds
-
+MOMENT = 0.003  # seconds; a driver that was set up already answers sooner
 
 #: What is still to be done, in this order (core/op.py says what). None of it may ask for a device: it would wait for whom it is
 #: to relieve.

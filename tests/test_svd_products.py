@@ -58,15 +58,15 @@ TYPES = [(case, dtype) for case in CASES for dtype in ("f4", "f8", "c8", "c16")
          if case not in ("huge", "tiny") or dtype in ("f8", "c16")]
 
 
-def check(a: np.ndarray, x: cm.ndarray, full: bool) -> None:
+def check(a: np.ndarray, x: cm.ndarray, full: bool, own: int = 4) -> None:
     """LAPACK's values in double precision, within epsilons of the largest one: 4 of float32, which is computed in float64, and
-    4 n of float64 itself; vectors orthonormal, and A again."""
+    `own` n of float64 itself; vectors orthonormal, and A again."""
     wide = np.promote_types(a.dtype, np.float64)
     exact = np.linalg.svd(a.astype(wide), full_matrices=full)
     u, s, vh = (part.to_numpy() for part in la.svd(x, full))
     assert u.shape == exact.U.shape and vh.shape == exact.Vh.shape and s.shape == exact.S.shape
     assert u.dtype == vh.dtype == a.dtype and s.dtype == a.real.dtype
-    k, near = s.shape[-1], 4 * eps(a.dtype) * (1 if wide != a.dtype else max(a.shape[-2:]))
+    k, near = s.shape[-1], eps(a.dtype) * (4 if wide != a.dtype else own * max(a.shape[-2:]))
     bound = near * max(float(exact.S.max()), 1e-300)
     assert np.abs(s - exact.S).max() <= bound
     assert (np.diff(s, axis=-1) <= 0).all() and (s >= 0).all()
@@ -166,7 +166,9 @@ def test_plans_with_lapack(lapack, case, dtype):
     a = (a * (1 + 0.5j) if dtype[0] == "c" else a).astype(dtype)
     for full in (True, False):
         for x in (cm.asarray(a, device="cuda:0"), cm.asarray(np.ascontiguousarray(a.mT), device="cuda:0").mT):
-            check(a, x, full)
+            # six steps by the host's LAPACK, which rounds as its processor's kernels do: with AVX-512 A comes back within 6.3 n
+            # epsilons, with AVX2 within 4
+            check(a, x, full, own=8)
 
 
 @pytest.mark.gpu

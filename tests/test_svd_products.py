@@ -166,7 +166,7 @@ def test_plans_with_lapack(lapack, case, dtype):
     a = (a * (1 + 0.5j) if dtype[0] == "c" else a).astype(dtype)
     for full in (True, False):
         for x in (cm.asarray(a, device="cuda:0"), cm.asarray(np.ascontiguousarray(a.mT), device="cuda:0").mT):
-            # Of 20,000 random matrices of 5 rows, LAPACK's own SVD gives A back within 5.7 n epsilons, these steps done by LAPACK
+            # Of 20,000 random matrices of 5 rows, LAPACK's own SVD gives A back within 5.7 n epsilons, these steps done by it
             # within 7.0; which matrix loses how much depends on the processor's kernels.
             check(a, x, full, own=8)
 

@@ -153,6 +153,9 @@ class FakeDriver:
     def cuCtxPopCurrent(self):
         return self.contexts.pop()
 
+    def cuCtxGetCurrent(self):
+        return self.current or 0
+
     def cuDeviceCanAccessPeer(self, index, peer):
         return 1
 
@@ -546,17 +549,15 @@ FORGET = (blas.available.cache_clear, blas.multiplies_float8.cache_clear, dnn.av
 def installed(monkeypatch, **options):
     """A fake in place of the driver, and fresh state in every module that holds any."""
     fake = FakeDriver(**options)
-    monkeypatch.delenv("NUMBA_ENABLE_CUDASIM", raising=False)
-    for variable in ("CUDAMATH_DEVICE", "CUDAMATH_MEMORY_FRACTION", "CUDAMATH_CACHE_SIZE"):
+    for variable in ("NUMBA_ENABLE_CUDASIM", "CUDAMATH_DEVICE", "CUDAMATH_MEMORY_FRACTION", "CUDAMATH_CACHE_SIZE"):
         monkeypatch.delenv(variable, raising=False)
     fresh = [(device, "driver", lambda: fake), (device, "_contexts", {}), (device, "_initialised_in", None),
-             (stream, "local", stream._Local()), (stream, "_defaults", {}), (stream, "_external", {}),
-             (memory, "_pools", {}), (memory, "_constants", {}), (memory, "_tables", collections.OrderedDict()),
-             (memory, "_peers", {}), (memory, "observe", None),
-             (tensormap, "_tables", {}), (tensormap, "_lookups", {}), (flags, "_flags", {}), (module, "functions", {}),
-             (plan, "_functions", {}), (plan, "compiler", fake.compiler), (places, "_default", None),
-             (places, "_local", places._Local()), (cuda_kernels, "_runs", {}), (cuda_profiling, "_last", None),
-             (cuda_profiling, "_switched", None)]
+             (stream, "local", stream._Local()), (stream, "_defaults", {}), (stream, "_external", {}), (memory, "_pools", {}),
+             (memory, "_constants", {}), (memory, "_room", {}), (memory, "_tables", collections.OrderedDict()),
+             (memory, "_peers", {}), (memory, "observe", None), (tensormap, "_tables", {}), (tensormap, "_lookups", {}),
+             (flags, "_flags", {}), (module, "functions", {}), (plan, "_functions", {}), (plan, "compiler", fake.compiler),
+             (places, "_default", None), (places, "_local", places._Local()), (cuda_kernels, "_runs", {}),
+             (cuda_profiling, "_last", None), (cuda_profiling, "_switched", None)]
     # These stay the same dict objects (generated code has them as globals, public functions in their closures).
     tables = [module.launcher, lasting.made, reading.number_readers, reading.array_readers, reading._rooms, writing.writers, *(
         getattr(card, kept) for card in registry.values() for kept in ("plans", "known", "taped") if hasattr(card, kept))]
@@ -594,7 +595,6 @@ def bind(kernel, inputs, outputs, args, *, grid=1, block=32, shared=0, temps=(),
 
 def public(run):
     """`run` as a public function calls it: with two frames of ours in between, by which the user's line is found."""
-    made = {"run": run}
     source = "def again(*arrays):\n    return run(*arrays)\n\ndef function(*arrays):\n    return again(*arrays)\n"
-    exec(compile(source, "<cudamath test>", "exec"), made)
+    exec(compile(source, "<cudamath test>", "exec"), made := {"run": run})
     return made["function"]

@@ -82,6 +82,9 @@ def current_device() -> int:
 def set_device(device: int) -> None:
     """Make a device active in this thread: new arrays, streams and events are created there by default.
 
+    It is what the driver calls current, which libraries in one thread share: PyTorch's current device becomes this one
+    too. After `torch.cuda.set_device` of another one, set it again here.
+
     Parameters
     ----------
     device : int

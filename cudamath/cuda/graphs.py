@@ -263,6 +263,7 @@ class Capture:
 
     def __init__(self, device: int):
         self._recording = runtime.Capture(device)
+        self._lock = threading.Lock()  # replays share memory
 
     @property
     def nodes(self) -> int:
@@ -271,7 +272,8 @@ class Capture:
 
     def replay(self) -> None:
         """Queue the recorded work on the current stream, after its last replay."""
-        self._recording.graph.launch(stream.stream_of(self._recording.device))
+        with self._lock:
+            self._recording.graph.launch(stream.stream_of(self._recording.device))
 
     def __enter__(self) -> Capture:
         self._recording.__enter__()

@@ -98,7 +98,12 @@ class _Handle:
         pool = pool_of(stream.device)
 
         def make(side: Any) -> tuple[int, int]:
-            return int(check(cu.cuMemAllocAsync(WORKSPACE, side))), cublas.create()
+            workspace = int(check(cu.cuMemAllocAsync(WORKSPACE, side)))
+            try:
+                return workspace, cublas.create()
+            except cublas.cuBLASError:
+                check(cu.cuMemFreeAsync(workspace, side))
+                raise
 
         try:
             self.workspace, self.cublas = pool.beside_capture(make)

@@ -24,10 +24,15 @@ class OutOfMemoryError(MemoryError):
     """Device memory is exhausted or a limit was reached; the message says what was requested and what there is."""
 
 
+def out_of_memory(error: Exception) -> bool:
+    """Whether the driver, or a library through its bindings, says that there is no more memory."""
+    return isinstance(error, OutOfMemoryError) or "ALLOC_FAILED" in str(error)
+
+
 def library_error(error: Exception, what: str) -> CudaError | OutOfMemoryError:
     """The exception that belongs to an error of the bindings of cuBLAS and its relatives, status name included."""
     message = f"{what}: {error}"
-    return OutOfMemoryError(message) if "ALLOC_FAILED" in message else CudaError(message, getattr(error, "status", None))
+    return OutOfMemoryError(message) if out_of_memory(error) else CudaError(message, getattr(error, "status", None))
 
 
 #: The kernels launched last, newest at the right: an asynchronous fault is reported with them. With
@@ -98,6 +103,12 @@ def fail(status: Any, what: str = "") -> None:
     """Raise the exception that belongs to a non-zero CUDA status."""
     name = getattr(status, "name", str(status))
     message = f"{what}: {name}" if what else name
+    if "INVALID_CONTEXT" in name or "INVALID_HANDLE" in name:
+        from . import stream
+
+        if stream.local.stream is not None and stream.take_back(stream.local.stream.device):
+            message += (f" (another library had made another device current in this thread; cuda:{stream.local.stream.device} "
+                        "is current again: repeat the call)")
     if "OUT_OF_MEMORY" in name:
         raise OutOfMemoryError(message)
     if any(word in name for word in _STICKY):

@@ -134,6 +134,8 @@ def transform(spec: Spec, inverse: bool) -> Callable[[Any, int, int], None]:
         found = known.get(spec) if known is not None else None
         if found is None or len(known) * 2 > MOST_PLANS:  # type: ignore[arg-type]  # the order matters only when plans may go
             found = plan(spec, stream.device)
+        if stream.capturing:  # the graph needs its tables, however many plans are made afterwards
+            stream.kept[id(found)] = found
         work = Buffer(found.work, stream) if found.work else None
         cufft = _bindings()
         try:

@@ -46,8 +46,9 @@ class Graph:
 
     def after_last(self, stream: streams.Stream) -> None:
         """Order later work on `stream` after the last replay: replays share memory, so they cannot overlap."""
-        if self.last is not stream:
-            stream.wait(self.last)
+        last = self.last.standing()
+        if last is not stream:
+            stream.wait(last)
         self.last = stream
 
     def launch(self, stream: streams.Stream) -> None:
@@ -67,7 +68,7 @@ class Graph:
         try:
             with streams.relaxed():  # this thread may be capturing the next one
                 check(devices.driver().cuGraphExecDestroy(self.executable))  # the driver lets a running replay end first
-                self.stream.wait(self.last)
+                self.stream.wait(self.last.standing())
                 self.feeds = ()
                 _release(self.stream)
         except Exception:  # interpreter shutdown
@@ -79,9 +80,9 @@ class Graph:
 def _release(stream: streams.Stream) -> None:
     """Give back the memory that was held for a graph, in order after the work on its stream."""
     stream.feeds.clear()
-    owners = {id(held.stream): held.stream for held in stream.kept.values() if held.stream is not stream}
+    owners = {id(owner): owner for held in stream.kept.values() if (owner := getattr(held, "stream", stream)) is not stream}
     for owner in owners.values():
-        owner.wait(stream)
+        owner.standing().wait(stream)
     stream.graph_only = False
     stream.kept.clear()
     stream.pool.release_stream(stream)

@@ -17,6 +17,7 @@ import pathlib
 import re
 import sys
 import threading
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -137,7 +138,18 @@ def find(name: str) -> Library:
     return Library(shown, purpose, remedy, path, version)
 
 
-_importing = threading.Lock()
+_importing = threading.RLock()
+
+
+class _Hollow(types.ModuleType):
+    """A package that stands in for itself, not loaded (see `alone`). Another thread that meets it gets what the package has."""
+
+    def __getattr__(self, name: str) -> Any:
+        if self.__dict__["_owner"] == threading.get_ident() and sys.modules.get(self.__name__) is self:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        with _importing:
+            package = importlib.import_module(self.__name__)
+        return getattr(package, name)
 
 
 @functools.cache
@@ -155,7 +167,9 @@ def alone(name: str) -> Any:
                 spec = importlib.util.find_spec(package)
                 if spec is None:
                     break
-                hollow[package] = sys.modules[package] = importlib.util.module_from_spec(spec)
+                hollow[package] = module = importlib.util.module_from_spec(spec)
+                module.__class__, module.__dict__["_owner"] = _Hollow, threading.get_ident()
+                sys.modules[package] = module
         try:
             return importlib.import_module(name)
         finally:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from . import device as devices
 from . import stream as streams
-from .errors import OutOfMemoryError, check
+from .errors import OutOfMemoryError, check, out_of_memory
 
 T = TypeVar("T")
 
@@ -101,8 +101,8 @@ class Borrowed:
         try:
             home = streams.default_stream(self.stream.device)
             for user in self.users:
-                if user is not home and not user.external:
-                    home.wait(user)
+                if user.standing() is not home:
+                    user.settle()
         except Exception:  # interpreter shutdown
             pass
 
@@ -146,6 +146,10 @@ class Pool:
                 return stream.borrowed[size].pop()
             except (KeyError, IndexError):
                 pass
+        return self.take_new(size, stream)
+
+    def take_new(self, size: int, stream: streams.Stream) -> int:
+        """A block from the driver."""
         with devices.lock:
             if self.limit is not None and self.reserved + size > self.limit:
                 self.trim()
@@ -153,25 +157,36 @@ class Pool:
                     raise self.exhausted(size, f"the limit set by set_memory_fraction / CUDAMATH_MEMORY_FRACTION "
                                                f"is {human(self.limit)}")
             try:
-                address = self._from_driver(size, stream)
+                address = self.insist(lambda: self._from_driver(size, stream))
             except OutOfMemoryError:
-                self.trim()
-                try:
-                    address = self._from_driver(size, stream)
-                except OutOfMemoryError:
-                    raise self.exhausted(size, "the device has no more") from None
+                raise self.exhausted(size, "the device has no more") from None
             self.reserved += size
             self.reserved_peak = max(self.reserved_peak, self.reserved)
             self.allocations += 1
         if self.watch is not None:
-            self.watch(self, "reserved", size)
+            try:
+                self.watch(self, "reserved", size)
+            except BaseException:  # the call ends here, and the block has no owner yet
+                stream.free.setdefault(size, []).append(address)
+                raise
         return address
 
     def _from_driver(self, size: int, stream: streams.Stream) -> int:
         if stream.capturing:
             return self.beside_capture(lambda side: int(check(devices.driver().cuMemAllocAsync(size, side))))
         with streams.in_context(self.device):
+            streams.take_back(self.device)  # the default stream is of whatever device is current
             return int(check(devices.driver().cuMemAllocAsync(size, stream.handle)))
+
+    def insist(self, work: Callable[[], T]) -> T:
+        """`work()`; where memory runs out once more, with all cached blocks given back: they may be what it lacks."""
+        try:
+            return work()
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+        self.trim()
+        return work()
 
     def beside_capture(self, work: Callable[[Any], T]) -> T:
         """Run `work(stream)` at once, outside any capture under way: a graph must not own what it only uses."""
@@ -179,7 +194,7 @@ class Pool:
         with devices.lock, streams.in_context(self.device), relaxed():
             if self._side is None:
                 self._side = check(cu.cuStreamCreate(cu.CUstream_flags.CU_STREAM_NON_BLOCKING))
-            result = work(self._side)
+            result = self.insist(lambda: work(self._side))
             check(cu.cuStreamSynchronize(self._side))
             return result
 
@@ -196,10 +211,9 @@ class Pool:
 
     def release(self, buffer: Buffer) -> None:
         """Return a buffer's block where its use on other streams or a cache limit makes that more than a list append."""
-        stream = buffer.stream
+        stream = buffer.stream.standing()
         for user in buffer.users or ():
-            # Another library's stream may be gone once its `with` has ended; the default stream has waited for it then.
-            user = streams.default_stream(self.device) if user.external and user is not streams.local.stream else user
+            user = user.standing()
             if not hasattr(user, "handle"):  # finalised first, in the same cycle of garbage: wait for everything
                 with streams.in_context(self.device):
                     check(devices.driver().cuCtxSynchronize())
@@ -208,12 +222,11 @@ class Pool:
         if self.cache_limit is not None and self.cached > self.cache_limit and not stream.graph_only:
             self._to_driver(buffer.address, buffer.size, stream)
         else:
-            stream.free[buffer.size].append(buffer.address)
+            stream.free.setdefault(buffer.size, []).append(buffer.address)
 
     def _to_driver(self, address: int, size: int, stream: streams.Stream) -> None:
-        stream = streams.default_stream(self.device) if stream.external else stream
         with devices.lock, streams.in_context(self.device):
-            check(devices.driver().cuMemFreeAsync(address, stream.handle))
+            check(devices.driver().cuMemFreeAsync(address, stream.standing().handle))
             self.reserved -= size
             self.releases += 1
 
@@ -238,7 +251,7 @@ class Pool:
             for stream in open_streams:
                 self.release_stream(stream)
             for stream in open_streams:
-                if not stream.external or stream is streams.local.stream:  # others may be gone, see `release`
+                if stream.standing() is stream:
                     check(cu.cuStreamSynchronize(stream.handle))
             check(cu.cuMemPoolTrimTo(check(cu.cuDeviceGetDefaultMemPool(check(cu.cuDeviceGet(self.device)))), 0))
 
@@ -411,27 +424,27 @@ def download(host: int, address: int, nbytes: int, stream: streams.Stream, *, wa
 
 
 _constants: dict[tuple[int, bytes], int] = {}
-_CONSTANTS_KEPT = 4096
+_room: dict[int, tuple[int, int]] = {}  # device -> where the next constant goes, and bytes left there
 
 
 def constant(data: bytes, index: int) -> int:
-    """Address of a device copy of `data`, uploaded once and kept for good: the tables that kernels read.
+    """Address of a device copy of `data`, uploaded once and kept for good: the tables that kernels read. Small ones share a
+    block, for a program may meet arrays of any number of shapes.
 
     Uploaded outside any capture, so that a graph may refer to it.
     """
-    key = (index, data)
+    key, size = (index, data), max(len(data) + 15 & -16, 16)
     with devices.lock:
         found = _constants.get(key)
         if found is None:
-            if len(_constants) >= _CONSTANTS_KEPT:
-                raise OutOfMemoryError(f"more than {_CONSTANTS_KEPT} different constant tables")
-
-            def put(side: Any) -> int:
-                address = int(check(devices.driver().cuMemAllocAsync(max(len(data), 1), side)))
-                check(devices.driver().cuMemcpyHtoDAsync(address, data, len(data), side))
-                return address
-
-            found = _constants[key] = pool_of(index).beside_capture(put)
+            pool = pool_of(index)
+            found, left = _room.get(index, (0, 0))
+            if size > left:
+                block = max(size, LARGE >> 4)
+                found, left = pool.beside_capture(lambda side: int(check(devices.driver().cuMemAllocAsync(block, side)))), block
+            if data:
+                pool.beside_capture(lambda side: check(devices.driver().cuMemcpyHtoDAsync(found, data, len(data), side)))
+            _room[index], _constants[key] = (found + size, left - size), found
         return found
 
 
@@ -451,11 +464,11 @@ def _frozen(data: bytes, stream: streams.Stream) -> Buffer:
 def lasting(nbytes: int, stream: streams.Stream) -> Buffer:
     """A block for the graph that `stream` is capturing, to be filled before a replay.
 
-    Never a cached block: an earlier kernel of the graph may write there.
+    Never a cached block: an earlier kernel of the graph may write there, or one that is queued on the stream around it.
     """
     size = rounded(nbytes)
     stream.free.setdefault(size, [])  # where it will wait once released
-    address = stream.pool.take(size, stream)
+    address = stream.pool.take_new(size, stream)
     stream.pool.used += size
     buffer = object.__new__(Buffer)
     buffer.address, buffer.size, buffer.stream, buffer.users = address, size, stream, None
@@ -479,9 +492,10 @@ def table(data: bytes, stream: streams.Stream) -> Buffer:
     with devices.lock:
         found = _tables.get(key)
         if found is None:
-            found = _tables[key] = Buffer(len(data), stream)
+            found = Buffer(len(data), stream)
             with streams.in_context(stream.device):  # copied to the driver's staging memory before the call returns
                 check(devices.driver().cuMemcpyHtoDAsync(found.address, data, len(data), stream.handle))
+            _tables[key] = found  # now that it holds the data
             if len(_tables) > _TABLES_KEPT:
                 _tables.popitem(last=False)
         else:

@@ -21,7 +21,7 @@ from . import device as devices
 from . import memory
 from . import stream as streams
 from .errors import CudaError, check, fail, recent_launches, record_with_line
-from .memory import Buffer
+from .memory import Buffer, pool_of
 from .work import UNKNOWN, Work
 
 statistics = {"compiled": 0, "loaded_from_disk": 0}
@@ -30,12 +30,21 @@ statistics = {"compiled": 0, "loaded_from_disk": 0}
 # ---------------------------------------------------------------- the cache on disk
 
 
+_homeless = functools.cache(tempfile.TemporaryDirectory)  # goes when the interpreter ends
+
+
+def _home_cache() -> str:
+    """The cache folder of the user's home; of a user who has none (a container's bare number), this process's own."""
+    folder = os.path.expanduser("~/.cache")
+    return folder if os.path.isabs(folder) else _homeless(prefix="cudamath-").name
+
+
 def cache_path(variable: str, name: str) -> pathlib.Path:
     """The path in an environment variable; by default this name in cudamath's part of the user's cache folder."""
     chosen = os.environ.get(variable)
     if chosen:
         return pathlib.Path(chosen)
-    base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME") or _home_cache()
     return pathlib.Path(base) / "cudamath" / name
 
 
@@ -62,8 +71,8 @@ def _digest(data: bytes) -> bytes:
 
 def cached_cubin(key: str, compile: Callable[[], bytes]) -> bytes:
     """The cubin stored under `key`, or a fresh one, stored for the next process."""
-    path = cache_directory() / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.cubin"
     try:
+        path = cache_directory() / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.cubin"
         stored = path.read_bytes()
         data, digest = stored[:-_DIGEST], stored[-_DIGEST:]
         if digest == _digest(data):  # else the file is damaged: compile again
@@ -161,9 +170,13 @@ def load(name: str, cubin: bytes, index: int, shared: int = 0, arguments: tuple[
          cluster: int = 1) -> Function:
     """Load a compiled kernel on a device. `arguments`: see Function; shared, cluster: what its launches will need."""
     cu = devices.driver()
-    with devices.lock, streams.in_context(index), streams.relaxed():  # a capture may be the first to need it
+
+    def loaded() -> Function:
         _, kernel = _library(cubin, cluster)
-        function = Function(name, check(cu.cuKernelGetFunction(kernel)), kernel, index, arguments)
+        return Function(name, check(cu.cuKernelGetFunction(kernel)), kernel, index, arguments)
+
+    with devices.lock, streams.in_context(index), streams.relaxed():  # a capture may be the first to need it
+        function = pool_of(index).insist(loaded)
         function.allow_shared(shared)
         if cluster > 1:
             function.form_clusters(cluster)

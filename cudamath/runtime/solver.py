@@ -12,6 +12,7 @@ cuSOLVER may wait for the device or allocate inside a call, so its calls are ref
 
 from __future__ import annotations
 
+import collections
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -48,7 +49,7 @@ def _errors() -> tuple[type[Exception], ...]:
 class _Handle:
     """cuSOLVER's handle of one stream, its parameters, and its settings of Jacobi's method, left as they are."""
 
-    __slots__ = ("solver", "params", "jacobi", "jacobi_svd", "device", "host", "__weakref__")
+    __slots__ = ("solver", "params", "jacobi", "jacobi_svd", "device", "hosts", "__weakref__")
 
     def __init__(self, stream: streams.Stream):
         found = libraries.find("cusolver")
@@ -56,7 +57,7 @@ class _Handle:
             raise DeviceError(f"linalg: cuSOLVER was not found ({found.looked}). Install it: {found.remedy}")
         dn = _bindings()
         self.device = stream.device
-        self.host: Any = None  # the latest host workspace: kept while the library may still read it
+        self.hosts: Any = collections.deque(maxlen=8)  # the latest host workspaces: the library may still read them
 
         def make(_side: Any) -> tuple[int, int, int, int]:
             solver = dn.create()
@@ -67,6 +68,12 @@ class _Handle:
             self.solver, self.params, self.jacobi, self.jacobi_svd = pool_of(stream.device).beside_capture(make)
         except _errors() as error:
             raise library_error(error, "cusolverDnCreate") from None
+
+    def host_workspace(self, nbytes: int) -> np.ndarray:
+        """For one call. Threads share the handle of the default stream, and each may be inside the library."""
+        space = np.empty(max(nbytes, 1), np.uint8)
+        self.hosts.append(space)
+        return space
 
     def close(self) -> None:
         """Destroy what was made."""
@@ -98,9 +105,9 @@ def _routine(name: str, what: str) -> Function:
                 sizes.append(ask(one.solver, one.params, *(arguments if query is None else query)))
             device, host = sizes[0]
             work = Buffer(device, stream) if device else None
-            one.host = np.empty(max(host, 1), np.uint8)
+            space = one.host_workspace(host)
             getattr(dn, name)(one.solver, one.params, *arguments, work.address if work else 0, device,
-                              one.host.ctypes.data, host, info)
+                              space.ctypes.data, host, info)
         except _errors() as problem:
             raise library_error(problem, what) from None
 
@@ -229,9 +236,9 @@ def syev_batched(dtype: np.dtype, n: int, triangle: int, vectors: bool, count: i
                 sizes.append(dn.xsyev_batched_buffer_size(one.solver, one.params, *arguments, count))
             device, host = sizes[0]
             work = Buffer(device, stream) if device else None
-            one.host = np.empty(max(host, 1), np.uint8)
+            space = one.host_workspace(host)
             dn.xsyev_batched(one.solver, one.params, *arguments, work.address if work else 0, device,
-                             one.host.ctypes.data, host, info, count)
+                             space.ctypes.data, host, info, count)
         except _errors() as problem:
             raise library_error(problem, what) from None
 

@@ -24,7 +24,7 @@ class _Local(threading.local):
 
 local = _Local()
 _defaults: dict[int, Stream] = {}
-_external: dict[tuple[int, int], Stream] = {}
+_external: dict[tuple[int, int, int], Stream] = {}
 
 
 class relaxed:
@@ -62,9 +62,10 @@ class Stream:
 
     # free: cached blocks, size -> addresses. graph_only: the memory belongs to a graph, which finds it at each replay;
     # kept: the memory of others that the graph uses; feeds: what is called, with the stream, before each replay; borrowed:
-    # free blocks of the stream `lender`, while a graph is captured.
-    __slots__ = ("handle", "device", "free", "pool", "capturing", "graph_only", "kept", "feeds", "borrowed", "lender", "_owned",
-                 "__weakref__")
+    # free blocks of the stream `lender`, while a graph is captured. Of another library's stream, within: in how many `with`
+    # blocks it is current; settled: what the default stream waited for when the last of them ended.
+    __slots__ = ("handle", "device", "free", "pool", "capturing", "graph_only", "kept", "feeds", "borrowed", "lender", "within",
+                 "settled", "_owned", "__weakref__")
 
     def __init__(self, device: int | None = None, *, priority: int = 0, _handle: Any = None):
         from .memory import pool_of
@@ -77,6 +78,8 @@ class Stream:
         self.feeds: dict[int, Any] = {}  # by the id of what is fed
         self.borrowed: dict[int, list[int]] = {}
         self.lender: Stream | None = None
+        self.within = 0
+        self.settled: Event | None = None
         self._owned = _handle is None
         if _handle is None:
             cu = devices.driver()
@@ -154,6 +157,11 @@ class Stream:
         now.refuse_capture("with stream", "the function switches to another stream")
         local.entered = (*local.entered, (now, stream_of(self.device)))
         make_current(self)
+        if self.external:
+            with devices.lock:
+                self.within += 1
+            if self.settled is not None and not self._recorded():  # a new stream may have the address of one that is gone
+                self.wait(self.settled)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -162,18 +170,31 @@ class Stream:
         make_current(displaced)
         make_current(before)
         if self.external:
-            self._settle()
+            with devices.lock:  # nobody else is about to use it
+                self.settled = self.settle()
+                self.within -= 1
 
     @property
     def external(self) -> bool:
         """Whether another library owns this stream. It may end at any time: it is never touched after its `with`."""
-        return not self._owned and self.ptr not in (0, 1, 2)
+        return not self._owned and self.ptr not in (0, 1)
 
-    def _settle(self) -> None:
+    def standing(self) -> Stream:
+        """The stream to order later work after: this one, or the default one if this is another library's and in nobody's
+        `with`. It may be gone then, and the default stream has waited for it."""
+        return default_stream(self.device) if self.external and not self.within else self
+
+    def settle(self) -> Event | None:
         """Order the default stream after the work done here: from then on memory used here is safe to hand on."""
-        cu = devices.driver()
-        if int(check(cu.cuStreamIsCapturing(self.handle))) == 0:
-            default_stream(self.device).wait(self)
+        if self._recorded():
+            return None
+        done = self.record()
+        default_stream(self.device).wait(done)
+        return done
+
+    def _recorded(self) -> bool:
+        """Whether somebody, not necessarily this package, is capturing this stream."""
+        return int(check(devices.driver().cuStreamIsCapturing(self.handle))) != 0
 
     def __del__(self) -> None:
         # A stream that ends gives its cached blocks back in stream order, then the driver retires it.
@@ -342,6 +363,16 @@ class on_device:
             make_current(self.previous)
 
 
+def take_back(index: int) -> bool:
+    """Make a device's context current in this thread if it is not, because another library (torch.cuda.set_device) has made
+    another one so behind our back; whether it was."""
+    cu = devices.driver()
+    mine = int(check(cu.cuCtxGetCurrent())) == int(devices.context(index))
+    if not mine:
+        devices.activate(index)
+    return not mine
+
+
 class in_context:
     """Context: the driver's calls inside go to a device; this thread's active device and stream stay what they are."""
 
@@ -364,17 +395,18 @@ class in_context:
 def external_stream(ptr: int, device: int | None = None) -> Stream:
     """Use another library's CUstream (its address) as a Stream; it stays that library's, and must outlive its use here.
 
-    The same address gives the same Stream.
+    The same address gives the same Stream; address 2 is each thread's own default stream.
     """
     index = current_device() if device is None else devices.validate(device, "external_stream")
     if not isinstance(ptr, int):
         raise TypeError(f"external_stream: wants the address of a CUstream (an int), got {type(ptr).__name__}")
     if ptr in (0, 1):  # both are names of the legacy default stream
         return default_stream(index)
+    key = (index, ptr, threading.get_ident() if ptr == 2 else 0)
     with devices.lock:
-        if (index, ptr) not in _external:
-            _external[index, ptr] = Stream(index, _handle=devices.driver().CUstream(ptr))
-        return _external[index, ptr]
+        if key not in _external:
+            _external[key] = Stream(index, _handle=devices.driver().CUstream(ptr))
+        return _external[key]
 
 
 def synchronize(index: int | None = None) -> None:

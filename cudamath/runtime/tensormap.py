@@ -110,7 +110,7 @@ class _Table:
         """Forget all maps, and wait until no launch can need one of those forgotten at the turn before."""
         with streams.in_context(self.device), memory.relaxed():
             for stream in [s for s in memory.pool_of(self.device).streams if not s.graph_only and not s.capturing]:
-                check(devices.driver().cuStreamSynchronize(stream.handle))
+                check(devices.driver().cuStreamSynchronize(stream.standing().handle))
         for known in self.dictionaries:
             known.clear()
 

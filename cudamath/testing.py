@@ -41,6 +41,12 @@ class Resources(NamedTuple):
     spills: int
     shared: int
 
+    @classmethod
+    def of(cls, kernel: Any, log: str) -> Resources:
+        """As the assembler's report of a kernel says."""
+        return cls(kernel.__name__, *(_number(pattern, log) for pattern in (
+            r"Used (\d+) registers", r"(\d+) bytes spill stores", r"(\d+) bytes smem")))
+
 
 def layout_of(x: np.ndarray, device: int = 0) -> Layout:
     """The layout that this NumPy array would have on a device.
@@ -62,8 +68,7 @@ def compile_plan(plan: Plan, inputs: Sequence[Layout], capability: tuple[int, in
             if isinstance(step, Launch):
                 arguments = build.arguments_type(plan.signature(step, inputs))
                 _, log = build.compile_now(step.kernel, arguments, build.target(capability))
-                found.append(Resources(step.kernel.__name__, _number(r"Used (\d+) registers", log),
-                                       _number(r"(\d+) bytes spill stores", log), _number(r"(\d+) bytes smem", log)))
+                found.append(Resources.of(step.kernel, log))
     return found
 
 

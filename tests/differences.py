@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import cudamath as cm
-from cudamath.core.plan import Launch, Plan
+from cudamath.core.plan import Launch
 from cudamath.kernels import build
-from cudamath.testing import assert_close, compile_plan, layout_of, simulate
+from cudamath.runtime.device import assume
+from cudamath.testing import Resources, assert_close, layout_of, simulate
 
 DTYPES = ["float32", "float64", "float16", "bfloat16"]
 TOLERANCE = {"float64": 1e-12, "float32": 2e-6, "float16": 2e-3, "bfloat16": 1.6e-2}  # of values around 1
@@ -90,13 +91,29 @@ _compiled = {}
 
 def check_resources(plan, inputs, capability):
     """No kernel of the plan spills, and its block's threads fit into the 65,536 registers that they share."""
-    for step in plan.steps:
-        if not isinstance(step, Launch):
-            continue
-        key = step.kernel, str(build.arguments_type(plan.signature(step, inputs))), capability
-        if key not in _compiled:  # plans have kernels in common
-            _compiled[key] = compile_plan(Plan(plan.outputs, [step], plan.temps), inputs, capability)[0]
-        found = _compiled[key]
-        assert found.spills == 0, found
-        threads = math.prod(step.block) if isinstance(step.block, tuple) else step.block
-        assert -(-found.registers // 8) * 8 * threads <= 65_536, (found, threads)  # handed out eight at a time
+    check_everywhere(lambda: plan, inputs, [capability])
+
+
+def check_everywhere(make, inputs, capabilities=build.CAPABILITIES):
+    """The same of what `make()` plans for each of these capabilities. What several plans have in common is compiled once, from
+    Python to LLVM IR for all capabilities together."""
+    launches = {}
+    for capability in capabilities:
+        with assume(capability):
+            plan = make()
+            for step in plan.steps:
+                if isinstance(step, Launch):
+                    arguments = build.arguments_type(plan.signature(step, inputs))
+                    _, steps = launches.setdefault((step.kernel, str(arguments)), (arguments, {}))
+                    steps.setdefault(capability, []).append(step)
+    for key, (arguments, steps) in launches.items():
+        new = [capability for capability in steps if (*key, capability) not in _compiled]
+        if new:
+            logs = [log for _, log in build.compile_each(key[0], arguments, [build.target(capability) for capability in new])]
+            _compiled.update({(*key, capability): Resources.of(key[0], log) for capability, log in zip(new, logs, strict=True)})
+        for capability, launched in steps.items():
+            found = _compiled[(*key, capability)]
+            assert found.spills == 0, (found, capability)
+            for step in launched:
+                threads = math.prod(step.block)
+                assert -(-found.registers // 8) * 8 * threads <= 65_536, (found, threads)  # handed out eight at a time

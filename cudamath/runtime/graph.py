@@ -46,9 +46,10 @@ class Graph:
 
     def after_last(self, stream: streams.Stream) -> None:
         """Order later work on `stream` after the last replay: replays share memory, so they cannot overlap."""
-        last = self.last.standing()
-        if last is not stream:
-            stream.wait(last)
+        if self.last is not stream:
+            last = self.last.standing()
+            if last is not stream:
+                stream.wait(last)
         self.last = stream
 
     def launch(self, stream: streams.Stream) -> None:

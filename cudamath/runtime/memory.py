@@ -101,7 +101,7 @@ class Borrowed:
         try:
             home = streams.default_stream(self.stream.device)
             for user in self.users:
-                if user.standing() is not home:
+                if user is not home and user.standing() is not home:
                     user.settle()
         except Exception:  # interpreter shutdown
             pass

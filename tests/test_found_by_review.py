@@ -24,6 +24,11 @@ CALLS = [
       for k in ({}, {"dtype": "f8"}, {"mean": 2.5}, {"mean": 2.5, "dtype": "f8"}, {"ddof": 1})],
     lambda m, a: m.var(a([1, 2, 3]), mean=a(np.array([2.5], "f4")), dtype="f4"),
     lambda m, a: m.mean(a(TURNED), dtype="c8"), lambda m, a: m.mean(a(TURNED), dtype="c8", where=a(KEPT)),
+    # numbers among choices widened the others, and whole numbers beside uint64 made float64 of it
+    *[lambda m, a, t=t, n=n: m.choose(a([0, 1]), [a(np.array([2, 1], t)), n]) for t in ("f2", "f4", "u1", "u8", "c8", "?")
+      for n in (2.5, 1, True)],
+    lambda m, a: m.choose(a([1, 0]), [3, a(np.array([2**64 - 1, 5], "u8"))]), lambda m, a: m.choose(a([0, 1, 0]), [1, 2.5]),
+    lambda m, a: m.choose(a([1, 0]), [np.float64(0.1), a(np.array([2, 1], "f4"))]),
 ]
 
 
@@ -45,6 +50,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
       for f in ("var", "std", "nanvar", "nanstd", "mean", "nanmean") for k in ({}, {"where": KEPT})],
     (lambda: cm.mean(cm.asarray(TURNED), dtype="i4"), TypeError, "mean: complex128 of shape (3,) would lose"),
     (lambda: cm.std(cm.asarray(EIGHTHS), where=KEPT, ddof="one"), TypeError, "std: correction must be a number"),
+    (lambda: cm.choose(cm.asarray([0, 1]), [cm.ones(2, "u1"), 300]), OverflowError, "choose: 300 as uint8"),
 ]
 
 

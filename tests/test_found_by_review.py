@@ -14,6 +14,12 @@ import cudamath as cm
 EIGHTHS, KEPT = np.array([1.875, 2.125, 2.875], "f4"), np.array([True, False, True])
 TURNED = np.array([1 + 2j, 3 - 1j, 0.5])
 
+def at(m: Any, function: str, x: Any, values: Any) -> Any:
+    """What `ufunc.at` leaves, where one position occurs twice."""
+    getattr(m, function).at(x, [0, 2, 0], values)
+    return x
+
+
 #: Functions of the module and of a function that makes its arrays, whose answers are NumPy's.
 CALLS = [
     # the dtype of a variance about a given mean
@@ -29,6 +35,13 @@ CALLS = [
       for n in (2.5, 1, True)],
     lambda m, a: m.choose(a([1, 0]), [3, a(np.array([2**64 - 1, 5], "u8"))]), lambda m, a: m.choose(a([0, 1, 0]), [1, 2.5]),
     lambda m, a: m.choose(a([1, 0]), [np.float64(0.1), a(np.array([2, 1], "f4"))]),
+    # in place of unsigned numbers a Python number was refused
+    *[lambda m, a, f=f, t=t, n=n: at(m, f, a(np.array([4, 3, 9], t)), n) for t in ("u1", "u4", "i2", "i8")
+      for f in ("bitwise_or", "floor_divide", "power", "left_shift", "logical_and", "subtract", "gcd", "fmax", "add")
+      for n in (1, 2, [1, 2, 3])],
+    *[lambda m, a, f=f: at(m, f, a(np.array([4, 3, 9], "u8")), 2) for f in ("floor_divide", "power", "subtract", "fmin")],
+    *[lambda m, a, f=f, t=t: at(m, f, a(np.array([4, 3, 9], t)), 2) for t in ("f4", "f2", "c8") for f in ("divide", "add")],
+    lambda m, a: at(m, "logical_and", a(np.array([4, 3, 9], "u1")), 256), lambda m, a: at(m, "hypot", a(EIGHTHS), 2.0),
 ]
 
 
@@ -51,6 +64,13 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: cm.mean(cm.asarray(TURNED), dtype="i4"), TypeError, "mean: complex128 of shape (3,) would lose"),
     (lambda: cm.std(cm.asarray(EIGHTHS), where=KEPT, ddof="one"), TypeError, "std: correction must be a number"),
     (lambda: cm.choose(cm.asarray([0, 1]), [cm.ones(2, "u1"), 300]), OverflowError, "choose: 300 as uint8"),
+    # subtract.at spoke of add_at, and took a number that does not fit
+    *[(lambda f=f, n=n: getattr(cm, f).at(cm.ones(3, "u1"), [0, 0], n), OverflowError, begins)
+      for f, begins in (("add", "add_at: "), ("subtract", "subtract.at: "), ("bitwise_or", "bitwise_or: Python integer"))
+      for n in (300, -1)],
+    (lambda: cm.subtract.at(cm.ones(3, "i4"), [0, 0], [0.5, 1.5]), TypeError, "subtract.at: values of float64 would lose"),
+    (lambda: cm.subtract.at(cm.ones(3), [7], 1), IndexError, "subtract.at: "),
+    (lambda: cm.divide.at(cm.ones(3, "u1"), [0, 0], 2), TypeError, "divide.at: a result of float64"),
 ]
 
 

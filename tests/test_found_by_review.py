@@ -42,6 +42,13 @@ CALLS = [
     *[lambda m, a, f=f: at(m, f, a(np.array([4, 3, 9], "u8")), 2) for f in ("floor_divide", "power", "subtract", "fmin")],
     *[lambda m, a, f=f, t=t: at(m, f, a(np.array([4, 3, 9], t)), 2) for t in ("f4", "f2", "c8") for f in ("divide", "add")],
     lambda m, a: at(m, "logical_and", a(np.array([4, 3, 9], "u1")), 256), lambda m, a: at(m, "hypot", a(EIGHTHS), 2.0),
+    # with dtype= numbers were made int64 first, and then cast: 300 became 44, and 2**64 was refused
+    lambda m, a: m.multiply(a([1.0, 2.0]), 2**64, dtype="f8"), lambda m, a: m.less(a(np.array([1, 2], "u1")), 300, dtype=bool),
+    *[lambda m, a, t=t, n=n: (m.add(a(np.array([1, 2], "u1")), n, dtype=t), m.subtract(n, a(np.array([1, 2], "u1")), dtype=t))
+      for t in ("i4", "u2", "f2", "f4", "f8", "c8") for n in (300, True)],
+    lambda m, a: m.add(a([1, 2]), 2.5, dtype="i4", casting="unsafe"), lambda m, a: m.negative(3, dtype="f4"),
+    lambda m, a: m.add(a([True, False]), 1, dtype=bool, casting="unsafe"), lambda m, a: m.add(1, 2, dtype="f4"),
+    *[lambda m, a, n=n: m.logical_and(a(np.array([1, 2], "u1")), n, dtype=bool) for n in (256, 1e-300, 0)],
 ]
 
 
@@ -71,6 +78,10 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: cm.subtract.at(cm.ones(3, "i4"), [0, 0], [0.5, 1.5]), TypeError, "subtract.at: values of float64 would lose"),
     (lambda: cm.subtract.at(cm.ones(3), [7], 1), IndexError, "subtract.at: "),
     (lambda: cm.divide.at(cm.ones(3, "u1"), [0, 0], 2), TypeError, "divide.at: a result of float64"),
+    # numbers that the dtype asked for cannot hold
+    *[(lambda n=n, k=k: cm.add(cm.ones(2, "u1"), n, dtype="u1", **k), OverflowError, f"add: Python integer {n} out of bounds")
+      for n in (300, -1) for k in ({}, {"casting": "unsafe"}, {"where": KEPT[:2]})],
+    (lambda: cm.add(300, 1, dtype="u1"), OverflowError, "add: 300 as uint8"),
 ]
 
 

@@ -82,6 +82,14 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     *[(lambda n=n, k=k: cm.add(cm.ones(2, "u1"), n, dtype="u1", **k), OverflowError, f"add: Python integer {n} out of bounds")
       for n in (300, -1) for k in ({}, {"casting": "unsafe"}, {"where": KEPT[:2]})],
     (lambda: cm.add(300, 1, dtype="u1"), OverflowError, "add: 300 as uint8"),
+    # where a function had nothing to be applied to, nobody had asked for dtypes
+    *[(lambda f=f, x=x, k=k: getattr(cm, f).reduce(cm.asarray(x), axis=k), TypeError,
+       f"{f}.reduce: wants {wanted} arrays, got float64 of shape {np.shape(x)}")
+      for f, wanted in (("bitwise_or", "integer or bool"), ("gcd", "integer"))
+      for x, k in (([[1.5, 2.5]], 0), ([[1.5, 2.5]], ()), (1.5, None), (np.zeros((0, 2)), 0))],
+    *[(lambda f=f: getattr(cm, f).accumulate(cm.asarray([[1j, 2]]), axis=0), TypeError, f"{f}.accumulate: wants ")
+      for f in ("hypot", "fmod", "bitwise_xor", "logaddexp")],
+    (lambda: cm.subtract.reduce(cm.asarray([[True]]), axis=0), TypeError, "subtract.reduce: wants numeric arrays, got bool"),
 ]
 
 

@@ -158,12 +158,12 @@ def _given(name: str, card: Any, function: Callable, x: ndarray, dtype: Any) -> 
 
 
 def _comparable(name: str, card: Any, x: ndarray) -> ndarray:
-    """What a function whose results are bools is applied to between elements and results: bools."""
+    """What a function is applied to between elements and results, of dtypes that it knows: bools where its results are."""
     if card.ufunc in LOGICAL:
         return elementwise.not_equal(x, 0) if x.dtype.kind != "b" else x
     if x.dtype.kind != "b" and card.compares:
         raise TypeError(f"{name}: wants bool arrays, as its results are, got {x.dtype} of shape {x.shape}")
-    return x
+    return require(name, x, card.category)  # also where there is nothing to apply it to
 
 
 def _closed(function: Callable, x: ndarray) -> ndarray:

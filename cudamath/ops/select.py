@@ -103,11 +103,11 @@ def choose(x: Any, /, choices: Any, out: Any = None, mode: str = "raise") -> nda
     return y if out is None else deliver("choose", y, out)
 
 
-def compress(condition: Any, x: Any, /, axis: int | None = None, out: Any = None) -> ndarray:
+def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> ndarray:
     """The slices along an axis where a condition holds.
 
-    Args: condition: vector of bool, at most as long as the axis; x: any array; axis: None ravels it first; out: array
-    that the result is written into. Returns: array of x's dtype. Raises: ValueError (shapes, axis), IndexError (beyond the
+    Args: condition: vector of bool, at most as long as the axis; a: any array; axis: None ravels it first; out: array
+    that the result is written into. Returns: array of a's dtype. Raises: ValueError (shapes, axis), IndexError (beyond the
     axis), TypeError (axis, out). Gradient: g at the slices taken.
     Waits for the device.
 
@@ -115,7 +115,7 @@ def compress(condition: Any, x: Any, /, axis: int | None = None, out: Any = None
     >>> cm.compress([False, True], [[1, 2], [3, 4]], axis=0).tolist()
     [[3, 4]]
     """
-    x, mask = coerce("compress", (x, condition))
+    x, mask = coerce("compress", (a, condition))
     if mask.ndim != 1:
         raise ValueError(f"compress: the condition must be a vector, got shape {mask.shape}")
     try:
@@ -124,17 +124,17 @@ def compress(condition: Any, x: Any, /, axis: int | None = None, out: Any = None
         raise as_of("compress", error) from None
 
 
-def extract(condition: Any, x: Any, /) -> ndarray:
-    """The elements of x where a condition holds, as a vector.
+def extract(condition: Any, arr: Any) -> ndarray:
+    """The elements of arr where a condition holds, as a vector.
 
-    Args: condition: array of as many elements as ``x``; x: any array. Raises: ValueError if it has not. Gradient: g at the
+    Args: condition: array of as many elements as ``arr``; arr: any array. Raises: ValueError if it has not. Gradient: g at the
     elements taken. Waits for the device.
 
     >>> import cudamath as cm
     >>> cm.extract([[True, False], [False, True]], [[1, 2], [3, 4]]).tolist()
     [1, 4]
     """
-    x, mask = coerce("extract", (x, condition))
+    x, mask = coerce("extract", (arr, condition))
     if mask.size != x.size:
         raise ValueError(f"extract: a condition of shape {mask.shape} does not fit an array of shape {x.shape}")
     return take(ravel(x), nonzero(ravel(mask))[0])

@@ -20,6 +20,11 @@ def at(m: Any, function: str, x: Any, values: Any) -> Any:
     return x
 
 
+def over(m: Any, x: Any) -> Any:
+    """Quotients and remainders, the first of which are written into what both are of."""
+    return m.divmod(x, 3, out=(x, None))
+
+
 #: Functions of the module and of a function that makes its arrays, whose answers are NumPy's.
 CALLS = [
     # the dtype of a variance about a given mean
@@ -49,6 +54,26 @@ CALLS = [
     lambda m, a: m.add(a([1, 2]), 2.5, dtype="i4", casting="unsafe"), lambda m, a: m.negative(3, dtype="f4"),
     lambda m, a: m.add(a([True, False]), 1, dtype=bool, casting="unsafe"), lambda m, a: m.add(1, 2, dtype="f4"),
     *[lambda m, a, n=n: m.logical_and(a(np.array([1, 2], "u1")), n, dtype=bool) for n in (256, 1e-300, 0)],
+    # functions written by hand lacked the options of ufuncs
+    *[lambda m, a, f=f, t=t, k=k: getattr(m, f)(a(np.array([7.5, 7, 2], t)), **k) for f in ("fabs", "spacing", "modf")
+      for t in ("f4", "f8", "i2", "u1") for k in ({"dtype": "f4"}, {"dtype": "f8", "casting": "safe"}, {"casting": "unsafe"})],
+    *[lambda m, a, f=f: getattr(m, f)(a(EIGHTHS), a(np.zeros(3, "f8")), where=a(KEPT)) for f in ("fabs", "spacing")],
+    *[lambda m, a, k=k: m.float_power(a(EIGHTHS), 2, **k) for k in ({"dtype": "f8"}, {"dtype": "c16"}, {"casting": "safe"})],
+    lambda m, a: m.float_power(a([2, 3, 5]), a([1.5, 2, 3]), out=a(np.ones(3)), where=a(KEPT)),
+    *[lambda m, a, t=t: m.divmod(a(np.array([7, -7, 9])), 4, dtype=t) for t in ("f4", "i2", "f8")],
+    *[lambda m, a, f=f, n=n, q=q, r=r: getattr(m, f)(a(np.array([7.5, -7, 2])), *n, out=(a(np.ones(3, q)), a(np.ones(3, r))),
+                                                     where=a(KEPT))
+      for f, n, q, r in (("divmod", (3,), "f4", "c16"), ("modf", (), "f8", "f4"), ("frexp", (), "f8", "i8"))],
+    lambda m, a: m.divmod(a([7, -7]), 3, out=(None, a(np.zeros(2)))), lambda m, a: over(m, a([7, -7, 5])),
+    lambda m, a: m.ldexp(a(EIGHTHS), 2, out=a(np.ones(3)), where=a(KEPT)),
+    lambda m, a: m.ldexp(a(EIGHTHS), a([1, 2, 3]), out=a(np.ones(3)), where=a(KEPT)),
+    *[lambda m, a, f=f, t=t, n=n: at(m, f, a(np.array([2, 3, 5], t)), n) for f in ("float_power", "ldexp") for t in ("f4", "f8")
+      for n in (2, [1, 2, 3])],
+    *[lambda m, a, b=b, k=k: m.clip(a(np.array([1, 5, 9], "u1")), *b, **k) for b in ((2, 7), (None, 7), (2, 300), (-3, None))
+      for k in ({"dtype": "f4"}, {"dtype": "u1"}, {"dtype": "i8", "casting": "safe"})],
+    lambda m, a: m.clip(a([1, 5, 9.5]), 2, 7, dtype="i4", casting="unsafe"),
+    *[lambda m, a, b=b: m.clip(a(np.array([1, 5, 9])), *b, a(np.zeros(3)), where=a(KEPT), dtype="f4")
+      for b in ((2, 7), (2, None))],
 ]
 
 
@@ -82,6 +107,16 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     *[(lambda n=n, k=k: cm.add(cm.ones(2, "u1"), n, dtype="u1", **k), OverflowError, f"add: Python integer {n} out of bounds")
       for n in (300, -1) for k in ({}, {"casting": "unsafe"}, {"where": KEPT[:2]})],
     (lambda: cm.add(300, 1, dtype="u1"), OverflowError, "add: 300 as uint8"),
+    *[(lambda f=f: getattr(cm, f)(cm.asarray(EIGHTHS), dtype="i4"), TypeError, f"{f}: wants a floating-point dtype, got int32")
+      for f in ("fabs", "spacing", "modf")],
+    (lambda: cm.fabs(cm.ones(2), dtype="f4", casting="safe"), TypeError, "fabs: cannot compute in dtype float32"),
+    (lambda: cm.modf(cm.ones(2), casting="wild"), ValueError, "modf: casting must be"),
+    (lambda: cm.float_power(cm.ones(2), 2, dtype="f4"), TypeError, "float_power: is computed in float64 or complex128"),
+    (lambda: cm.float_power(cm.asarray(TURNED), 2, dtype="f8"), TypeError, "float_power: cannot compute in dtype float64"),
+    (lambda: cm.clip(cm.ones(2), 0, 1, dtype="i4"), TypeError, "clip: cannot compute in dtype int32"),
+    *[(lambda f=f, k=k: getattr(cm, f)(cm.ones(2), *k, out=cm.ones(2)), TypeError, f"{f}: out must be a tuple of two arrays")
+      for f, k in (("divmod", (2,)), ("modf", ()), ("frexp", ()))],
+    (lambda: cm.frexp(cm.ones(2), out=(None, cm.zeros(2, "?"))), TypeError, "frexp: "),
     # where a function had nothing to be applied to, nobody had asked for dtypes
     *[(lambda f=f, x=x, k=k: getattr(cm, f).reduce(cm.asarray(x), axis=k), TypeError,
        f"{f}.reduce: wants {wanted} arrays, got float64 of shape {np.shape(x)}")

@@ -132,9 +132,9 @@ def _array_ufunc(self: ndarray, ufunc: np.ufunc, method: str, *inputs: Any, out:
         return NotImplemented
     kwargs.pop("subok", None)
     if out is not None:
-        if len(out) != 1 or type(out[0]) is not ndarray:
+        if any([y is not None and type(y) is not ndarray for y in out]):
             return NotImplemented
-        kwargs["out"] = out[0]
+        kwargs["out"] = out[0] if len(out) == 1 else out
     if method != "__call__":
         function = getattr(function, method, None)
         return NotImplemented if function is None else function(*inputs, **kwargs)
@@ -174,7 +174,8 @@ def _namespace(self: ndarray, *, api_version: str | None = None) -> Any:
 _BY_UFUNC: dict[np.ufunc, Callable] = {f.card.ufunc: f for space in (elementwise, integers, numbers)
                                        for f in vars(space).values()
                                        if hasattr(f, "card") and not isinstance(f.card.cpu, str)}
-_WITH_OUT = {elementwise.pow, elementwise.conj}
+_WITH_OUT = {elementwise.pow, elementwise.conj, numbers.fabs, numbers.float_power, numbers.divmod, numbers.modf, numbers.ldexp,
+             numbers.frexp, numbers.spacing}
 _ABOUT: dict[Callable, Callable] = {np.shape: lambda x: x.shape, np.ndim: lambda x: x.ndim,
                                     np.size: lambda x, axis=None: x.size if axis is None else x.shape[axis]}
 _LOOKING = {np.save, np.savez, np.savez_compressed, np.savetxt, np.array2string, np.array_repr, np.array_str}

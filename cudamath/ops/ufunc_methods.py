@@ -276,7 +276,7 @@ def _accumulated(ufunc: np.ufunc, function: Callable, x: ndarray, axis: int) -> 
 
 def install() -> None:
     """Gives every public elementwise function what NumPy's ufuncs say of themselves, those of two arrays their methods, and
-    those of one array `at`."""
+    those of one array, and what has no card, `at`."""
     for space in (elementwise, integers, numbers):
         for function in list(vars(space).values()):
             if hasattr(function, "card"):
@@ -287,6 +287,8 @@ def install() -> None:
                     attach(function)
                 elif ufunc.nin == ufunc.nout == 1:
                     function.at = functools.partial(_in_rounds, f"{function.card.name}.at", function)
+    for function in (numbers.float_power, numbers.ldexp):
+        function.at = functools.partial(_in_rounds, f"{function.__name__}.at", function)  # type: ignore[attr-defined]
     for alias, of in (("pow", elementwise._power),):
         public = getattr(elementwise, alias)
         for method in ("reduce", "accumulate", "outer", "at", "reduceat"):

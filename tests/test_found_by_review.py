@@ -74,6 +74,14 @@ CALLS = [
     lambda m, a: m.clip(a([1, 5, 9.5]), 2, 7, dtype="i4", casting="unsafe"),
     *[lambda m, a, b=b: m.clip(a(np.array([1, 5, 9])), *b, a(np.zeros(3)), where=a(KEPT), dtype="f4")
       for b in ((2, 7), (2, None))],
+    # several shifts of all; grids of what is no vector; modes by axis; a number along its only axis, as NumPy sees it
+    *[lambda m, a, s=s: m.roll(a(np.arange(6).reshape(2, 3)), s) for s in ((1, 2), [1, -3], (), np.array([4, 5]), (7,))],
+    *[lambda m, a, k=k, s=s: m.meshgrid(a(np.arange(6).reshape(2, 3)).T, a([1, 2, 3]), a(5), indexing=k, sparse=s)
+      for k in ("xy", "ij") for s in (True, False)],
+    *[lambda m, a, k=k: m.ravel_multi_index((a([2, 1]), a([7, 0])), (3, 4), mode=k)
+      for k in (("wrap", "clip"), ("raise", "clip"), ["clip", "wrap"])],
+    *[lambda m, a, k=k, i=i: (m.take(a(5), i, axis=k), m.repeat(a(5.5), 3, axis=k), m.repeat(a(5), [2], axis=k))
+      for k in (0, -1) for i in ([0, 0], -1)],
 ]
 
 
@@ -117,6 +125,10 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     *[(lambda f=f, k=k: getattr(cm, f)(cm.ones(2), *k, out=cm.ones(2)), TypeError, f"{f}: out must be a tuple of two arrays")
       for f, k in (("divmod", (2,)), ("modf", ()), ("frexp", ()))],
     (lambda: cm.frexp(cm.ones(2), out=(None, cm.zeros(2, "?"))), TypeError, "frexp: "),
+    *[(lambda k=k: cm.ravel_multi_index(([1], [2]), (3, 4), mode=k), ValueError, "ravel_multi_index: order must be")
+      for k in (("wrap",), ("wrap", "raise", "clip"), ("wrap", "up"))],
+    *[(lambda f=f: getattr(cm, f)(cm.asarray(5), 0, axis=1), np.exceptions.AxisError, f"{f}: axis 1 is out of bounds")
+      for f in ("take", "repeat")],
     # where a function had nothing to be applied to, nobody had asked for dtypes
     *[(lambda f=f, x=x, k=k: getattr(cm, f).reduce(cm.asarray(x), axis=k), TypeError,
        f"{f}.reduce: wants {wanted} arrays, got float64 of shape {np.shape(x)}")

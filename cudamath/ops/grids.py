@@ -57,9 +57,9 @@ def indices(dimensions: Sequence[int], dtype: Any = np.int64, sparse: bool = Fal
 def meshgrid(*arrays: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> tuple[ndarray, ...]:
     """Coordinates of a grid: for each vector an array of the grid's shape that varies along one axis.
 
-    Args: arrays: vectors (or scalars); indexing: "ij": array i varies along axis i; "xy": the first two are
-    exchanged; sparse: keep the other axes at length 1; copy: False returns views of the vectors. Returns: as many arrays
-    as given. Raises: ValueError for another indexing or more than 1 dimension.
+    Args: arrays: vectors (or scalars; others are raveled); indexing: "ij": array i varies along axis i; "xy": the first two
+    are exchanged; sparse: keep the other axes at length 1; copy: False returns views of the vectors. Returns: as many arrays
+    as given. Raises: ValueError for another indexing.
     Gradient: g summed over the copies of each element.
 
     >>> import cudamath as cm
@@ -79,7 +79,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy", sparse: bool = False, copy: boo
         views = [x._view(layout) for x, layout in zip(arrays, known, strict=True)]
     else:
         views = _spread(coerce("meshgrid", arrays), indexing, sparse)
-        if given:
+        if given and all([x.ndim < 2 for x in arrays]):  # of others the raveled array may be a copy
             remember(_known_grids, key, [view._layout for view in views])
     return tuple([_copy(view) for view in views] if copy else views)
 
@@ -90,8 +90,6 @@ _known_grids: dict[tuple, list[Layout]] = {}
 
 def _spread(vectors: list[ndarray], indexing: str, sparse: bool) -> list[ndarray]:
     """Views of vectors in the shape of their grid."""
-    if any([x.ndim > 1 for x in vectors]):
-        raise ValueError(f"meshgrid: wants vectors, got shapes {[x.shape for x in vectors]}")
     order = list(range(len(vectors)))
     if indexing == "xy" and len(vectors) > 1:
         order[:2] = 1, 0
@@ -350,11 +348,13 @@ def unravel_index(indices: Any, shape: Sequence[int], order: str = "C") -> tuple
     return tuple(reversed(out) if order == "C" else out)
 
 
-def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C") -> ndarray:
+def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str | Sequence[str] = "raise",
+                      order: str = "C") -> ndarray:
     """An index along each axis, as numbers of elements of an array of a shape: the inverse of ``unravel_index``.
 
     Args: multi_index: integer arrays, one an axis, that broadcast; dims: the shape; mode: "raise", "wrap" or "clip" indices
-    out of range; order: "C" or "F". Raises: ValueError (out of range: looked at on the host; numbers, mode, order).
+    out of range, or one of these for each axis; order: "C" or "F". Raises: ValueError (out of range: looked at on the host;
+    numbers, mode, order).
 
     >>> import cudamath as cm
     >>> int(cm.ravel_multi_index((1, 2), (2, 3)))
@@ -364,15 +364,16 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
     each = coerce("ravel_multi_index", members("ravel_multi_index", multi_index), INTEGER)
     if len(each) != len(sizes):
         raise ValueError(f"ravel_multi_index: {len(each)} index arrays for the {len(sizes)} axes of shape {sizes}")
-    if order not in ("C", "F") or mode not in ("raise", "wrap", "clip"):
-        raise ValueError("ravel_multi_index: order must be 'C' or 'F', mode 'raise', 'wrap' or 'clip'; got "
-                         f"{order!r}, {mode!r}")
+    modes = [mode] * len(sizes) if isinstance(mode, str) else members("ravel_multi_index", mode, "modes")
+    if order not in ("C", "F") or len(modes) != len(sizes) or any([m not in ("raise", "wrap", "clip") for m in modes]):
+        raise ValueError("ravel_multi_index: order must be 'C' or 'F', mode 'raise', 'wrap' or 'clip', or one of these for "
+                         f"each axis of shape {sizes}; got {order!r}, {mode!r}")
     steps = contiguous_strides(sizes, 1) if order == "C" else contiguous_strides(sizes[::-1], 1)[::-1]
     out: Any = 0
-    for i, n, step in zip(each, sizes, steps, strict=True):
-        if mode == "raise" and i.size and bool(any_of((i < 0) | (i >= n))):
+    for i, n, step, how in zip(each, sizes, steps, modes, strict=True):
+        if how == "raise" and i.size and bool(any_of((i < 0) | (i >= n))):
             raise ValueError(f"ravel_multi_index: an index is out of bounds for an axis of length {n} of shape {sizes}")
-        i = remainder(i, n) if mode == "wrap" else clip(i, 0, n - 1) if mode == "clip" else i
+        i = remainder(i, n) if how == "wrap" else clip(i, 0, n - 1) if how == "clip" else i
         out = astype(i, np.int64, copy=False) * step + out
     return out
 

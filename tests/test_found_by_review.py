@@ -80,6 +80,14 @@ CALLS = [
       for k in ("xy", "ij") for s in (True, False)],
     *[lambda m, a, k=k: m.ravel_multi_index((a([2, 1]), a([7, 0])), (3, 4), mode=k)
       for k in (("wrap", "clip"), ("raise", "clip"), ["clip", "wrap"])],
+    # bools are numbers, 0 and 1
+    *[lambda m, a, o=o: m.linalg.norm(a(KEPT), o) for o in (None, 0, 1, 2, 3, np.inf, -np.inf)],
+    *[lambda m, a, o=o: m.linalg.norm(a([[True, True], [False, True]]), o) for o in (None, "fro", "nuc", 1, -1, 2, np.inf)],
+    lambda m, a: (m.linalg.vector_norm(a(KEPT)), m.linalg.matrix_norm(a(KEPT[None]))),
+    lambda m, a: (m.trapezoid(a(KEPT)), m.trapezoid(a(KEPT), a([1, 3, 4])), m.trapezoid(a([1.0, 2, 4]), a(KEPT))),
+    *[lambda m, a, p=p, x=x: m.polyval(a(p), a(x)) for p in (KEPT, [1, 2], EIGHTHS) for x in (KEPT, [3, 4], 2.5)],
+    *[lambda m, a, x=x, b=b, r=r: m.digitize(a(x), a(b), right=r) for x, b in ((KEPT, [0, 0.5]), (EIGHTHS, [False, True]),
+                                                                               (KEPT, [True, False])) for r in (True, False)],
     *[lambda m, a, k=k, i=i: (m.take(a(5), i, axis=k), m.repeat(a(5.5), 3, axis=k), m.repeat(a(5), [2], axis=k))
       for k in (0, -1) for i in ([0, 0], -1)],
 ]
@@ -145,3 +153,16 @@ def test_refused(call, error, begins, device):
     with pytest.raises(error) as raised:
         call()
     assert str(raised.value).startswith(begins)
+
+
+def test_bools_are_drawn_as_integers(device):
+    """They were refused."""
+    for given in (((0, 2, 500), {}), ((2,), {"size": (5, 100)}), ((0, 1, 500), {"endpoint": True}), (([0] * 500, 2), {})):
+        for _ in range(2):  # new, and seen before
+            drawn = cm.random.default_rng(3).integers(*given[0], dtype=bool, **given[1])
+            assert drawn.dtype == bool and 200 < drawn.to_numpy().sum() < 300
+    assert cm.random.default_rng(3).integers(1, 2, 9, dtype=bool).tolist() == [True] * 9
+    assert cm.random.randint(2, size=4, dtype=bool).dtype == bool
+    for wrong in (3, [1, 3]):
+        with pytest.raises(ValueError, match=r"^random.integers: wants bounds that bool can hold \(0 to 1\)"):
+            cm.random.default_rng(3).integers(0, wrong, dtype=bool)

@@ -33,8 +33,8 @@ __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser", "poly", "poly
 def polyval(p: Any, x: Any) -> ndarray:
     """The polynomial p[0] x^(n-1) + ... + p[n-1], by Horner's rule.
 
-    Args: p: vector of coefficients; x: numeric array, or a poly1d: then p of that polynomial. Raises: ValueError (shape of p).
-    Gradient: by its parts.
+    Args: p: vector of coefficients; x: numeric or bool array, or a poly1d: then p of that polynomial. Raises: ValueError
+    (shape of p). Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> cm.polyval([3, 0, 1], [0, 1, 5]).tolist()
@@ -42,7 +42,7 @@ def polyval(p: Any, x: Any) -> ndarray:
     """
     if isinstance(x, poly1d):  # would be taken for its coefficients
         return functools.reduce(lambda y, each: y * x + each, np.asarray(p), poly1d(0))  # type: ignore[return-value]
-    p, x = coerce("polyval", (p, x), NUMERIC)
+    p, x = coerce("polyval", (p, x))
     if p.ndim != 1:
         raise ValueError(f"polyval: wants a vector of coefficients, got shape {p.shape}")
     y = zeros(x.shape, dtypes.promote(p.dtype, x.dtype), device=x.device)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.dtypes import INTEGER, REAL, REAL_OR_BOOL
+from ..core.dtypes import INTEGER, REAL_OR_BOOL
 from ..core.op import Op, as_of, coerce, require
 from .index import take
 from .shape import astype
@@ -74,7 +76,7 @@ def digitize(x: Any, /, bins: Any, right: bool = False) -> ndarray:
     """The number of the bin in which each element lies: i with bins[i - 1] <= x < bins[i].
 
     Args:
-        x: numbers of any shape.
+        x: numbers or bools of any shape.
         bins: edges, one dimension, ascending or descending.
         right: bins include their upper edge instead: bins[i - 1] < x <= bins[i].
 
@@ -92,9 +94,10 @@ def digitize(x: Any, /, bins: Any, right: bool = False) -> ndarray:
             return run(bins, x)
     except (AttributeError, KeyError, TypeError):
         pass
-    x, edges = coerce("digitize", (require("digitize", x, REAL), bins), REAL)
+    x, edges = coerce("digitize", (require("digitize", x, REAL_OR_BOOL), bins), REAL_OR_BOOL)
     if edges.ndim != 1:
         raise ValueError(f"digitize: bins must have 1 dimension, got shape {edges.shape}")
     dtype = dtypes.promote(x.dtype, edges.dtype)
+    dtype = np.dtype(np.uint8) if dtype.kind == "b" else dtype  # bools count as 0 and 1
     edges, x = (a if a.dtype == dtype else astype(a, dtype) for a in (edges, x))
     return _digitize(edges, x, right=bool(right))

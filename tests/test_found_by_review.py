@@ -80,6 +80,7 @@ CALLS = [
       for k in ("xy", "ij") for s in (True, False)],
     *[lambda m, a, k=k: m.ravel_multi_index((a([2, 1]), a([7, 0])), (3, 4), mode=k)
       for k in (("wrap", "clip"), ("raise", "clip"), ["clip", "wrap"])],
+    lambda m, a: m.linspace(1j, 2, 3, dtype="c8"), lambda m, a: m.einsum("i,i", a(TURNED), a(EIGHTHS), dtype="c16"),
     # bools are numbers, 0 and 1
     *[lambda m, a, o=o: m.linalg.norm(a(KEPT), o) for o in (None, 0, 1, 2, 3, np.inf, -np.inf)],
     *[lambda m, a, o=o: m.linalg.norm(a([[True, True], [False, True]]), o) for o in (None, "fro", "nuc", 1, -1, 2, np.inf)],
@@ -137,6 +138,13 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
       for k in (("wrap",), ("wrap", "raise", "clip"), ("wrap", "up"))],
     *[(lambda f=f: getattr(cm, f)(cm.asarray(5), 0, axis=1), np.exceptions.AxisError, f"{f}: axis 1 is out of bounds")
       for f in ("take", "repeat")],
+    # imaginary parts were dropped, or the error was Python's or NumPy's own
+    *[(lambda t=t: cm.linspace(1j, 2, 3, dtype=t), TypeError, "linspace: numbers from 1j to 2 would lose")
+      for t in ("u1", "f4")],
+    *[(lambda t=t: cm.linspace(cm.asarray([1j]), 2, 3, dtype=t), TypeError, "linspace: complex128 of shape (3, 1) would lose")
+      for t in ("u1", "f4")],
+    (lambda: cm.einsum("i,i", cm.asarray(TURNED), cm.asarray(EIGHTHS), dtype="f4"), TypeError,
+     "einsum: complex128 of shape (3,) would lose its imaginary part in dtype float32"),
     # where a function had nothing to be applied to, nobody had asked for dtypes
     *[(lambda f=f, x=x, k=k: getattr(cm, f).reduce(cm.asarray(x), axis=k), TypeError,
        f"{f}.reduce: wants {wanted} arrays, got float64 of shape {np.shape(x)}")

@@ -10,7 +10,19 @@ import numpy as np
 
 from ..core import dtypes, lasting, tape
 from ..core.array import asarray, ndarray
-from ..core.op import ANY, COMPLEX, INEXACT, NUMERIC, REAL, REAL_OR_BOOL, Op, coerce, require, speaks_for
+from ..core.op import (
+    ANY,
+    COMPLEX,
+    INEXACT,
+    NUMERIC,
+    REAL,
+    REAL_OR_BOOL,
+    Op,
+    coerce,
+    keeps_imaginary,
+    require,
+    speaks_for,
+)
 from .elementwise import abs, add, conj, equal, maximum, minimum, multiply, norm_grad, norm_slope, sign, spread_grad, sqrt
 from .index import where as choose
 from .reduction import Axis, Reduction, asked, kept_axes
@@ -173,12 +185,6 @@ def _spread_in(name: str, x: Any, dtype: Any) -> ndarray:
         raise TypeError(f"{name}: wants a floating-point or complex dtype, got {kind} for {x.dtype} of shape {x.shape}")
     keeps_imaginary(name, x, kind)
     return astype(x, kind, copy=False)
-
-
-def keeps_imaginary(name: str, x: ndarray, kind: np.dtype) -> None:
-    """TypeError where complex numbers would lose their imaginary parts in the dtype that was requested."""
-    if x.dtype in COMPLEX and kind not in COMPLEX:
-        raise TypeError(f"{name}: {x.dtype} of shape {x.shape} would lose its imaginary part in dtype {kind}")
 
 
 def _mean_dtype(x: ndarray, dtype: Any) -> np.dtype:

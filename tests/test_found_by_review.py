@@ -20,6 +20,12 @@ def at(m: Any, function: str, x: Any, values: Any) -> Any:
     return x
 
 
+def diagonal(m: Any, x: Any, values: Any, wrap: bool) -> Any:
+    """What `fill_diagonal` leaves."""
+    m.fill_diagonal(x, values, wrap)
+    return x
+
+
 def over(m: Any, x: Any) -> Any:
     """Quotients and remainders, the first of which are written into what both are of."""
     return m.divmod(x, 3, out=(x, None))
@@ -80,6 +86,10 @@ CALLS = [
       for k in ("xy", "ij") for s in (True, False)],
     *[lambda m, a, k=k: m.ravel_multi_index((a([2, 1]), a([7, 0])), (3, 4), mode=k)
       for k in (("wrap", "clip"), ("raise", "clip"), ["clip", "wrap"])],
+    # indices of dtypes that no range is made in; a diagonal that nothing is assigned to
+    *[lambda m, a, s=s, t=t: m.indices(s, dtype=t) for s in ((2,), (2, 1), (0, 2), ()) for t in ("c8", "c16", "?", "f2", "i1")],
+    *[lambda m, a, v=v, w=w: diagonal(m, a(np.arange(8).reshape(4, 2)), v, w) for v in ([], np.zeros((0, 3)))
+      for w in (True, False)],
     lambda m, a: m.linspace(1j, 2, 3, dtype="c8"), lambda m, a: m.einsum("i,i", a(TURNED), a(EIGHTHS), dtype="c16"),
     # bools are numbers, 0 and 1
     *[lambda m, a, o=o: m.linalg.norm(a(KEPT), o) for o in (None, 0, 1, 2, 3, np.inf, -np.inf)],

@@ -14,10 +14,10 @@ from ..core.array import ndarray
 from ..core.devices import default_index, index_of
 from ..core.dtypes import FLOATING, as_dtype, default_float, promote, result_type, scalar_dtype
 from ..core.layout import Layout
-from ..core.op import INTEGER, INTEGER_OR_BOOL, MISTAKES, Op, as_numbers, as_of, coerce, members, require, speaks_for
+from ..core.op import INTEGER, INTEGER_OR_BOOL, MISTAKES, REAL, Op, as_numbers, as_of, coerce, members, require, speaks_for
 from ..core.shapes import as_integer, contiguous_strides, normalize_shape
 from ..core.tape import state
-from .creation import arange, asarray, linspace, made_of, recorded, zeros_like
+from .creation import arange, asarray, linspace, made_of, recorded, zeros, zeros_like
 from .elementwise import abs as absolute
 from .elementwise import clip, floor_divide, log10, pow, remainder, sign
 from .index import _check_writable
@@ -45,12 +45,13 @@ def indices(dimensions: Sequence[int], dtype: Any = np.int64, sparse: bool = Fal
     [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
     """
     shape, dtype = normalize_shape("indices", dimensions), as_dtype(dtype, "indices")
-    lines = [reshape(arange(n, dtype=dtype, device=device), (*[1] * i, n, *[1] * (len(shape) - i - 1)))
-             for i, n in enumerate(shape)]
+    real = dtype if dtype in REAL else None  # what no vector of numbers is made in is cast
+    lines = [reshape(astype(arange(n, dtype=real, device=device), dtype, copy=False),
+                     (*[1] * i, n, *[1] * (len(shape) - i - 1))) for i, n in enumerate(shape)]
     if sparse:
         return tuple(lines)
     if not lines:
-        return arange(0, dtype=dtype, device=device)
+        return zeros(0, dtype, device=device)
     return stack([_broadcast_as("indices", line, shape) for line in lines])
 
 
@@ -284,8 +285,8 @@ def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
     """Assigns to the main diagonal in place: x[i, i, ...] = val.
 
     Args: x: array of at least 2 dimensions, of equal lengths if they are more than 2; val: scalar, or an array that is
-    repeated along the diagonal; wrap: of a tall matrix begin a new diagonal a row below the end of the last. Raises:
-    ValueError (shapes). Gradient: none, in place.
+    repeated along the diagonal (an empty one assigns nothing); wrap: of a tall matrix begin a new diagonal a row below the
+    end of the last. Raises: ValueError (shapes). Gradient: none, in place.
 
     >>> import cudamath as cm
     >>> x = cm.zeros((2, 3))
@@ -307,8 +308,10 @@ def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
     size = min(x.shape) if places is None else places.size
     if not isinstance(val, bool | int | float | complex):
         val = ravel(coerce("fill_diagonal", (x, val))[1])
+        if not val.size:
+            return
         if val.size not in (1, size):
-            val = val[asarray(np.arange(size) % max(val.size, 1), device=x.device)]
+            val = val[asarray(np.arange(size) % val.size, device=x.device)]
     if places is None:
         line = x
         while line.ndim > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from typing import Any
 
@@ -155,6 +156,11 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
       for t in ("u1", "f4")],
     (lambda: cm.einsum("i,i", cm.asarray(TURNED), cm.asarray(EIGHTHS), dtype="f4"), TypeError,
      "einsum: complex128 of shape (3,) would lose its imaginary part in dtype float32"),
+    (lambda: pow(cm.asarray([2]), 3, 5), TypeError, "pow: no power of arrays is taken modulo a number, got 5 for int64"),
+    # NumPy's arrays cannot be written into
+    (lambda: np.add(cm.ones(2), 1, out=np.zeros(2)), TypeError, "add: out must be an ndarray of this package, got numpy"),
+    (lambda: operator.iadd(np.ones(3), cm.ones(3)), TypeError, "add: out must be an ndarray of this package"),
+    (lambda: np.divmod(cm.ones(2), 1, out=(None, np.zeros(2))), TypeError, "divmod: out must be an ndarray of this package"),
     # where a function had nothing to be applied to, nobody had asked for dtypes
     *[(lambda f=f, x=x, k=k: getattr(cm, f).reduce(cm.asarray(x), axis=k), TypeError,
        f"{f}.reduce: wants {wanted} arrays, got float64 of shape {np.shape(x)}")
@@ -184,3 +190,12 @@ def test_bools_are_drawn_as_integers(device):
     for wrong in (3, [1, 3]):
         with pytest.raises(ValueError, match=r"^random.integers: wants bounds that bool can hold \(0 to 1\)"):
             cm.random.default_rng(3).integers(0, wrong, dtype=bool)
+
+
+def test_numpys_ufuncs_pass_their_options_on(device):
+    x, y, pair = cm.asarray(EIGHTHS), cm.zeros(3), (cm.zeros(3), cm.zeros(3))
+    assert np.fabs(x, out=y, where=cm.asarray(KEPT)) is y and y.tolist() == [1.875, 0, 2.875]
+    assert np.divmod(x, 2, out=pair)[1] is pair[1]
+    assert [each.tolist() for each in pair] == [each.tolist() for each in np.divmod(EIGHTHS, 2)]
+    np.float_power.at(y, [0, 0], 2)
+    assert y.tolist() == [1.875**4, 0, 2.875]

@@ -129,7 +129,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
       for f, begins in (("add", "add_at: "), ("subtract", "subtract.at: "), ("bitwise_or", "bitwise_or: Python integer"))
       for n in (300, -1)],
     (lambda: cm.subtract.at(cm.ones(3, "i4"), [0, 0], [0.5, 1.5]), TypeError, "subtract.at: values of float64 would lose"),
-    (lambda: cm.subtract.at(cm.ones(3), [7], 1), IndexError, "subtract.at: "),
+    (lambda: cm.subtract.at(cm.ones(3), 7, 1), IndexError, "subtract.at: "),
     (lambda: cm.divide.at(cm.ones(3, "u1"), [0, 0], 2), TypeError, "divide.at: a result of float64"),
     # numbers that the dtype asked for cannot hold
     *[(lambda n=n, k=k: cm.add(cm.ones(2, "u1"), n, dtype="u1", **k), OverflowError, f"add: Python integer {n} out of bounds")

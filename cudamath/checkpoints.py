@@ -21,9 +21,9 @@ import numpy as np
 import optree
 
 from .core import dtypes
-from .core.array import ndarray, upload
+from .core.array import asarray, ndarray, upload
 from .core.devices import CPU, index_of
-from .numpy_files import on_host, read
+from .numpy_files import on_host, read, without_objects
 
 __all__ = ["load", "load_metadata", "save"]
 
@@ -163,9 +163,9 @@ def _is_scalar(leaf: list) -> bool:
 # ------------------------------------------------------------ save
 
 
-def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None) -> None:
-    """Write a tree of arrays and Python scalars to a safetensors file, or one array to a file whose name ends with .npy or that
-    is open for writing.
+def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None, allow_pickle: bool = False) -> None:
+    """Write a tree of arrays and Python scalars to a safetensors file, or one array, or what becomes one (a number, a nested
+    list of numbers), to a file whose name ends with .npy or that is open for writing.
 
     The file appears whole or not at all: it is written under another name beside its place and renamed. What was there
     before is replaced at that moment, and stays where writing fails.
@@ -182,6 +182,8 @@ def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None) ->
         for bit.
     metadata : mapping of str to str, optional
         Put into the header; `load_metadata` reads it.
+    allow_pickle : bool, optional
+        NumPy's, and False: Python objects are not written.
 
     Raises
     ------
@@ -190,7 +192,8 @@ def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None) ->
     TypeError
         A leaf or a key that a file cannot hold, or metadata that are not strings.
     ValueError
-        Two arrays whose paths, joined with dots, are the same, or one that is "__metadata__"; metadata with the key "cudamath".
+        Two arrays whose paths, joined with dots, are the same, or one that is "__metadata__"; metadata with the key "cudamath";
+        allow_pickle that is True.
     OSError
         The file cannot be written.
 
@@ -208,8 +211,11 @@ def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None) ->
     >>> tree["w"].shape, tree["step"], cm.load_metadata(path)
     ((2, 3), 7, {'made': 'for an example'})
     """
+    without_objects("save", allow_pickle)
     opened = hasattr(path, "write")
     if opened or os.fspath(path).endswith(".npy"):
+        if isinstance(tree, (list, tuple, bool, int, float, complex, np.generic)):
+            tree = asarray(tree, device="cpu", name="save")
         if not isinstance(tree, (ndarray, np.ndarray)) or metadata:
             raise TypeError(f"save: an .npy file holds one array and no metadata, got {type(tree).__name__} and {metadata!r}")
         host = on_host("save", tree)
@@ -316,7 +322,7 @@ def _described(name: str) -> Iterator[None]:
         raise ValueError(f"load: {name} is damaged where it describes its tree: {error!r}") from error
 
 
-def load(path: Path, like: Any = None, *, device: Any = None) -> Any:
+def load(path: Path, like: Any = None, *, device: Any = None, mmap_mode: str | None = None, allow_pickle: bool = False) -> Any:
     """Read a tree of arrays from a safetensors file, or what NumPy wrote into an .npy or .npz file.
 
     The whole file is checked, and with `like` every array of it, before the first array is made: nothing is half loaded.
@@ -331,6 +337,10 @@ def load(path: Path, like: Any = None, *, device: Any = None) -> Any:
         The file must hold exactly these: the same names, shapes, dtypes and types of scalars.
     device : device, optional
         Where the arrays go: by default to the default device, or, with `like`, where the arrays of `like` are.
+    mmap_mode : None, "r" or "c", optional
+        NumPy's: the file is read, and no change of an array goes back to it.
+    allow_pickle : bool, optional
+        NumPy's, and False: Python objects are not read.
 
     Returns
     -------
@@ -347,7 +357,7 @@ def load(path: Path, like: Any = None, *, device: Any = None) -> Any:
     ValueError
         The file is damaged or cut off; it does not hold what `like` asks for (every array that is missing, superfluous or
         of another shape is named); or it holds a named tuple or a registered class other than `Quantized`, and there is no
-        `like`.
+        `like`; mmap_mode that writes into the file; allow_pickle that is True.
     TypeError
         Arrays of dtypes other than those of `like`, or of dtypes that are not supported.
     DeviceError, OutOfMemoryError
@@ -364,6 +374,9 @@ def load(path: Path, like: Any = None, *, device: Any = None) -> Any:
     ...
     ValueError: load: ... does not fit: w is float64 of shape (2, 3), wanted (3, 2); b is not wanted
     """
+    without_objects("load", allow_pickle)
+    if mmap_mode not in (None, "r", "c"):
+        raise ValueError(f"load: mmap_mode is None, 'r' or 'c', as arrays do not write into their file; got {mmap_mode!r}")
     found = read(path, device) if like is None else None
     if found is not None:
         return found

@@ -27,6 +27,13 @@ def on_host(name: str, x: Any) -> Any:
     return host
 
 
+def without_objects(name: str, allow_pickle: Any) -> None:
+    """ValueError where NumPy's `allow_pickle` is True: no file of ours holds Python objects."""
+    if allow_pickle:
+        raise ValueError(f"{name}: Python objects are neither written nor read, as they could run any code: allow_pickle must "
+                         f"be False, got {allow_pickle!r}")
+
+
 def _hosted(name: str, args: tuple, kwargs: dict[str, Any]) -> tuple[list, dict[str, Any]]:
     return [on_host(name, x) for x in args], {key: on_host(name, x) for key, x in kwargs.items()}
 

@@ -312,7 +312,7 @@ def test_fractions_are_not_lost_at_positions(device, name):
     """1.5 was taken for 1, where NumPy adds 1.5 and drops the fraction of the sum."""
     x, at = cm.asarray([3, 4, 5]), getattr(cm, name).at
     for values in (1.5, np.float64(1.5), cm.asarray([1.5, 2.0])):
-        with pytest.raises(TypeError, match=rf"^{'add' if name == 'subtract' else name}_at: values of float64 would lose"):
+        with pytest.raises(TypeError, match=rf"^{name}[._]at: values of float64 would lose"):
             at(x, cm.asarray([0, 1]), values)
     at(x, cm.asarray([0, 1, 0]), 2.0)
     expected = np.array([3, 4, 5])

@@ -57,6 +57,13 @@ CALLS: dict[str, Callable] = {
     "arange": lambda xp, a: xp.arange(start=1, stop=9, step=3),
     "identity": lambda xp, a: xp.identity(n=3),
     "eye": lambda xp, a: [xp.eye(N=2, M=4, k=1), xp.eye(2, 4, -1, "float32", "F"), xp.eye(3, order="F")],
+    "searchsorted": lambda xp, a: [xp.searchsorted(a(LINE), v=a(VECTOR)), xp.searchsorted(a=a(LINE), v=0.5, side="right"),
+                                   a(LINE).searchsorted(v=a(VECTOR))],
+    "extract": lambda xp, a: [xp.extract(a(VECTOR > 0), arr=a(VECTOR)), xp.extract(condition=a(CUBE > 0), arr=a(CUBE))],
+    "compress": lambda xp, a: [xp.compress([True, False], a=a(VECTOR)), xp.compress([False, True], a=a(MATRIX), axis=1)],
+    **{name: lambda xp, a, name=name: [getattr(xp, name)(a(LINE), a2=a(VECTOR)), getattr(xp, name)(a1=[1, 2], a2=a(LINE))]
+       for name in ("polyadd", "polysub", "polymul")},
+    "polydiv": lambda xp, a: list(xp.polydiv(u=a(LINE[1:]), v=a([2.0, 1.0]))),
     "vecdot": lambda xp, a: [xp.vecdot(a(CUBE), a(CUBE), axis=axis, keepdims=True) for axis in (0, -2, 2)],
     "tri": lambda xp, a: xp.tri(N=2, M=4, k=1),
     "vander": lambda xp, a: xp.vander(a(VECTOR), N=3),

@@ -333,6 +333,25 @@ def test_sections_must_begin_inside(device):
         cm.subtract.reduceat(cm.arange(6), [0])
 
 
+@pytest.mark.parametrize("given", [[1, 2, 3], 3.5, (True, False), [[1.5, 2], [3, 4j]], numpy.float32(3)])
+def test_numpys_files_of_what_becomes_an_array(tmp_path, device, given):
+    """Lists and numbers were refused, and so were NumPy's keywords."""
+    path = tmp_path / "x.npy"
+    cm.save(path, given, allow_pickle=False)
+    found, expected = numpy.load(path), numpy.asarray(given)
+    assert found.dtype == expected.dtype and found.tolist() == expected.tolist()
+    for keywords in ({"allow_pickle": False}, {"mmap_mode": None}, {"mmap_mode": "r"}, {"mmap_mode": "c"}):
+        assert cm.load(path, **keywords).tolist() == expected.tolist()
+    for call in (lambda: cm.save(path, given, allow_pickle=True), lambda: cm.load(path, allow_pickle=True)):
+        with pytest.raises(ValueError, match="^(save|load): Python objects are neither written nor read"):
+            call()
+    with pytest.raises(ValueError, match="^load: mmap_mode is None, 'r' or 'c'.*'r\\+'"):
+        cm.load(path, mmap_mode="r+")
+    for wrong in ([1, [2, 3]], [{}], ["a"]):
+        with pytest.raises((TypeError, ValueError), match="^save: "):
+            cm.save(path, wrong)
+
+
 def test_numpys_files_that_are_none(tmp_path, device):
     path = tmp_path / "x.npy"
     half = cm.ones(3, dtype="bfloat16")

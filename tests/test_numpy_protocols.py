@@ -43,7 +43,7 @@ def test_out_where_dtype_of_elementwise_functions(device):
         cm.add(x, y, out=cm.zeros((3, 4, 5), dtype="int64"))
     with pytest.raises(ValueError, match=r"^add: .*\(3, 4, 5\).*\(4, 5\)"):
         cm.add(x, y, out=cm.zeros((4, 5)))
-    with pytest.raises(TypeError, match="^add: out must be an ndarray of this package, got ndarray"):
+    with pytest.raises(TypeError, match="^add: out must be an ndarray of this package, got numpy.ndarray"):
         cm.add(x, y, out=np.zeros((3, 4, 5)))
     with pytest.raises(TypeError, match="^add: cannot compute in dtype int32"):
         cm.add(x, y, dtype="int32")

@@ -364,7 +364,7 @@ def test_draws_asked_for_again(device):
     (lambda g: g.integers(0, 300, dtype="int8"), ValueError, "int8 can hold"),
     (lambda g: g.integers(-1, 3, dtype="uint8"), ValueError, "uint8 can hold"),
     (lambda g: g.integers(0.5, 3), TypeError, "low must be an integer"),
-    (lambda g: g.integers(3, dtype="float32"), TypeError, "integer dtype, got float32"),
+    (lambda g: g.integers(3, dtype="float32"), TypeError, "integer or bool dtype, got float32"),
     (lambda g: g.bernoulli(1.5), ValueError, "probability p in [0, 1], got 1.5"),
     (lambda g: g.bernoulli(math.nan), ValueError, "finite probability"),
     (lambda g: g.uniform([0.0, 3.0], [1.0, 2.0]), ValueError, "random.uniform: wants low <= high"),

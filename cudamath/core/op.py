@@ -38,8 +38,8 @@ from .quiet import quiet
 from .straight import straight
 
 __all__ = ["ANY", "BOOLEAN", "COMPLEX", "FLOATING", "HELD", "INEXACT", "INTEGER", "INTEGER_OR_BOOL", "MISTAKES", "NUMERIC",
-           "REAL", "REAL_OR_BOOL", "Category", "Composed", "Op", "ViewOp", "as_of", "coerce", "lazy", "members", "registry",
-           "require", "require_function", "seen_as", "speaks_for"]
+           "REAL", "REAL_OR_BOOL", "Category", "Composed", "Op", "ViewOp", "as_of", "coerce", "keeps_imaginary", "lazy",
+           "members", "registry", "require", "require_function", "seen_as", "speaks_for"]
 
 #: Every op card by name (tests/test_complete.py compares it with records, docs and benchmark rows).
 registry: dict[str, Op | ViewOp] = {}
@@ -86,6 +86,12 @@ def coerce(name: str, operands: tuple, category: Category = ANY) -> list[ndarray
         out.append(require(name, x, category))
     same_device(name, out)
     return out
+
+
+def keeps_imaginary(name: str, x: ndarray, kind: np.dtype) -> None:
+    """TypeError where complex numbers would lose their imaginary parts in the dtype that was requested."""
+    if x.dtype in COMPLEX and kind not in COMPLEX:
+        raise TypeError(f"{name}: {x.dtype} of shape {x.shape} would lose its imaginary part in dtype {kind}")
 
 
 #: What a function of ours raises for bad input.

@@ -19,7 +19,7 @@ from ..core.array import ndarray, upload
 from ..core.devices import CPU, TRACED, default_index, index_of
 from ..core.dtypes import BOOLEAN, COMPLEX, FLOATING, STORAGE
 from ..core.layout import Layout
-from ..core.op import Op, as_numbers, coerce, require
+from ..core.op import Op, as_numbers, coerce, keeps_imaginary, require
 from ..core.shapes import as_integer, broadcast_shapes, normalize_axis, normalize_shape
 from .shape import (
     _broadcast_as,
@@ -433,8 +433,8 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
 
     Args: start, stop: numbers, or arrays that broadcast: then so many rows of numbers; num: how many, >= 0; endpoint: end
     with ``stop``; retstep: return (array, step); dtype: default float (complex for complex ends); axis: of the result for
-    arrays. Raises: ValueError if num is negative, TypeError if it is no integer. Accuracy: computed in the dtype itself
-    (float32 for 16-bit floats). Gradient: of arrays, by its parts.
+    arrays. Raises: ValueError if num is negative, TypeError if it is no integer, or for complex ends and a real dtype.
+    Accuracy: computed in the dtype itself (float32 for 16-bit floats). Gradient: of arrays, by its parts.
 
     >>> import cudamath as cm
     >>> cm.linspace(0, 1, 5)
@@ -477,6 +477,7 @@ def _rows_between(start: ndarray, stop: ndarray, kind: np.dtype, num: int, endpo
     out = start + step * at if steps > 0 else broadcast_to(start, step.shape) + at * 0
     out = moveaxis(where(at == num - 1, stop, out) if endpoint and num > 1 else out, 0, axis)
     wanted = kind if dtype is None else dtypes.as_dtype(dtype, "linspace")  # whole numbers: towards minus infinity, as NumPy's
+    keeps_imaginary("linspace", out, wanted)
     out = astype(floor(out) if wanted.kind in "iu" and kind.kind == "f" else out, wanted, copy=False)
     return (out, step if steps > 0 else math.nan) if retstep else out
 
@@ -484,6 +485,8 @@ def _rows_between(start: ndarray, stop: ndarray, kind: np.dtype, num: int, endpo
 def _between(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, index: int, key: tuple) -> ndarray:
     """`linspace` of numbers; key: what was requested."""
     kind = dtypes.as_dtype(dtype, "linspace")
+    if kind not in COMPLEX and complex in (type(start), type(stop)):
+        raise TypeError(f"linspace: numbers from {start} to {stop} would lose their imaginary part in dtype {kind}")
     if kind not in FLOATING:  # complex or whole numbers: rare and short; NumPy makes them
         return upload(np.linspace(start, stop, num, dtype=kind, endpoint=endpoint), index)
     layout = Layout.new((num,), kind, index)

@@ -176,22 +176,23 @@ def _slope(x: ndarray, axis: int, spacing: Any, edge_order: int) -> ndarray:
 def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray:
     """Integral along an axis by the trapezoidal rule: Σ (x[i + 1] - x[i]) (y[i + 1] + y[i]) / 2.
 
-    Args: y: numeric array; x: coordinates, a vector or an array that broadcasts with ``y``; dx: their distance if there
-    are none; axis: the axis. Returns: array without that axis. Raises: ValueError (axis, shapes). Gradient: by its parts.
+    Args: y: numeric or bool array (where the sum of two bools is a bool, as in NumPy); x: coordinates, a vector or an array
+    that broadcasts with ``y``; dx: their distance if there are none; axis: the axis. Returns: array without that axis. Raises:
+    ValueError (axis, shapes). Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> float(cm.trapezoid([1.0, 2.0, 3.0])), float(cm.trapezoid([1.0, 2.0, 3.0], x=[4, 6, 8]))
     (4.0, 8.0)
     """
-    y = require("trapezoid", y, NUMERIC)
+    y = require("trapezoid", y)
     if not y.ndim:
         raise ValueError(f"trapezoid: wants at least 1 dimension, got shape {y.shape}")
     given, axis = axis, normalize_axis("trapezoid", axis, y.ndim)
     width: Any = dx
     if x is None:
-        width = dx if isinstance(dx, (int, float, complex, np.generic)) else coerce("trapezoid", (y, dx), NUMERIC)[1]
+        width = dx if isinstance(dx, (int, float, complex, np.generic)) else coerce("trapezoid", (y, dx))[1]
     else:
-        places = coerce("trapezoid", (y, x), NUMERIC)[1]
+        places = coerce("trapezoid", (y, x))[1]
         if not places.ndim:
             raise ValueError("trapezoid: wants coordinates of at least 1 dimension, got shape ()")
         if places.ndim == 1:

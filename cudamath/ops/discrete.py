@@ -10,12 +10,13 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import asarray, ndarray, upload
 from ..core.devices import CPU, device_of, index_of
-from ..core.op import FLOATING, INTEGER, REAL, Op, require
+from ..core.op import FLOATING, INTEGER, INTEGER_OR_BOOL, REAL, Op, require
 from ..core.shapes import as_integer, normalize_axis
 from .continuous import Continuous
 from .elementwise import ceil, clip, log1p
 from .join import stack
 from .reduce import argmax
+from .shape import astype
 from .source import (
     MASK,
     Parameters,
@@ -43,6 +44,14 @@ _binomial = Op("random.binomial", cpu="sampling.binomial", cuda="sampling.binomi
 _geometric = Op("random.geometric", cpu="random.geometric", cuda="random.geometric")
 
 
+def _range_of(dtype: np.dtype) -> tuple[np.dtype, int, int]:
+    """The dtype that integers of another one are drawn in, bools as bytes, and the least and largest of them."""
+    if dtype.kind == "b":
+        return np.dtype(np.uint8), 0, 1
+    info = np.iinfo(dtype)
+    return dtype, int(info.min), int(info.max)
+
+
 class Discrete(Continuous):
     """The discrete half of `Generator`."""
 
@@ -64,7 +73,7 @@ class Discrete(Continuous):
         size : int or tuple of int, optional
             Shape; by default what the bounds broadcast to, a 0-d array for ints.
         dtype : optional
-            Any integer dtype; int64 by default.
+            Any integer dtype, or bool, whose bounds are 0 and 1; int64 by default.
         endpoint : bool
             Whether `high` itself may come.
         device : optional
@@ -76,7 +85,7 @@ class Discrete(Continuous):
             low >= high (low > high with endpoint); bounds outside the dtype's range; negative sizes; bounds that do not
             broadcast. Arrays on a GPU are not looked at.
         TypeError
-            Bounds that are not integers; a dtype that is not integer.
+            Bounds that are not integers; a dtype that is neither integer nor bool.
 
         >>> import cudamath as cm
         >>> dice = cm.random.default_rng(7).integers(1, 6, 1000, endpoint=True)
@@ -93,31 +102,32 @@ class Discrete(Continuous):
                 return out
         if high is None:
             low, high = 0, low
-        dtype = wanted_dtype(name, dtype, INTEGER, _INT64)
+        dtype = wanted_dtype(name, dtype, INTEGER_OR_BOOL, _INT64)
         if _sized(low) or _sized(high):
             return self._integers_between(name, low, high, size, dtype, endpoint, device)
         low, high = as_integer(name, "low", low), as_integer(name, "high", high)
         last = high if endpoint else high - 1
         if low > last:
             raise ValueError(f"{name}: wants low {'<=' if endpoint else '<'} high, got {low} and {high}")
-        info = np.iinfo(dtype)
-        if low < info.min or last > info.max:
-            raise ValueError(f"{name}: wants bounds that {dtype} can hold ({info.min} to {info.max}), got {low} "
-                             f"and {last}")
+        kind, least, most = _range_of(dtype)
+        if low < least or last > most:
+            raise ValueError(f"{name}: wants bounds that {dtype} can hold ({least} to {most}), got {low} and {last}")
         shape = shape_of(name, size)
         span = last - low
         wide = span >= 1 << 32
         limits = (span, (1 << span.bit_length()) - 1) if wide else (span + 1, (1 << 32) % (span + 1))
         place = index_of(device)
         blocks, rest = -(-math.prod(shape) // (2 if wide else 4)), (low & MASK, *limits)
-        out = drawn(_integers, self.take(name, blocks, place), rest, shape=shape, dtype=dtype, device=place, wide=wide)
+        out = drawn(_integers, self.take(name, blocks, place), rest, shape=shape, dtype=kind, device=place, wide=wide)
+        if kind != dtype:
+            return astype(out, dtype)
         remember(_integers, asked, (shape, dtype, place, wide), blocks, rest)
         return out
 
     def _integers_between(self, name: str, low: Any, high: Any, size: Size, dtype: np.dtype, endpoint: bool,
                           device: Any) -> ndarray:
         """Bounds of which at least one is an array."""
-        named = {"low": low, "high": high}
+        named, (kind, least, most) = {"low": low, "high": high}, _range_of(dtype)
         bounds = [x if type(x) is ndarray else on_host(name, what, x) for what, x in named.items()]
         for what, x in zip(named, bounds, strict=True):
             if x.dtype not in INTEGER:
@@ -129,14 +139,14 @@ class Discrete(Continuous):
             first, after = (x._data if type(x) is ndarray else x for x in bounds)
             if np.any(first > after if endpoint else first >= after):
                 raise ValueError(f"{name}: wants low {'<=' if endpoint else '<'} high, got {low} and {high}")
-            info = np.iinfo(dtype)
-            if first.size and after.size and (first.min() < info.min or int(after.max()) - (not endpoint) > info.max):
-                raise ValueError(f"{name}: wants bounds that {dtype} can hold ({info.min} to {info.max}), got {low} and {high}")
+            if first.size and after.size and (first.min() < least or int(after.max()) - (not endpoint) > most):
+                raise ValueError(f"{name}: wants bounds that {dtype} can hold ({least} to {most}), got {low} and {high}")
         start, stop = (_cast(x, np.uint64, place) for x in bounds)  # modulo 2^64
         width = stop - start if endpoint else stop - start - np.uint64(1)
         arrays = [filled(x, shape) for x in (start, width)]
         counter = self.take(name, math.prod(shape), place)
-        return drawn(_bounded, counter, (0, 0), *arrays, shape=shape, dtype=dtype, device=place, given=(True, True))
+        out = drawn(_bounded, counter, (0, 0), *arrays, shape=shape, dtype=kind, device=place, given=(True, True))
+        return astype(out, dtype, copy=False)
 
     def bernoulli(self, p: Any = 0.5, size: Size = None, device: Any = None) -> ndarray:
         """An array of bool, True with probability `p`: a random 32-bit word is compared with p 2^32 (so p counts to 2^-33).

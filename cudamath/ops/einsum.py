@@ -16,7 +16,7 @@ from typing import Any
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.dtypes import INEXACT
-from ..core.op import ANY, Op, coerce, members
+from ..core.op import ANY, Op, coerce, keeps_imaginary, members
 from . import reduce
 from .elementwise import multiply
 from .linalg import matmul, product_known, remember_product
@@ -156,8 +156,9 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, optimize: bool | 
     broadcast), then the arrays, numeric or bool; or arrays and lists of integers in turn, the result's last; out: array for
     the result; dtype: what the arrays are converted to; optimize: True: order of contractions by opt_einsum, False or
     None: from left to right, or the name of one of its strategies.
-    Returns: array of the common dtype. Raises: ValueError (letters and shapes that do not fit), TypeError (dtype).
-    Gradient: by its parts. Contractions run as matrix products: see ``matmul`` for accuracy and determinism.
+    Returns: array of the common dtype. Raises: ValueError (letters and shapes that do not fit), TypeError (dtype;
+    one in which complex numbers would lose their imaginary parts). Gradient: by its parts. Contractions run as matrix products:
+    see ``matmul`` for accuracy and determinism.
 
     >>> import cudamath as cm
     >>> a = cm.arange(6.0).reshape(2, 3)
@@ -175,6 +176,8 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, optimize: bool | 
     terms, result, arrays = _parsed("einsum", operands)
     if dtype is not None or len(arrays) > 1:
         common = dtypes.as_dtype(dtype, "einsum") if dtype is not None else dtypes.result_type(*arrays)
+        for x in arrays:
+            keeps_imaginary("einsum", x, common)
         arrays = [astype(x, common, copy=False) for x in arrays]
     if not isinstance(optimize, bool | str | None):
         wanted = members("einsum", optimize, "pairs of operands as optimize, or a bool or the name of a strategy")

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import dtypes
 from ..core.array import ndarray
 from ..core.op import (
     ANY,
@@ -337,9 +338,11 @@ def round(x: Any, /, decimals: int = 0, out: Any = None) -> ndarray:
     return (_rint(x * scale) / scale).astype(x.dtype)
 
 
-def clip(x: Any, /, min: Any = None, max: Any = None, out: Any = None, *, a_min: Any = None, a_max: Any = None) -> ndarray:
+def clip(x: Any, /, min: Any = None, max: Any = None, out: Any = None, *, a_min: Any = None, a_max: Any = None,
+         where: Any = True, dtype: Any = None, casting: str = "same_kind") -> ndarray:
     """Limit elements to [min, max]; either may be None. Bounds are scalars or arrays that broadcast; the dtype is x's
-    promoted with array bounds. `out`: an array for the result; `a_min`, `a_max`: NumPy's older names of the bounds.
+    promoted with array bounds. `a_min`, `a_max`: NumPy's older names of the bounds; `out`, `where`, `dtype`, `casting`: as
+    for `add`.
     Raises: TypeError for complex numbers and what is not a number, ValueError for shapes that do not broadcast.
     Gradient: g where x lies between the bounds, half of it where it equals one; the rest goes to array bounds.
 
@@ -348,11 +351,12 @@ def clip(x: Any, /, min: Any = None, max: Any = None, out: Any = None, *, a_min:
     [2.0, 5.0, 6.0]
     """
     min, max = a_min if min is None else min, a_max if max is None else max
-    if out is not None:
+    plain = dtype is None and where is True and casting == "same_kind"
+    if plain and out is not None:
         if type(x) is type(out) is ndarray and min is not None and max is not None and _clip.into((x, min, max), out):
             return out
         return deliver("clip", clip(x, min, max), out)
-    if type(x) is ndarray and x._node is None:
+    if plain and type(x) is ndarray and x._node is None:
         scalars = type(min) in ufunc.SCALARS and type(max) in ufunc.SCALARS
         if scalars or type(min) is type(max) is ndarray and min._node is max._node is None:
             try:
@@ -361,16 +365,20 @@ def clip(x: Any, /, min: Any = None, max: Any = None, out: Any = None, *, a_min:
             except (KeyError, OverflowError):
                 pass
     x = require("clip", x, REAL_OR_BOOL)
-    if x.dtype in INTEGER:  # a bound that no element can pass is none
-        limits = np.iinfo(x.dtype)
+    own = x.dtype if dtype is None else dtypes.as_dtype(dtype, "clip")
+    if own in INTEGER:  # a bound that no element can pass is none
+        limits = np.iinfo(own)
         min = None if type(min) is int and min < limits.min else min
         max = None if type(max) is int and max > limits.max else max
-    if min is None or max is None:
-        try:
-            return positive(x) if min is max else minimum(x, max) if min is None else maximum(x, min)
-        except MISTAKES as error:
-            raise as_of("clip", error) from None
-    return _clip(x, min, max)
+    if plain and min is not None and max is not None:
+        return _clip(x, min, max)
+    options = {"dtype": dtype, "casting": casting}
+    try:
+        if max is None:
+            return positive(x, out, where=where, **options) if min is None else maximum(x, min, out, where=where, **options)
+        return minimum(x if min is None else maximum(x, min, **options), max, out, where=where, **options)
+    except MISTAKES as error:
+        raise as_of("clip", error) from None
 
 
 _clip = ufunc.Elementwise("clip", np.maximum, "minimum(maximum(x, y), z)", (

@@ -14,10 +14,10 @@ from ..core.array import ndarray
 from ..core.devices import default_index, index_of
 from ..core.dtypes import FLOATING, as_dtype, default_float, promote, result_type, scalar_dtype
 from ..core.layout import Layout
-from ..core.op import INTEGER, INTEGER_OR_BOOL, MISTAKES, Op, as_numbers, as_of, coerce, members, require, speaks_for
+from ..core.op import INTEGER, INTEGER_OR_BOOL, MISTAKES, REAL, Op, as_numbers, as_of, coerce, members, require, speaks_for
 from ..core.shapes import as_integer, contiguous_strides, normalize_shape
 from ..core.tape import state
-from .creation import arange, asarray, linspace, made_of, recorded, zeros_like
+from .creation import arange, asarray, linspace, made_of, recorded, zeros, zeros_like
 from .elementwise import abs as absolute
 from .elementwise import clip, floor_divide, log10, pow, remainder, sign
 from .index import _check_writable
@@ -45,21 +45,22 @@ def indices(dimensions: Sequence[int], dtype: Any = np.int64, sparse: bool = Fal
     [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
     """
     shape, dtype = normalize_shape("indices", dimensions), as_dtype(dtype, "indices")
-    lines = [reshape(arange(n, dtype=dtype, device=device), (*[1] * i, n, *[1] * (len(shape) - i - 1)))
-             for i, n in enumerate(shape)]
+    real = dtype if dtype in REAL else None  # what no vector of numbers is made in is cast
+    lines = [reshape(astype(arange(n, dtype=real, device=device), dtype, copy=False),
+                     (*[1] * i, n, *[1] * (len(shape) - i - 1))) for i, n in enumerate(shape)]
     if sparse:
         return tuple(lines)
     if not lines:
-        return arange(0, dtype=dtype, device=device)
+        return zeros(0, dtype, device=device)
     return stack([_broadcast_as("indices", line, shape) for line in lines])
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> tuple[ndarray, ...]:
     """Coordinates of a grid: for each vector an array of the grid's shape that varies along one axis.
 
-    Args: arrays: vectors (or scalars); indexing: "ij": array i varies along axis i; "xy": the first two are
-    exchanged; sparse: keep the other axes at length 1; copy: False returns views of the vectors. Returns: as many arrays
-    as given. Raises: ValueError for another indexing or more than 1 dimension.
+    Args: arrays: vectors (or scalars; others are raveled); indexing: "ij": array i varies along axis i; "xy": the first two
+    are exchanged; sparse: keep the other axes at length 1; copy: False returns views of the vectors. Returns: as many arrays
+    as given. Raises: ValueError for another indexing.
     Gradient: g summed over the copies of each element.
 
     >>> import cudamath as cm
@@ -79,7 +80,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy", sparse: bool = False, copy: boo
         views = [x._view(layout) for x, layout in zip(arrays, known, strict=True)]
     else:
         views = _spread(coerce("meshgrid", arrays), indexing, sparse)
-        if given:
+        if given and all([x.ndim < 2 for x in arrays]):  # of others the raveled array may be a copy
             remember(_known_grids, key, [view._layout for view in views])
     return tuple([_copy(view) for view in views] if copy else views)
 
@@ -90,8 +91,6 @@ _known_grids: dict[tuple, list[Layout]] = {}
 
 def _spread(vectors: list[ndarray], indexing: str, sparse: bool) -> list[ndarray]:
     """Views of vectors in the shape of their grid."""
-    if any([x.ndim > 1 for x in vectors]):
-        raise ValueError(f"meshgrid: wants vectors, got shapes {[x.shape for x in vectors]}")
     order = list(range(len(vectors)))
     if indexing == "xy" and len(vectors) > 1:
         order[:2] = 1, 0
@@ -286,8 +285,8 @@ def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
     """Assigns to the main diagonal in place: x[i, i, ...] = val.
 
     Args: x: array of at least 2 dimensions, of equal lengths if they are more than 2; val: scalar, or an array that is
-    repeated along the diagonal; wrap: of a tall matrix begin a new diagonal a row below the end of the last. Raises:
-    ValueError (shapes). Gradient: none, in place.
+    repeated along the diagonal (an empty one assigns nothing); wrap: of a tall matrix begin a new diagonal a row below the
+    end of the last. Raises: ValueError (shapes). Gradient: none, in place.
 
     >>> import cudamath as cm
     >>> x = cm.zeros((2, 3))
@@ -309,8 +308,10 @@ def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
     size = min(x.shape) if places is None else places.size
     if not isinstance(val, bool | int | float | complex):
         val = ravel(coerce("fill_diagonal", (x, val))[1])
+        if not val.size:
+            return
         if val.size not in (1, size):
-            val = val[asarray(np.arange(size) % max(val.size, 1), device=x.device)]
+            val = val[asarray(np.arange(size) % val.size, device=x.device)]
     if places is None:
         line = x
         while line.ndim > 1:
@@ -350,11 +351,13 @@ def unravel_index(indices: Any, shape: Sequence[int], order: str = "C") -> tuple
     return tuple(reversed(out) if order == "C" else out)
 
 
-def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C") -> ndarray:
+def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str | Sequence[str] = "raise",
+                      order: str = "C") -> ndarray:
     """An index along each axis, as numbers of elements of an array of a shape: the inverse of ``unravel_index``.
 
     Args: multi_index: integer arrays, one an axis, that broadcast; dims: the shape; mode: "raise", "wrap" or "clip" indices
-    out of range; order: "C" or "F". Raises: ValueError (out of range: looked at on the host; numbers, mode, order).
+    out of range, or one of these for each axis; order: "C" or "F". Raises: ValueError (out of range: looked at on the host;
+    numbers, mode, order).
 
     >>> import cudamath as cm
     >>> int(cm.ravel_multi_index((1, 2), (2, 3)))
@@ -364,15 +367,16 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
     each = coerce("ravel_multi_index", members("ravel_multi_index", multi_index), INTEGER)
     if len(each) != len(sizes):
         raise ValueError(f"ravel_multi_index: {len(each)} index arrays for the {len(sizes)} axes of shape {sizes}")
-    if order not in ("C", "F") or mode not in ("raise", "wrap", "clip"):
-        raise ValueError("ravel_multi_index: order must be 'C' or 'F', mode 'raise', 'wrap' or 'clip'; got "
-                         f"{order!r}, {mode!r}")
+    modes = [mode] * len(sizes) if isinstance(mode, str) else members("ravel_multi_index", mode, "modes")
+    if order not in ("C", "F") or len(modes) != len(sizes) or any([m not in ("raise", "wrap", "clip") for m in modes]):
+        raise ValueError("ravel_multi_index: order must be 'C' or 'F', mode 'raise', 'wrap' or 'clip', or one of these for "
+                         f"each axis of shape {sizes}; got {order!r}, {mode!r}")
     steps = contiguous_strides(sizes, 1) if order == "C" else contiguous_strides(sizes[::-1], 1)[::-1]
     out: Any = 0
-    for i, n, step in zip(each, sizes, steps, strict=True):
-        if mode == "raise" and i.size and bool(any_of((i < 0) | (i >= n))):
+    for i, n, step, how in zip(each, sizes, steps, modes, strict=True):
+        if how == "raise" and i.size and bool(any_of((i < 0) | (i >= n))):
             raise ValueError(f"ravel_multi_index: an index is out of bounds for an axis of length {n} of shape {sizes}")
-        i = remainder(i, n) if mode == "wrap" else clip(i, 0, n - 1) if mode == "clip" else i
+        i = remainder(i, n) if how == "wrap" else clip(i, 0, n - 1) if how == "clip" else i
         out = astype(i, np.int64, copy=False) * step + out
     return out
 

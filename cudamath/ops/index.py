@@ -399,7 +399,7 @@ def take(x: Any, /, indices: Any, axis: int | None = None, out: Any = None, mode
             return known
     x = require("take", x)
     positions = _integers("take", indices, x.device)
-    if axis is None:
+    if axis is None or not x.ndim and axis in (0, -1):  # NumPy lets a number be a vector here
         x, axis = ravel(x), 0
     axis = normalize_axis("take", axis, x.ndim)
     if not x.shape[axis] and positions.size:

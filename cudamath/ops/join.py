@@ -317,8 +317,8 @@ def _integers(name: str, what: str, given: Any) -> list[int]:
 def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
     """A copy with the elements shifted by ``shift`` positions; those shifted beyond the end reappear at the start.
 
-    Args: x: any array; shift: an integer, or one for each axis; axis: None rolls the raveled array. Raises: ValueError
-    if shifts and axes do not match, TypeError for other shifts. Gradient: rolled back.
+    Args: x: any array; shift: an integer, or one for each axis; axis: None rolls the raveled array, by the sum of several
+    shifts. Raises: ValueError if shifts and axes do not match, TypeError for other shifts. Gradient: rolled back.
 
     >>> import cudamath as cm
     >>> cm.roll(cm.arange(5), 2)
@@ -334,12 +334,10 @@ def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
     if isinstance(shift, ndarray | np.ndarray):
         shift = shift.tolist()
     if axis is None:
-        if isinstance(shift, tuple | list):
-            raise ValueError("roll: several shifts want as many axes")
         flat = ravel(x)
         out = reshape(roll(flat, shift, axis=0), x.shape)
-        known = _concat.plans.get(("roll", flat._layout, shift, 0))
-        if known is not None and single and flat._data == x._data:
+        known = _concat.plans.get(("roll", flat._layout, shift, 0)) if single else None
+        if known is not None and flat._data == x._data:
             _concat.keep(("roll", x._layout, shift, None), seen_as(known, out._layout))
         return out
     axes = [normalize_axis("roll", a, x.ndim) for a in (axis if isinstance(axis, tuple | list) else (axis,))]
@@ -434,7 +432,7 @@ def repeat(x: Any, /, repeats: Any, axis: int | None = None) -> ndarray:
     if known is not None:
         return known
     x = require("repeat", x)
-    if axis is None:
+    if axis is None or not x.ndim and axis in (0, -1):  # NumPy lets a number be a vector here
         x, axis = ravel(x), 0
     axis = normalize_axis("repeat", axis, x.ndim)
     if type(repeats) is int and repeats >= 0:

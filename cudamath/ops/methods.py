@@ -35,7 +35,7 @@ from . import (
 )
 from .flat import Flat
 from .join import repeat, stack
-from .output import deliver
+from .output import deliver, target_of
 
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
 
@@ -48,7 +48,10 @@ def _takes(other: Any) -> bool:
 def _operator(function: Callable) -> tuple[Callable, Callable]:
     """(x op y, y op x) from a two-input function whose first operand is an ndarray."""
     if not hasattr(function, "card"):
-        def forward(x: ndarray, y: Any) -> Any:
+        def forward(x: ndarray, y: Any, modulus: Any = None) -> Any:  # the third argument is of Python's pow
+            if modulus is not None:
+                raise TypeError(f"{function.__name__}: no power of arrays is taken modulo a number, got {modulus!r:.60} for "
+                                f"{x.dtype} of shape {x.shape}")
             return function(x, y) if type(y) is ndarray or _takes(y) else NotImplemented
 
         def reflected(x: ndarray, y: Any) -> Any:
@@ -57,7 +60,7 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
         card = function.card
         plans, record = card.plans, elementwise.ufunc.tape.record
 
-        def forward(x: ndarray, y: Any) -> Any:  # the same as the public function (ufunc.binary), one frame less
+        def forward(x: ndarray, y: Any) -> Any:  # type: ignore[misc]  # the public function, one frame less
             try:
                 if type(y) is ndarray:
                     layout = x._layout
@@ -132,9 +135,12 @@ def _array_ufunc(self: ndarray, ufunc: np.ufunc, method: str, *inputs: Any, out:
         return NotImplemented
     kwargs.pop("subok", None)
     if out is not None:
-        if len(out) != 1 or type(out[0]) is not ndarray:
-            return NotImplemented
-        kwargs["out"] = out[0]
+        for y in out:
+            if isinstance(y, np.ndarray):
+                target_of(function.__name__, y)  # says that it cannot be written into
+            if y is not None and type(y) is not ndarray:
+                return NotImplemented
+        kwargs["out"] = out[0] if len(out) == 1 else out
     if method != "__call__":
         function = getattr(function, method, None)
         return NotImplemented if function is None else function(*inputs, **kwargs)
@@ -174,7 +180,8 @@ def _namespace(self: ndarray, *, api_version: str | None = None) -> Any:
 _BY_UFUNC: dict[np.ufunc, Callable] = {f.card.ufunc: f for space in (elementwise, integers, numbers)
                                        for f in vars(space).values()
                                        if hasattr(f, "card") and not isinstance(f.card.cpu, str)}
-_WITH_OUT = {elementwise.pow, elementwise.conj}
+_WITH_OUT = {elementwise.pow, elementwise.conj, numbers.fabs, numbers.float_power, numbers.divmod, numbers.modf, numbers.ldexp,
+             numbers.frexp, numbers.spacing}
 _ABOUT: dict[Callable, Callable] = {np.shape: lambda x: x.shape, np.ndim: lambda x: x.ndim,
                                     np.size: lambda x, axis=None: x.size if axis is None else x.shape[axis]}
 _LOOKING = {np.save, np.savez, np.savez_compressed, np.savetxt, np.array2string, np.array_repr, np.array_str}

@@ -153,10 +153,11 @@ def nanmean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool =
     return _nanmean.reduce(x, axis, keepdims, x.dtype, asked(dtype=dtype))
 
 
-def _about(function: Any, x: ndarray, axis: Axis, keepdims: bool, *, correction: Any, ddof: Any, **more: Any) -> ndarray:
-    """Variance or standard deviation of what is not NaN about a given mean; NaN if that is too little for the correction."""
+def _about(function: Any, x: ndarray, axis: Axis, keepdims: bool, *, correction: Any, ddof: Any, mean: Any) -> ndarray:
+    """Variance or standard deviation of what is not NaN about a given mean, which does not widen it, as NumPy has it here; NaN
+    if that is too little for the correction."""
     there = logical_not(isnan(x))
-    y = function(x, axis, keepdims=keepdims, correction=correction, ddof=ddof, where=there, **more)
+    y = function(x, axis, dtype=x.dtype, keepdims=keepdims, correction=correction, ddof=ddof, where=there, mean=mean)
     enough = reduce.sum(there, axis, keepdims=keepdims) > reduce._freedom("nanvar", correction, ddof)
     return choose(enough, y, np.nan)
 
@@ -167,7 +168,8 @@ def nanvar(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float
            keepdims: bool = False, mean: Any = None) -> ndarray:
     """Variance over axes of the elements that are not NaN; NaN if there are none, or too few for the correction.
 
-    Args, returns, raises: as for ``var``. Gradient: g 2 (x - mean) / (count - correction) where there is no NaN.
+    Args, returns, raises: as for ``var``, but that a ``mean`` of a wider dtype does not widen the result of floating-point
+    numbers. Gradient: g 2 (x - mean) / (count - correction) where there is no NaN.
 
     >>> import cudamath as cm
     >>> float(cm.nanvar([1.0, cm.nan, 3.0]))
@@ -176,9 +178,9 @@ def nanvar(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float
     x = require("nanvar", x)
     if x.dtype not in INEXACT:
         return reduce.var(x, axis, dtype=dtype, correction=correction, ddof=ddof, keepdims=keepdims, mean=mean)
-    if mean is not None:
-        return _about(reduce.var, x, axis, keepdims, correction=correction, ddof=ddof, mean=mean, dtype=dtype)
     x = reduce._spread_in("nanvar", x, dtype)
+    if mean is not None:
+        return _about(reduce.var, x, axis, keepdims, correction=correction, ddof=ddof, mean=mean)
     if x.dtype in COMPLEX:  # |x - mean|^2, whose mean is one of real numbers
         apart = x - nanmean(x, axis, keepdims=True)
         count = _count(x, tuple(range(x.ndim)) if axis is None else normalize_axes("nanvar", axis, x.ndim))
@@ -206,9 +208,9 @@ def nanstd(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float
     x = require("nanstd", x)
     if x.dtype not in INEXACT:
         return reduce.std(x, axis, dtype=dtype, correction=correction, ddof=ddof, keepdims=keepdims, mean=mean)
-    if mean is not None:
-        return _about(reduce.std, x, axis, keepdims, correction=correction, ddof=ddof, mean=mean, dtype=dtype)
     x = reduce._spread_in("nanstd", x, dtype)
+    if mean is not None:
+        return _about(reduce.std, x, axis, keepdims, correction=correction, ddof=ddof, mean=mean)
     if x.dtype in COMPLEX:
         return sqrt(nanvar(x, axis, correction=correction, ddof=ddof, keepdims=keepdims))
     return _nanstd.reduce(x, axis, keepdims, x.dtype, asked(dtype=dtype, correction=correction, ddof=ddof),

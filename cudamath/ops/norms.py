@@ -12,7 +12,7 @@ import numpy as np
 from ..core import dtypes, tape
 from ..core.array import ndarray
 from ..core.devices import TRACED
-from ..core.op import INEXACT, MISTAKES, NUMERIC, as_numbers, as_of, require
+from ..core.op import INEXACT, MISTAKES, as_numbers, as_of, require
 from ..core.shapes import normalize_axes
 from . import reduce
 from .elementwise import PRECISE, abs
@@ -26,7 +26,7 @@ def vector_norm(x: Any, /, *, axis: int | Sequence[int] | None = None, keepdims:
     """Norm of vectors: (Σ |x|^ord)^(1 / ord); ord = inf: max |x|; -inf: min |x|; 0: how many are not 0.
 
     Args:
-        x: numeric array of any shape.
+        x: numeric or bool array of any shape.
         axis: the axis or axes whose elements form a vector; None: all of them.
         keepdims: keep these axes as axes of size 1.
         ord: order of the norm.
@@ -44,11 +44,17 @@ def vector_norm(x: Any, /, *, axis: int | Sequence[int] | None = None, keepdims:
     known = reduce._norm.again(key, given)
     known = reduce._power_norm.again(key, given, (ord,)) if known is None else known
     if known is None:
-        x, (ord,) = require("vector_norm", x, NUMERIC), as_numbers("vector_norm", "real numbers", ord)
+        x, (ord,) = _numbers("vector_norm", x), as_numbers("vector_norm", "real numbers", ord)
         axes = tuple(sorted(normalize_axes("vector_norm", axis, x.ndim)))
         known = _vector_norm("vector_norm", x, axes, keepdims, ord)
         _remember(key, given, x, axes, keepdims, ord, known)
     return known
+
+
+def _numbers(name: str, x: Any) -> ndarray:
+    """Numbers, as which bools count: 0 and 1."""
+    x = require(name, x)
+    return astype(x, np.uint8) if x._layout.dtype.kind == "b" else x
 
 
 def _remember(key: tuple, given: tuple, x: ndarray, axes: tuple[int, ...], keepdims: bool, ord: float, y: ndarray) -> None:
@@ -99,7 +105,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") 
     """Norm of matrices: "fro": root of the sum of squares; 1 or -1: largest or smallest sum of absolute values of a
     column; inf or -inf: of a row; 2 or -2: largest or smallest singular value; "nuc": the sum of the singular values.
 
-    Args: x: numeric array (..., m, n); keepdims: keep the last two axes as axes of size 1; ord: as above.
+    Args: x: numeric or bool array (..., m, n); keepdims: keep the last two axes as axes of size 1; ord: as above.
     Returns: real array (...) of x's precision (float64 for integers).
     Raises: TypeError (dtype), ValueError (fewer than two dimensions; another ord; the smallest of no elements).
     Gradient: by its parts.
@@ -112,7 +118,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") 
     known = reduce._norm.again(key, given)
     if known is not None:
         return known
-    x, ord = require("matrix_norm", x, NUMERIC), _order("matrix_norm", ord)
+    x, ord = _numbers("matrix_norm", x), _order("matrix_norm", ord)
     if x.ndim < 2:
         raise ValueError(f"matrix_norm: wants arrays of at least two dimensions, got shape {x.shape}")
     if ord == "fro":
@@ -157,7 +163,7 @@ def norm(x: Any, /, ord: float | str | None = None, axis: int | Sequence[int] | 
          keepdims: bool = False) -> ndarray:
     """NumPy's linalg.norm: `vector_norm` for one axis, `matrix_norm` for two; with neither ord nor axis, of all elements.
 
-    Args: x: numeric array; ord: order, None: 2 for vectors, "fro" for matrices; axis: int, pair of ints or None;
+    Args: x: numeric or bool array; ord: order, None: 2 for vectors, "fro" for matrices; axis: int, pair of ints or None;
         keepdims: keep the reduced axes as axes of size 1.
     Returns: real array of x's precision (float64 for integers).
     Raises: TypeError (dtype), ValueError (axis, ord, or more than two dimensions with an ord and no axis).
@@ -174,7 +180,7 @@ def norm(x: Any, /, ord: float | str | None = None, axis: int | Sequence[int] | 
         known = reduce._power_norm.again(key, given, (ord,))
     if known is not None:
         return known
-    x, ord = require("norm", x, NUMERIC), _order("norm", ord)
+    x, ord = _numbers("norm", x), _order("norm", ord)
     if ord is axis is None:
         return _length("norm", key, x, tuple(range(x.ndim)), keepdims)
     axes = normalize_axes("norm", axis, x.ndim)

@@ -44,6 +44,7 @@ from .elementwise import (
     logical_and,
     nextafter,
     not_equal,
+    positive,
     remainder,
     round,
     sin,
@@ -51,7 +52,6 @@ from .elementwise import (
 )
 from .index import where
 from .join import concat
-from .output import deliver
 from .shape import astype, span
 from .transfer import imag, real
 
@@ -110,11 +110,33 @@ def _floats(x: ndarray) -> ndarray:
     return x if x.dtype in FLOATING else astype(x, ufunc.resolve("fabs", np.fabs, x.dtype)[1])
 
 
-def fabs(x: Any, /, out: Any = None) -> ndarray:
+def _floats_in(name: str, x: ndarray, dtype: Any, casting: str) -> ndarray:
+    """These floats, in the dtype that was asked for where NumPy's rule for conversions allows it."""
+    x = _floats(x)
+    if dtype is None and casting == "same_kind":
+        return x
+    kind = x.dtype if dtype is None else dtypes.as_dtype(dtype, name)
+    if kind not in FLOATING:
+        raise TypeError(f"{name}: wants a floating-point dtype, got {kind} for {x.dtype} of shape {x.shape}")
+    return speaks_for(name)(positive)(x, dtype=kind, casting=casting)
+
+
+def _handed(name: str, results: tuple[ndarray, ndarray], out: Any, where: Any, casting: str = "same_kind") -> tuple:
+    """Two results, written into the arrays that `out` has for them, where `where` holds."""
+    if out is None:
+        out = None, None
+    elif type(out) is not tuple or len(out) != 2:
+        raise TypeError(f"{name}: out must be a tuple of two arrays, of which each may be None, got {type(out).__name__}")
+    return tuple([y if target is None and where is True else
+                  speaks_for(name)(positive)(y, target, where=where, casting=casting)
+                  for y, target in zip(results, out, strict=True)])
+
+
+def fabs(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: str = "same_kind") -> ndarray:
     """Absolute value of real numbers, as floating-point numbers.
 
-    Args: x: real or bool array; out: array that the result is written into. Raises: TypeError for complex numbers. Gradient:
-    g sign(x).
+    Args: x: real or bool array; out, where, dtype, casting: as for `add`. Raises: TypeError for complex numbers and a dtype
+    that is no floating-point one. Gradient: g sign(x).
 
     >>> import cudamath as cm
     >>> cm.fabs([-1, 2]).tolist()
@@ -122,7 +144,7 @@ def fabs(x: Any, /, out: Any = None) -> ndarray:
     """
     try:
         x = require("fabs", x, REAL_OR_BOOL)
-        return abs(x if x.dtype in FLOATING else _floats(x), out)
+        return abs(_floats_in("fabs", x, dtype, casting), out, where=where, casting=casting)
     except MISTAKES as error:
         raise as_of("fabs", error) from None
 
@@ -142,74 +164,89 @@ def fix(x: Any, /, out: Any = None) -> ndarray:
         raise as_of("fix", error) from None
 
 
-def float_power(x: Any, y: Any, /, out: Any = None) -> ndarray:
+def float_power(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None,
+                casting: str = "same_kind") -> ndarray:
     """Power computed in float64 (complex128 for complex numbers), also of integers.
 
-    Args: x, y: arrays that broadcast; out: array that the result is written into. Raises: TypeError (dtype). Gradient: as of
-    ``pow``.
+    Args: x, y: arrays that broadcast; out, where, casting: as for `add`; dtype: float64 or complex128, which is computed in.
+    Raises: TypeError (dtype). Gradient: as of ``pow``.
 
     >>> import cudamath as cm
     >>> cm.float_power([1, 2], -1).tolist()
     [1.0, 0.5]
     """
     try:
+        if dtype is not None:
+            if (kind := dtypes.as_dtype(dtype, "float_power")) not in (np.float64, np.complex128):
+                raise TypeError(f"float_power: is computed in float64 or complex128, got dtype {kind}")
+            return _power(x, y, out, where=where, dtype=kind, casting=casting)
         if type(x) is ndarray and type(y) in (int, float) and x.dtype in ANY:  # of the number no array is made
-            return _power(astype(x, np.complex128 if x.dtype in COMPLEX else np.float64, copy=False), float(y), out)
-        a, b = coerce("float_power", (x, y))
-        wide = np.complex128 if a.dtype in COMPLEX or b.dtype in COMPLEX else np.float64
-        return _power(astype(a, wide, copy=False), astype(b, wide, copy=False), out)
+            x, y = astype(x, np.complex128 if x.dtype in COMPLEX else np.float64, copy=False), float(y)
+        else:
+            x, y = coerce("float_power", (x, y))
+            wide = np.complex128 if x.dtype in COMPLEX or y.dtype in COMPLEX else np.float64
+            x, y = astype(x, wide, copy=False), astype(y, wide, copy=False)
+        return _power(x, y, out, where=where, casting=casting)
     except MISTAKES as error:
         raise as_of("float_power", error) from None
 
 
-def divmod(x: Any, y: Any, /) -> tuple[ndarray, ndarray]:
+def divmod(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None,
+           casting: str = "same_kind") -> tuple[ndarray, ndarray]:
     """(x // y, x % y): ``floor_divide`` and ``remainder``.
 
-    Args: x, y: real arrays that broadcast. Returns: tuple of two arrays of the common dtype. Raises, Gradient: as
-    ``floor_divide`` and ``remainder``.
+    Args: x, y: real arrays that broadcast; out: two arrays (or None) in a tuple; where, dtype, casting: as for `add`. Returns:
+    tuple of two arrays of the common dtype. Raises, Gradient: as ``floor_divide`` and ``remainder``.
 
     >>> import cudamath as cm
     >>> [a.tolist() for a in cm.divmod([7, -7], 3)]
     [[2, -3], [1, 2]]
     """
     try:
-        return floor_divide(x, y), remainder(x, y)
+        if out is dtype is None and where is True and casting == "same_kind":
+            return floor_divide(x, y), remainder(x, y)
+        results = (floor_divide(x, y, dtype=dtype, casting=casting),  # both, before anything is written
+                   remainder(x, y, dtype=dtype, casting=casting))
+        return _handed("divmod", results, out, where, casting)
     except MISTAKES as error:
         raise as_of("divmod", error) from None
 
 
-def modf(x: Any, /) -> tuple[ndarray, ndarray]:
+def modf(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None,
+         casting: str = "same_kind") -> tuple[ndarray, ndarray]:
     """(fraction, whole part) of each element, both with its sign.
 
-    Args: x: real array. Returns: two arrays; integers give floating-point numbers. Raises: TypeError (dtype). Gradient: g for
-    the fraction.
+    Args: x: real array; out: two arrays (or None) in a tuple; where, dtype, casting: as for `add`. Returns: two arrays;
+    integers give floating-point numbers. Raises: TypeError (dtype). Gradient: g for the fraction.
 
     >>> import cudamath as cm
     >>> [a.tolist() for a in cm.modf([1.5, -2.25])]
     [[0.5, -0.25], [1.0, -2.0]]
     """
-    try:
-        run, whole = _fraction.plans[x._layout], _trunc.plans[x._layout]
-    except (AttributeError, KeyError):
-        pass
-    else:
-        if x._node is None and x.dtype in FLOATING:
-            return run(x), whole(x)
-    x = _floats(require("modf", x, REAL_OR_BOOL))
-    return _fraction(x), trunc(x)
+    if out is dtype is None and where is True and casting == "same_kind":
+        try:
+            run, whole = _fraction.plans[x._layout], _trunc.plans[x._layout]
+        except (AttributeError, KeyError):
+            pass
+        else:
+            if x._node is None and x.dtype in FLOATING:
+                return run(x), whole(x)
+    x = _floats_in("modf", require("modf", x, REAL_OR_BOOL), dtype, casting)
+    return _handed("modf", (_fraction(x), trunc(x)), out, where, casting)
 
 
-def ldexp(x: Any, i: Any, /, out: Any = None) -> ndarray:
+def ldexp(x: Any, i: Any, /, out: Any = None, *, where: Any = True) -> ndarray:
     """x 2^i, exact but for overflow and what is lost below the smallest normal number.
 
-    Args: x: real array; i: integer array; shapes broadcast; out: array that the result is written into. Returns: array of
-    x's dtype; integers give floating-point numbers. Raises: TypeError (dtypes), ValueError (shapes). Gradient: g 2^i for x.
+    Args: x: real array; i: integer array; shapes broadcast; out, where: as for `add` (no dtype, as in NumPy). Returns: array
+    of x's dtype; integers give floating-point numbers. Raises: TypeError (dtypes), ValueError (shapes). Gradient: g 2^i for x.
 
     >>> import cudamath as cm
     >>> cm.ldexp([0.5, 3.0], [1, -2]).tolist()
     [1.0, 0.75]
     """
-    if out is None:
+    plain = out is None and where is True
+    if plain:
         try:
             run = _ldexp.plans[x._layout, i._layout]
         except (AttributeError, KeyError):
@@ -218,20 +255,20 @@ def ldexp(x: Any, i: Any, /, out: Any = None) -> ndarray:
             if x._node is None:
                 return run(x, i)
     if type(x) is ndarray and x.dtype in PRECISE and type(i) is int and -(1 << 63) <= i < 1 << 63:
-        y = _ldexp(x, i)  # of the number no array is made
+        operands: tuple = x, i  # of the number no array is made
     else:
         a, b = coerce("ldexp", (x, i), REAL_OR_BOOL)
         if b.dtype not in INTEGER_OR_BOOL:
             raise TypeError(f"ldexp: the exponents are integers, got {b.dtype} of shape {b.shape}")
-        y = _ldexp.call((_floats(a), b))
-    return y if out is None else deliver("ldexp", y, out)
+        operands = _floats(a), b
+    return _ldexp(*operands) if plain else _ldexp.call_with(operands, out, where, None, "same_kind")
 
 
-def frexp(x: Any, /) -> tuple[ndarray, ndarray]:
+def frexp(x: Any, /, out: Any = None, *, where: Any = True) -> tuple[ndarray, ndarray]:
     """(m, e) with x = m 2^e and 0.5 <= |m| < 1; of 0, infinity and NaN (x, 0).
 
-    Args: x: real array. Returns: m of x's dtype (integers give floating-point numbers), e int32. Raises: TypeError (dtype).
-    Gradient: g 2^-e for m.
+    Args: x: real array; out: two arrays (or None) in a tuple; where: as for `add` (no dtype, as in NumPy). Returns: m of x's
+    dtype (integers give floating-point numbers), e int32. Raises: TypeError (dtype). Gradient: g 2^-e for m.
 
     >>> import cudamath as cm
     >>> [a.tolist() for a in cm.frexp([6.0, -0.25])]
@@ -239,7 +276,7 @@ def frexp(x: Any, /) -> tuple[ndarray, ndarray]:
     """
     x, narrow = _precise(require("frexp", x, REAL_OR_BOOL))
     m, e = _frexp(x)
-    return m if narrow is None else astype(m, narrow), e
+    return _handed("frexp", (m if narrow is None else astype(m, narrow), e), out, where)
 
 
 def _precise(x: ndarray) -> tuple[ndarray, np.dtype | None]:
@@ -249,10 +286,10 @@ def _precise(x: ndarray) -> tuple[ndarray, np.dtype | None]:
 
 
 @speaks_for("spacing")
-def spacing(x: Any, /, out: Any = None) -> ndarray:
+def spacing(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: str = "same_kind") -> ndarray:
     """The distance to the next number of larger magnitude, with the sign of x; NaN where x is not finite.
 
-    Args: x: real or bool array; integers count as floating-point numbers; out: array that the result is written into.
+    Args: x: real or bool array; integers count as floating-point numbers; out, where, dtype, casting: as for `add`.
     Raises: TypeError (dtype). Not differentiable.
 
     >>> import cudamath as cm
@@ -261,9 +298,9 @@ def spacing(x: Any, /, out: Any = None) -> ndarray:
     """
     x = require("spacing", x, REAL_OR_BOOL)
     with tape.paused():
-        x = _floats(x)
+        x = _floats_in("spacing", x, dtype, casting)
         size = abs(x)
-        return copysign(nextafter(size, np.inf) - size, x + 0.0, out)  # of -0 it is positive
+        return copysign(nextafter(size, np.inf) - size, x + 0.0, out, where=where, casting=casting)  # of -0 it is positive
 
 
 def angle(z: Any, deg: bool = False) -> ndarray:

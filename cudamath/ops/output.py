@@ -29,7 +29,8 @@ def target_of(name: str, out: Any) -> ndarray:
     if type(out) is tuple and len(out) == 1:
         (out,) = out
     if type(out) is not ndarray:
-        raise TypeError(f"{name}: out must be an ndarray of this package, got {type(out).__name__}")
+        kind = "numpy.ndarray" if isinstance(out, np.ndarray) else type(out).__name__
+        raise TypeError(f"{name}: out must be an ndarray of this package, got {kind}")
     return out
 
 

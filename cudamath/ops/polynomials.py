@@ -33,8 +33,8 @@ __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser", "poly", "poly
 def polyval(p: Any, x: Any) -> ndarray:
     """The polynomial p[0] x^(n-1) + ... + p[n-1], by Horner's rule.
 
-    Args: p: vector of coefficients; x: numeric array, or a poly1d: then p of that polynomial. Raises: ValueError (shape of p).
-    Gradient: by its parts.
+    Args: p: vector of coefficients; x: numeric or bool array, or a poly1d: then p of that polynomial. Raises: ValueError
+    (shape of p). Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> cm.polyval([3, 0, 1], [0, 1, 5]).tolist()
@@ -42,7 +42,7 @@ def polyval(p: Any, x: Any) -> ndarray:
     """
     if isinstance(x, poly1d):  # would be taken for its coefficients
         return functools.reduce(lambda y, each: y * x + each, np.asarray(p), poly1d(0))  # type: ignore[return-value]
-    p, x = coerce("polyval", (p, x), NUMERIC)
+    p, x = coerce("polyval", (p, x))
     if p.ndim != 1:
         raise ValueError(f"polyval: wants a vector of coefficients, got shape {p.shape}")
     y = zeros(x.shape, dtypes.promote(p.dtype, x.dtype), device=x.device)
@@ -107,33 +107,33 @@ def _padded(a: ndarray, n: int) -> ndarray:
     return concat([zeros(n - a.size, a.dtype, device=a.device), a]) if a.size < n else a
 
 
-def polyadd(a: Any, b: Any, /) -> ndarray:
+def polyadd(a1: Any, a2: Any) -> ndarray:
     """The sum of two polynomials.
 
-    Args: a, b: vectors of coefficients. Raises: ValueError (shapes), TypeError (dtypes). Gradient: by its parts.
+    Args: a1, a2: vectors of coefficients. Raises: ValueError (shapes), TypeError (dtypes). Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> cm.polyadd([1, 2], [9, 5, 4]).tolist()
     [9, 6, 6]
     """
-    a, b = _coefficients("polyadd", a, b)
+    a, b = _coefficients("polyadd", a1, a2)
     n = max(a.size, b.size)
     return _padded(a, n) + _padded(b, n)
 
 
-def polysub(a: Any, b: Any, /) -> ndarray:
+def polysub(a1: Any, a2: Any) -> ndarray:
     """The difference of two polynomials. Arguments and errors: as for `polyadd`.
 
     >>> import cudamath as cm
     >>> cm.polysub([2, 10, -2], [3, 10, -4]).tolist()
     [-1, 0, 2]
     """
-    a, b = _coefficients("polysub", a, b)
+    a, b = _coefficients("polysub", a1, a2)
     n = max(a.size, b.size)
     return _padded(a, n) - _padded(b, n)
 
 
-def polymul(a: Any, b: Any, /) -> ndarray:
+def polymul(a1: Any, a2: Any) -> ndarray:
     """The product of two polynomials: the convolution of their coefficients, leading zeros left out. Arguments and errors: as
     for `polyadd`. Waits for the device.
 
@@ -141,12 +141,12 @@ def polymul(a: Any, b: Any, /) -> ndarray:
     >>> cm.polymul([1, 2, 3], [9, 5, 1]).tolist()
     [9, 23, 38, 17, 3]
     """
-    a, b = _coefficients("polymul", a, b)
+    a, b = _coefficients("polymul", a1, a2)
     a, b = (trim_zeros(p, "f") if bool(not_equal(p, 0).any()) else p[:1] for p in (a, b))
     return convolve(a, b)
 
 
-def polydiv(u: Any, v: Any, /) -> tuple[ndarray, ndarray]:
+def polydiv(u: Any, v: Any) -> tuple[ndarray, ndarray]:
     """(quotient, remainder) of two polynomials.
 
     Args: u, v: vectors of coefficients; v[0] is not 0. Returns: floating-point vectors, the remainder without leading zeros

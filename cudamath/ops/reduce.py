@@ -10,11 +10,24 @@ import numpy as np
 
 from ..core import dtypes, lasting, tape
 from ..core.array import asarray, ndarray
-from ..core.op import ANY, COMPLEX, INEXACT, NUMERIC, REAL, REAL_OR_BOOL, Op, coerce, require, speaks_for
+from ..core.op import (
+    ANY,
+    COMPLEX,
+    INEXACT,
+    NUMERIC,
+    REAL,
+    REAL_OR_BOOL,
+    Op,
+    coerce,
+    keeps_imaginary,
+    require,
+    speaks_for,
+)
 from .elementwise import abs, add, conj, equal, maximum, minimum, multiply, norm_grad, norm_slope, sign, spread_grad, sqrt
 from .index import where as choose
 from .reduction import Axis, Reduction, asked, kept_axes
 from .shape import astype, broadcast_to, reshape, span
+from .ufunc import SCALARS
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "std", "sum",
            "var"]
@@ -130,7 +143,7 @@ def _power_norm_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple[int, ...
 
 def _mean_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = None) -> ndarray:
     """The mean of the elements that `where` does not leave out."""
-    kind = dtypes.as_dtype(dtype, "mean") if dtype is not None else _floating_dtype(x.dtype)
+    kind = _mean_dtype(x, dtype) if dtype is not None else _floating_dtype(x.dtype)
     x = astype(x, dtypes.compute_dtype(kind), copy=False)
     mask = broadcast_to(asarray(where, device=x.device), x.shape)
     count = sum(mask, axis=axis, keepdims=keepdims)
@@ -140,24 +153,25 @@ def _mean_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any =
 
 def _var_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: Any) -> ndarray:
     """The variance of the elements that `where` does not leave out."""
-    variance, kind = _variance_of(x, where, axis, keepdims, **more)
+    variance, kind = _variance_of("var", x, where, axis, keepdims, **more)
     return astype(variance, kind, copy=False)
 
 
-def _variance_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = None, correction: float | None = None,
-                 ddof: float | None = None, mean: Any = None) -> tuple[ndarray, np.dtype]:
+def _variance_of(name: str, x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = None,
+                 correction: float | None = None, ddof: float | None = None, mean: Any = None) -> tuple[ndarray, np.dtype]:
     """That variance, not yet rounded to 16 bits; the dtype it has in the end."""
-    kind = dtypes.as_dtype(dtype, "var") if dtype is not None else _floating_dtype(x.dtype)
+    x = _spread_in(name, x, dtype)
+    kind = _floating_dtype(x.dtype)
     x = astype(x, dtypes.compute_dtype(kind), copy=False)
     mask = broadcast_to(asarray(where, device=x.device), x.shape)
     x = choose(mask, x, 0)  # what is left out may be NaN or infinite, and 0 times that is no gradient
     if mean is None:
         mean = _mean_of(x, mask, axis, True)
     else:
-        mean = coerce("var", (x, mean))[1]
-        kind = dtypes.result_type(kind, mean)
+        mean = mean if type(mean) in SCALARS else coerce(name, (x, mean))[1]
+        kind = dtypes.result_type(kind, mean) if dtype is None else kind
     apart = abs(x - mean)
-    freedom = astype(sum(mask, axis=axis, keepdims=keepdims), apart.dtype) - _freedom("var", correction, ddof)
+    freedom = astype(sum(mask, axis=axis, keepdims=keepdims), apart.dtype) - _freedom(name, correction, ddof)
     return sum(apart * apart, axis=axis, keepdims=keepdims, where=mask) / maximum(freedom, 0), dtypes.real_dtype(kind)
 
 
@@ -169,14 +183,20 @@ def _spread_in(name: str, x: Any, dtype: Any) -> ndarray:
     kind = dtypes.as_dtype(dtype, name)
     if kind not in INEXACT:
         raise TypeError(f"{name}: wants a floating-point or complex dtype, got {kind} for {x.dtype} of shape {x.shape}")
-    if x.dtype in COMPLEX and kind not in COMPLEX:
-        raise TypeError(f"{name}: {x.dtype} of shape {x.shape} would lose its imaginary part in dtype {kind}")
+    keeps_imaginary(name, x, kind)
     return astype(x, kind, copy=False)
+
+
+def _mean_dtype(x: ndarray, dtype: Any) -> np.dtype:
+    """The dtype that was requested for a mean."""
+    kind = dtypes.as_dtype(dtype, "mean")
+    keeps_imaginary("mean", x, kind)
+    return kind
 
 
 def _std_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: Any) -> ndarray:
     """The root of that variance. Its gradient is 0 where all are equal, as `_std_grad`'s."""
-    variance, kind = _variance_of(x, where, axis, keepdims, **more)
+    variance, kind = _variance_of("std", x, where, axis, keepdims, **more)
     if variance._node is None:
         return astype(sqrt(variance), kind, copy=False)
     equal_all = variance == 0
@@ -284,7 +304,8 @@ def mean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
         `sum`.
     Returns: array of x's dtype; of the default floating-point dtype (float64) for integers and bool. The mean of no
         elements is NaN.
-    Raises: TypeError (dtype), ValueError (axis out of range or repeated).
+    Raises: TypeError (dtype; one in which complex numbers would lose their imaginary parts), ValueError (axis out of range
+        or repeated).
     Gradient: g / n, repeated along the reduced axes.
 
     >>> import cudamath as cm
@@ -293,7 +314,7 @@ def mean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
     """
     x = require("mean", x, ANY)
     if dtype is not None:
-        wide = dtypes.as_dtype(dtype, "mean")
+        wide = _mean_dtype(x, dtype)
         if (x._layout.device >= 0 and x._node is None and x.dtype in REAL and wide in INEXACT
                 and dtypes.promote(x.dtype, wide) == wide):  # converted as it is read
             return _mean.reduce(x, axis, keepdims, wide, asked(dtype=dtype), shape=())
@@ -318,9 +339,10 @@ def var(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | 
             estimate from a sample. `ddof` is NumPy's name of the same argument.
         mean: the mean, if it is known already, with the reduced axes kept. It saves nothing here: one pass gives both.
 
-    Returns: array of x's dtype; of the default floating-point dtype (float64) for integers and bool. NaN or infinite
-        if n <= correction.
-    Raises: TypeError (dtype), ValueError (axis; correction and ddof together).
+    Returns: array of `dtype`, or of x's dtype; of the default floating-point dtype (float64) for integers and bool. A `mean`
+        that is an array of a wider dtype widens it where no dtype is given. NaN or infinite if n <= correction.
+    Raises: TypeError (dtype: no floating-point one, or one in which complex numbers would lose their imaginary parts),
+        ValueError (axis; correction and ddof together).
     Gradient: g 2 (x - mean) / (n - correction).
     Source: Chan, Golub, LeVeque (1979), Updating formulae and a pairwise algorithm for computing sample variances.
 
@@ -330,7 +352,7 @@ def var(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | 
     """
     x = _spread_in("var", x, dtype)
     if x.dtype in COMPLEX or mean is not None:
-        return _var_of(x, True, axis, keepdims, correction=correction, ddof=ddof, mean=mean)
+        return _var_of(x, True, axis, keepdims, dtype=dtype, correction=correction, ddof=ddof, mean=mean)
     return _var.reduce(x, axis, keepdims, _floating_dtype(x.dtype), asked(correction=correction, ddof=ddof),
                        correction=_freedom("var", correction, ddof))
 
@@ -352,7 +374,7 @@ def std(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | 
     """
     x = _spread_in("std", x, dtype)
     if x.dtype in COMPLEX or mean is not None:
-        return _std_of(x, True, axis, keepdims, correction=correction, ddof=ddof, mean=mean)
+        return _std_of(x, True, axis, keepdims, dtype=dtype, correction=correction, ddof=ddof, mean=mean)
     return _std.reduce(x, axis, keepdims, _floating_dtype(x.dtype), asked(correction=correction, ddof=ddof),
                        correction=_freedom("std", correction, ddof))
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.dtypes import INTEGER, REAL, REAL_OR_BOOL
+from ..core.dtypes import INTEGER, REAL_OR_BOOL
 from ..core.op import Op, as_of, coerce, require
 from .index import take
 from .shape import astype
@@ -31,19 +33,19 @@ def _places(name: str, ordered: Any, numbers: Any, right: bool, key: tuple = ())
     return places
 
 
-def searchsorted(x1: Any, x2: Any, /, side: str = "left", sorter: Any = None) -> ndarray:
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> ndarray:
     """Where elements would be inserted into a sorted array so that it stays sorted.
 
-    side "left":  x1[i - 1] < x2 <= x1[i];   side "right":  x1[i - 1] <= x2 < x1[i]
+    side "left":  a[i - 1] < v <= a[i];   side "right":  a[i - 1] <= v < a[i]
 
     Args:
-        x1: sorted array of one dimension (ascending, NaN last), real or bool.
-        x2: numbers to search for, of any shape; both are compared in their common dtype.
+        a: sorted array of one dimension (ascending, NaN last), real or bool.
+        v: numbers to search for, of any shape; both are compared in their common dtype.
         side: "left" or "right" of equal elements.
-        sorter: positions that sort x1, if it is not sorted (from `argsort`).
+        sorter: positions that sort a, if it is not sorted (from `argsort`).
 
-    Returns: int64 array of x2's shape.
-    Raises: ValueError (x1 not 1-d, side, sorter of another length), TypeError (complex arrays). Gradient: none.
+    Returns: int64 array of v's shape.
+    Raises: ValueError (a not 1-d, side, sorter of another length), TypeError (complex arrays). Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.searchsorted([1, 2, 2, 5], [2, 6, 0]).tolist()
@@ -51,7 +53,7 @@ def searchsorted(x1: Any, x2: Any, /, side: str = "left", sorter: Any = None) ->
     >>> cm.searchsorted([1, 2, 2, 5], [2, 6, 0], side="right").tolist()
     [3, 4, 0]
     """
-    key, given = ("searchsorted", side), (x1, x2)
+    key, given = ("searchsorted", side), (a, v)
     if sorter is None:
         known = _searchsorted.again(key, given)
         if known is not None:
@@ -59,22 +61,22 @@ def searchsorted(x1: Any, x2: Any, /, side: str = "left", sorter: Any = None) ->
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
     if sorter is not None:
-        x1, sorter = coerce("searchsorted", (x1, sorter))
+        a, sorter = coerce("searchsorted", (a, sorter))
         require("searchsorted", sorter, INTEGER, "sorter")
-        if sorter.shape != x1.shape:
-            raise ValueError(f"searchsorted: sorter of shape {sorter.shape} must have the shape of x1, {x1.shape}")
+        if sorter.shape != a.shape:
+            raise ValueError(f"searchsorted: sorter of shape {sorter.shape} must have the shape of a, {a.shape}")
         try:
-            x1 = take(x1, sorter)
+            a = take(a, sorter)
         except IndexError as error:
             raise as_of("searchsorted", error) from None
-    return _places("searchsorted", x1, x2, side == "right", () if sorter is not None else key)
+    return _places("searchsorted", a, v, side == "right", () if sorter is not None else key)
 
 
 def digitize(x: Any, /, bins: Any, right: bool = False) -> ndarray:
     """The number of the bin in which each element lies: i with bins[i - 1] <= x < bins[i].
 
     Args:
-        x: numbers of any shape.
+        x: numbers or bools of any shape.
         bins: edges, one dimension, ascending or descending.
         right: bins include their upper edge instead: bins[i - 1] < x <= bins[i].
 
@@ -92,9 +94,10 @@ def digitize(x: Any, /, bins: Any, right: bool = False) -> ndarray:
             return run(bins, x)
     except (AttributeError, KeyError, TypeError):
         pass
-    x, edges = coerce("digitize", (require("digitize", x, REAL), bins), REAL)
+    x, edges = coerce("digitize", (require("digitize", x, REAL_OR_BOOL), bins), REAL_OR_BOOL)
     if edges.ndim != 1:
         raise ValueError(f"digitize: bins must have 1 dimension, got shape {edges.shape}")
     dtype = dtypes.promote(x.dtype, edges.dtype)
+    dtype = np.dtype(np.uint8) if dtype.kind == "b" else dtype  # bools count as 0 and 1
     edges, x = (a if a.dtype == dtype else astype(a, dtype) for a in (edges, x))
     return _digitize(edges, x, right=bool(right))

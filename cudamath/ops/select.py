@@ -10,7 +10,7 @@ import numpy as np
 from ..core import array, dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
-from ..core.op import ANY, FLOATING, INTEGER, MISTAKES, Op, as_of, coerce, members, require, require_function
+from ..core.op import FLOATING, INTEGER, MISTAKES, Op, as_of, coerce, members, require, require_function
 from ..core.shapes import broadcast_shapes, normalize_axis
 from ..core.tape import wrote
 from .creation import arange
@@ -71,18 +71,24 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
 def choose(x: Any, /, choices: Any, out: Any = None, mode: str = "raise") -> ndarray:
     """Elements of the choice that each element of x numbers: y[i] = choices[x[i]][i].
 
-    Args: x: integers from 0 to the number of choices less one; choices: a sequence of arrays, or an array of them; all
-    broadcast; out: array for the result; mode: "raise", "wrap" or "clip" numbers out of range. Raises: IndexError (a number
-    out of range), TypeError (dtype), ValueError (mode, shapes). Gradient: g to the choice that was taken.
+    Args: x: integers from 0 to the number of choices less one; choices: a sequence of arrays and numbers (which never widen an
+    array), or an array of them; all broadcast; out: array for the result; mode: "raise", "wrap" or "clip" numbers out of
+    range. Raises: IndexError (a number out of range), TypeError (dtype), ValueError (mode, shapes), OverflowError (a number
+    that the common dtype cannot hold). Gradient: g to the choice that was taken.
 
     >>> import cudamath as cm
     >>> cm.choose([0, 1, 0], [[1, 2, 3], [10, 20, 30]]).tolist()
     [1, 20, 3]
     """
     x = require("choose", x, INTEGER)
-    options = coerce("choose", (x, *members("choose", choices)), ANY)[1:]
+    options = list(members("choose", choices))
     if not options:
         raise ValueError("choose: wants at least one choice")
+    held = iter(coerce("choose", (x, *[o for o in options if type(o) not in _SCALARS]))[1:])
+    options = [o if type(o) in _SCALARS else next(held) for o in options]
+    kind = dtypes.result_type(*options)  # before numbers become arrays, which would widen the others
+    options = [array.asarray(o, kind, x.device, name="choose") if type(o) in _SCALARS else astype(o, kind, copy=False)
+               for o in options]
     if mode == "wrap":
         x = remainder(x, len(options))
     elif mode == "clip":
@@ -91,18 +97,17 @@ def choose(x: Any, /, choices: Any, out: Any = None, mode: str = "raise") -> nda
         raise ValueError(f"choose: mode must be 'raise', 'wrap' or 'clip', got {mode!r}")
     elif bool(any_of((x < 0) | (x >= len(options)))):
         raise IndexError(f"choose: a number out of range for {len(options)} choices")
-    kind = dtypes.result_type(*options)
     shape = broadcast_shapes("choose", x.shape, *[o.shape for o in options])
-    together = stack([broadcast_to(astype(o, kind, copy=False), shape) for o in options])
+    together = stack([broadcast_to(o, shape) for o in options])
     y = take_along_axis(together, expand_dims(broadcast_to(x, shape), axis=0), axis=0)[0]
     return y if out is None else deliver("choose", y, out)
 
 
-def compress(condition: Any, x: Any, /, axis: int | None = None, out: Any = None) -> ndarray:
+def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> ndarray:
     """The slices along an axis where a condition holds.
 
-    Args: condition: vector of bool, at most as long as the axis; x: any array; axis: None ravels it first; out: array
-    that the result is written into. Returns: array of x's dtype. Raises: ValueError (shapes, axis), IndexError (beyond the
+    Args: condition: vector of bool, at most as long as the axis; a: any array; axis: None ravels it first; out: array
+    that the result is written into. Returns: array of a's dtype. Raises: ValueError (shapes, axis), IndexError (beyond the
     axis), TypeError (axis, out). Gradient: g at the slices taken.
     Waits for the device.
 
@@ -110,7 +115,7 @@ def compress(condition: Any, x: Any, /, axis: int | None = None, out: Any = None
     >>> cm.compress([False, True], [[1, 2], [3, 4]], axis=0).tolist()
     [[3, 4]]
     """
-    x, mask = coerce("compress", (x, condition))
+    x, mask = coerce("compress", (a, condition))
     if mask.ndim != 1:
         raise ValueError(f"compress: the condition must be a vector, got shape {mask.shape}")
     try:
@@ -119,17 +124,17 @@ def compress(condition: Any, x: Any, /, axis: int | None = None, out: Any = None
         raise as_of("compress", error) from None
 
 
-def extract(condition: Any, x: Any, /) -> ndarray:
-    """The elements of x where a condition holds, as a vector.
+def extract(condition: Any, arr: Any) -> ndarray:
+    """The elements of arr where a condition holds, as a vector.
 
-    Args: condition: array of as many elements as ``x``; x: any array. Raises: ValueError if it has not. Gradient: g at the
+    Args: condition: array of as many elements as ``arr``; arr: any array. Raises: ValueError if it has not. Gradient: g at the
     elements taken. Waits for the device.
 
     >>> import cudamath as cm
     >>> cm.extract([[True, False], [False, True]], [[1, 2], [3, 4]]).tolist()
     [1, 4]
     """
-    x, mask = coerce("extract", (x, condition))
+    x, mask = coerce("extract", (arr, condition))
     if mask.size != x.size:
         raise ValueError(f"extract: a condition of shape {mask.shape} does not fit an array of shape {x.shape}")
     return take(ravel(x), nonzero(ravel(mask))[0])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes, host, shapes, tape
-from ..core.array import ndarray, same_device, wrap
+from ..core.array import asarray, ndarray, same_device, wrap
 from ..core.devices import CPU, TRACED
 from ..core.dtypes import bfloat16, float16
 from ..core.layout import Layout
@@ -300,7 +300,14 @@ class Elementwise:
         if wanted is None:
             return operands
         inputs = [wanted if d == float16 and wanted == bfloat16 else d for d in inputs]
-        return tuple([astype(coerce(self.name, (x,))[0], d, copy=False) for x, d in zip(arrays, inputs, strict=True)])
+        alone = all([type(x) in SCALARS for x in arrays])
+
+        def cast(x: Any, d: np.dtype) -> Any:
+            if type(x) in SCALARS and dtypes.result_type(d, x) == d:  # stays a number beside an array, which must hold it
+                return asarray(x, d, name=self.name) if alone else x
+            return astype(coerce(self.name, (x,))[0], d, copy=False)
+
+        return tuple(map(cast, arrays, inputs))
 
     def common(self, operands: tuple) -> np.dtype:
         """The dtype that the operands are promoted to."""

@@ -17,17 +17,17 @@ import numpy as np
 from ..core.array import asarray, ndarray, wrap
 from ..core.devices import CPU
 from ..core.dtypes import as_dtype, bfloat16, float16
-from ..core.op import coerce, require
+from ..core.op import INTEGER, MISTAKES, as_of, coerce, require
 from ..core.shapes import broadcast_shapes, normalize_axes, normalize_axis
 from . import elementwise, integers, numbers, reduce, scan
 from .creation import arange, full
-from .index import put, take, where
+from .index import _value, put, take, where
 from .index_at import add_at, maximum_at, minimum_at, multiply_at
 from .inspection import can_cast
 from .join import concat
 from .output import deliver
 from .shape import astype, broadcast_to, moveaxis, reshape, span
-from .ufunc import LOGICAL
+from .ufunc import LOGICAL, SCALARS
 
 _REDUCTIONS: dict[np.ufunc, Callable] = {
     np.add: reduce.sum, np.multiply: reduce.prod, np.maximum: reduce.max, np.minimum: reduce.min,
@@ -107,11 +107,15 @@ def attach(function: Callable) -> None:
         """x[key] = f(x[key], values) in place, where positions that occur several times are met several times (`ufunc.at`).
         Where there is no scatter for the function, the positions are read on the host."""
         if ufunc is np.subtract:
-            if type(values) is not float:
-                values = coerce(f"{name}.at", (x, values))[1]
-                if values.dtype.kind in "biu" and x.dtype.kind != "b":  # first: -uint8(1) is 255
-                    values = astype(values, x.dtype, copy=False)
-            add_at(x, key, -values)
+            try:
+                if type(values) is not float:
+                    fits = type(values) is int and x.dtype.kind in "iu"  # as add.at asks of a number
+                    values = _value(f"{name}.at", x, values) if fits else coerce(f"{name}.at", (x, values))[1]
+                    if values.dtype.kind in "biu" and x.dtype.kind != "b":  # first: -uint8(1) is 255
+                        values = astype(values, x.dtype, copy=False)
+                add_at(x, key, -values)
+            except MISTAKES as error:
+                raise as_of(f"{name}.at", error) from None
         elif ufunc in _SCATTERS:
             _SCATTERS[ufunc](x, key, values)
         else:
@@ -154,12 +158,12 @@ def _given(name: str, card: Any, function: Callable, x: ndarray, dtype: Any) -> 
 
 
 def _comparable(name: str, card: Any, x: ndarray) -> ndarray:
-    """What a function whose results are bools is applied to between elements and results: bools."""
+    """What a function is applied to between elements and results, of dtypes that it knows: bools where its results are."""
     if card.ufunc in LOGICAL:
         return elementwise.not_equal(x, 0) if x.dtype.kind != "b" else x
     if x.dtype.kind != "b" and card.compares:
         raise TypeError(f"{name}: wants bool arrays, as its results are, got {x.dtype} of shape {x.shape}")
-    return x
+    return require(name, x, card.category)  # also where there is nothing to apply it to
 
 
 def _closed(function: Callable, x: ndarray) -> ndarray:
@@ -244,12 +248,13 @@ def _in_rounds(name: str, function: Callable, x: ndarray, key: Any, *values: Any
     begins = np.flatnonzero(fresh)
     turn = np.empty(at.size, np.int64)  # how often a position occurred before
     turn[order] = np.arange(at.size) - np.repeat(begins, np.diff(np.append(begins, at.size)))
-    others = [reshape(broadcast_to(coerce(name, (x, v))[1], places.shape), -1) for v in values]
+    others = [v if type(v) in SCALARS else reshape(broadcast_to(coerce(name, (x, v))[1], places.shape), -1) for v in values]
     for i in range(turn.max(initial=-1) + 1):
         here = asarray(np.flatnonzero(turn == i), device=x.device)
         found = take(reshape(places, -1), here)
-        y = function(take(reshape(x, -1), found), *[take(v, here) for v in others])
-        if not can_cast(y.dtype, x.dtype, "same_kind"):
+        y = function(take(reshape(x, -1), found), *[v if type(v) in SCALARS else take(v, here) for v in others])
+        whole = y.dtype in INTEGER and x.dtype in INTEGER  # an int64 in an array of uint8, too: a list's numbers are int64
+        if not (whole or can_cast(y.dtype, x.dtype, "same_kind")):
             raise TypeError(f"{name}: a result of {y.dtype} cannot be written into an array of {x.dtype} of shape {x.shape}")
         put(x, found, y)
 
@@ -271,7 +276,7 @@ def _accumulated(ufunc: np.ufunc, function: Callable, x: ndarray, axis: int) -> 
 
 def install() -> None:
     """Gives every public elementwise function what NumPy's ufuncs say of themselves, those of two arrays their methods, and
-    those of one array `at`."""
+    those of one array, and what has no card, `at`."""
     for space in (elementwise, integers, numbers):
         for function in list(vars(space).values()):
             if hasattr(function, "card"):
@@ -282,6 +287,8 @@ def install() -> None:
                     attach(function)
                 elif ufunc.nin == ufunc.nout == 1:
                     function.at = functools.partial(_in_rounds, f"{function.card.name}.at", function)
+    for function in (numbers.float_power, numbers.ldexp):
+        function.at = functools.partial(_in_rounds, f"{function.__name__}.at", function)  # type: ignore[attr-defined]
     for alias, of in (("pow", elementwise._power),):
         public = getattr(elementwise, alias)
         for method in ("reduce", "accumulate", "outer", "at", "reduceat"):

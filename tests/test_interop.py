@@ -1,5 +1,6 @@
 """Arrays of other libraries in and out without a copy: NumPy, torch (CPU and CUDA), CuPy; both protocols; lifetimes."""
 
+import ctypes
 import gc
 import subprocess
 import sys
@@ -167,6 +168,23 @@ def test_a_capsule_serves_once():
     with pytest.raises((ValueError, BufferError)):
         cm.from_dlpack(once)
     assert x.shape == (3,)
+
+
+def test_the_name_of_a_capsule_that_was_taken_stays():
+    """Its end, in another library's code, asks for the name."""
+    name = ctypes.pythonapi.PyCapsule_GetName
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    kept = []
+    for old, label in ((True, b"used_dltensor"), (False, b"used_dltensor_versioned")):
+        capsule = np.arange(3.0).__dlpack__(max_version=None if old else (1, 0))
+
+        class Once(Exporter):
+            def __dlpack__(self, capsule=capsule, **arguments):
+                return capsule
+
+        x = cm.from_dlpack(Once(np.arange(3.0)))
+        kept += [bytes([i]) * len(label) for i in range(100)]  # takes the place of bytes that were freed
+        assert name(capsule) == label and x.shape == (3,)
 
 
 def test_read_only_memory_stays_read_only():

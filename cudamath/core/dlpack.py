@@ -58,6 +58,11 @@ _api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 _api.PyCapsule_IsValid.argtypes = [ctypes.py_object, ctypes.c_char_p]
 _api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
+# Names of capsules before version 1.0 of the protocol and since.
+_NEW = b"dltensor", b"dltensor_versioned"
+_TAKEN = b"used_dltensor", b"used_dltensor_versioned"
+_api.Py_IncRef(ctypes.py_object(_TAKEN))  # never freed: a capsule keeps the address of its name, and may outlive this module
+
 #: What consumers hold: address of the managed structure -> everything that must stay alive with it.
 _lent: dict[int, tuple] = {}
 
@@ -74,7 +79,7 @@ def _unused(capsule: int) -> None:
         return
     get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
     valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
-    for name in (b"dltensor", b"dltensor_versioned"):
+    for name in _NEW:
         if valid(capsule, name):
             _lent.pop(get(capsule, name), None)
 
@@ -120,8 +125,7 @@ def export(x: ndarray, stream: Any = None, max_version: tuple[int, int] | None =
         managed = _Managed(tensor, None, deleter)
     address = ctypes.addressof(managed)
     _lent[address] = (managed, x, shape, strides)
-    name = b"dltensor_versioned" if versioned else b"dltensor"
-    return _api.PyCapsule_New(address, name, ctypes.cast(_unused, ctypes.c_void_p))
+    return _api.PyCapsule_New(address, _NEW[versioned], ctypes.cast(_unused, ctypes.c_void_p))
 
 
 def _order_after(x: ndarray, stream: Any) -> None:
@@ -169,11 +173,10 @@ def take(obj: Any, name: str = "from_dlpack") -> ndarray:
                 capsule = obj.__dlpack__(**arguments)
         except BufferError as error:
             raise BufferError(f"{name}: {error}") from None
-    versioned = bool(_api.PyCapsule_IsValid(capsule, b"dltensor_versioned"))
-    label = b"dltensor_versioned" if versioned else b"dltensor"
-    address = _api.PyCapsule_GetPointer(capsule, label)
+    versioned = bool(_api.PyCapsule_IsValid(capsule, _NEW[True]))
+    address = _api.PyCapsule_GetPointer(capsule, _NEW[versioned])
     managed = (_Versioned if versioned else _Managed).from_address(address)
-    _api.PyCapsule_SetName(capsule, b"used_" + label)
+    _api.PyCapsule_SetName(capsule, _TAKEN[versioned])
     held = _Held(address, managed.deleter)
     tensor = managed.tensor
     dtype = _dtype(tensor.dtype, name)

@@ -346,14 +346,18 @@ class ndarray:
 
 
 class _Holder:
-    """Gives NumPy a view of an array's memory in any strides, and keeps that memory alive."""
+    """Describes memory to NumPy by its protocol, and keeps alive what keeps that memory."""
 
-    def __init__(self, base: np.ndarray, layout: Layout, offset: int):
-        self.base = base
-        self.__array_interface__ = {
-            "data": (base.ctypes.data + offset, not base.flags.writeable), "shape": layout.shape,
-            "strides": layout.strides, "typestr": f"|V{layout.itemsize}", "version": 3,
-        }
+    def __init__(self, held: Any, described: dict[str, Any]):
+        self.held, self.__array_interface__ = held, described
+
+
+def numpy_over(held: Any, address: int, layout: Layout, read_only: bool) -> np.ndarray:
+    """A NumPy array over memory that `held` keeps alive, in any strides. (What lies on a GPU must not be looked at.)"""
+    if layout.size == 0:
+        return np.empty(layout.shape, layout.dtype)
+    return np.asarray(_Holder(held, {"data": (address, read_only), "shape": layout.shape, "strides": layout.strides,
+                                     "typestr": f"|V{layout.itemsize}", "version": 3})).view(layout.dtype)
 
 
 def _numpy_view(base: np.ndarray, layout: Layout, offset: int) -> np.ndarray:
@@ -362,7 +366,7 @@ def _numpy_view(base: np.ndarray, layout: Layout, offset: int) -> np.ndarray:
     try:  # ten times faster, but NumPy wants a base without gaps
         return np.ndarray(layout.shape, layout.dtype, base, offset, layout.strides)
     except (ValueError, TypeError, BufferError):
-        return np.asarray(_Holder(base, layout, offset)).view(layout.dtype)
+        return numpy_over(base, base.ctypes.data + offset, layout, not base.flags.writeable)
 
 
 # ---------------------------------------------------------------- making arrays

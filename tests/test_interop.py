@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import cudamath as cm
+from cudamath.core import dlpack
 from cudamath.core.array import upload
 from cudamath.runtime.memory import pool_of
 
@@ -37,8 +38,8 @@ def values(dtype):
 class Exporter:
     """Another library's array: it only speaks DLPack."""
 
-    def __init__(self, x, old=False):
-        self.x, self.old, self.asked = x, old, []
+    def __init__(self, x, old=False, copy=None):
+        self.x, self.old, self.copy, self.asked = x, old, copy, []
 
     def __dlpack_device__(self):
         return self.x.__dlpack_device__()
@@ -47,7 +48,7 @@ class Exporter:
         self.asked.append(arguments)
         if self.old and "max_version" in arguments:
             raise TypeError("unexpected keyword argument 'max_version'")
-        return self.x.__dlpack__(**arguments)
+        return self.x.__dlpack__(**{"copy": self.copy} | arguments)
 
 
 # ---------------------------------------------------------------- on the CPU
@@ -94,6 +95,38 @@ def test_torch_writes_show(torch):
     assert x.tolist() == [3] * 4
     x += 1
     assert t.tolist() == [4] * 4
+
+
+def fields(of, count=5):
+    """A field of records that are no multiple of its size apart, forwards, backwards and in two dimensions."""
+    records = np.zeros(count, [("a", of), ("b", "V3")])
+    records["a"] = np.arange(count)
+    square = np.zeros((2, 3), records.dtype)
+    square["a"] = np.arange(6).reshape(2, 3)
+    return [records["a"], records["a"][::-1], square["a"].T, square["a"][:, ::-2]]
+
+
+@pytest.mark.parametrize("dtype", ["int16", "float32", "float64", "complex128", "bfloat16"])
+def test_strides_that_dlpack_cannot_say_are_copied(torch, dtype):
+    for host in fields(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype):
+        x = cm.asarray(host, device="cpu")
+        assert x.strides == host.strides and any(s % host.itemsize for s in host.strides)
+        for copy in (None, True):
+            t = torch.from_dlpack(Exporter(x, copy=copy))
+            assert t.shape == host.shape and t.to(torch.complex128).tolist() == host.astype(complex).tolist()
+            assert t.data_ptr() != host.ctypes.data
+        with pytest.raises(BufferError, match=r"^__dlpack__: strides \(.*that would need a copy"):
+            x.__dlpack__(copy=False)
+        one = x[:1].T[:1].T  # no step is ever taken
+        back = np.from_dlpack(one) if dtype != "bfloat16" else torch.from_dlpack(one).to(torch.float32).numpy()
+        assert back.tolist() == one.tolist() and (dtype == "bfloat16" or np.shares_memory(back, host))
+
+
+def test_a_copy_says_that_it_is_one():
+    x = cm.zeros((2, 3), device="cpu")
+    for copy in (None, False, True):
+        capsule = x.__dlpack__(max_version=(1, 0), copy=copy)
+        assert dlpack._opened(capsule)[1].flags == (2 if copy else 0)  # bits of the specification: 1 read-only, 2 copied
 
 
 def test_torch_that_needs_a_gradient_is_refused(torch):

@@ -22,6 +22,7 @@ from .layout import Layout
 _CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _BFLOAT = 4
+_READ_ONLY, _COPIED = 1, 2  # flags
 _DTYPES = {(_BFLOAT, 16): bfloat16} | {(_CODES[d.kind], d.itemsize * 8): d for d in ANY if d.kind in _CODES}
 
 
@@ -68,11 +69,17 @@ def export(x: ndarray, stream: Any = None, max_version: tuple[int, int] | None =
     Consumers end capsules and tensors at any time, also while an exception is on its way, which Python code that is called
     back there would lose.
     """
+    given = x
     if dl_device is not None and tuple(dl_device) != x.__dlpack_device__():
         if copy is False or dl_device[0] != _CPU:
             raise BufferError(f"__dlpack__: the array is on {x.device}; device {tuple(dl_device)} would need a copy")
         x = x.to("cpu")
     elif copy:
+        x = x.copy()
+    elif not x._layout.contiguous and any([n > 1 and s % x.itemsize for n, s in zip(x.shape, x.strides, strict=True)]):
+        if copy is False:
+            raise BufferError(f"__dlpack__: strides {x.strides} are no multiples of the {x.itemsize} bytes of {x.dtype}, as "
+                              "DLPack wants them; that would need a copy")
         x = x.copy()
     layout = x._layout
     code = _BFLOAT if layout.dtype == bfloat16 else _CODES.get(layout.dtype.kind)
@@ -87,9 +94,12 @@ def export(x: ndarray, stream: Any = None, max_version: tuple[int, int] | None =
     host = x._data if layout.device == CPU else numpy_over(x, x.ptr, layout, read_only)
     host = host.view(np.uint16) if code == _BFLOAT else host  # of a size that NumPy has a DLPack type for
     capsule = np.ndarray.__dlpack__(host, max_version=(1, 0) if versioned else None)
-    tensor = _opened(capsule)[1].tensor
+    managed = _opened(capsule)[1]
+    tensor = managed.tensor
     tensor.data, tensor.dtype.code = x.ptr, code
     tensor.device = _Device(_CPU, 0) if layout.device == CPU else _Device(_CUDA, layout.device)
+    if versioned and x is not given:
+        managed.flags |= _COPIED
     return capsule
 
 
@@ -157,7 +167,7 @@ def take(obj: Any, name: str = "from_dlpack") -> ndarray:
         strides = shapes.contiguous_strides(shape, dtype.itemsize)
     start = (tensor.data or 0) + tensor.byte_offset
     if on_host:
-        read_only = bool(versioned and managed.flags & 1)
+        read_only = bool(versioned and managed.flags & _READ_ONLY)
         return wrap(numpy_over(held, start, Layout.of(shape, strides, dtype, CPU), read_only))
     layout = Layout.of(shape, strides, dtype, int(index), start % 16 == 0)
     return over(layout, start, Borrowed(held, streams.stream_of(int(index))))

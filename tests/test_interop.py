@@ -326,18 +326,25 @@ def test_cuda_array_interface(fake):
     assert not hasattr(bf16, "__cuda_array_interface__") and cm.from_dlpack(Exporter(bf16)).dtype == ml_dtypes.bfloat16
 
 
-def test_memory_lent_to_the_default_stream_is_reused_after_it(fake):
+@pytest.mark.parametrize("protocol", ["dlpack", "cuda array interface"])
+def test_memory_lent_to_the_default_stream_is_reused_after_it(fake, protocol):
     """The consumer's copy is queued there when it drops the array: our next array must not overwrite it."""
     cm.cuda.current_stream()
     out = cm.cuda.pinned(4, "float64")
+    default = cm.cuda.external_stream(0)
     with cm.cuda.Stream() as ours:
         x = upload(np.arange(4.0), 0)
-        capsule = x.__dlpack__(stream=1)
+        if protocol == "dlpack":
+            lent = x.__dlpack__(stream=1)
+        else:
+            lent, waited = x, x.__cuda_array_interface__["stream"]
+            assert waited == ours.ptr
+            default.wait(cm.cuda.external_stream(waited))
         fake.cuMemcpyDtoHAsync(out.ctypes.data, x.ptr, 32, 0)
-        del x, capsule
+        del x, lent
         again = upload(np.full(4, -1.0), 0)  # takes the block
         ours.synchronize()
-        cm.cuda.external_stream(0).synchronize()
+        default.synchronize()
         assert out.tolist() == [0, 1, 2, 3] and again.tolist() == [-1] * 4
 
 

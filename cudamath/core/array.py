@@ -293,15 +293,9 @@ class ndarray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        layout = self._layout
-        if layout.device == CPU:
-            raise AttributeError(f"__cuda_array_interface__: the array is on the CPU, dtype {layout.dtype}")
-        if layout.dtype.kind == "V":
-            raise AttributeError(f"__cuda_array_interface__: the protocol has no {layout.dtype}; use DLPack")
-        # 1 is the legacy default stream: the consumer waits for our work on it.
-        handle = stream.stream_of(layout.device).ptr or 1
-        return {"shape": layout.shape, "typestr": layout.dtype.str, "data": (self._data, False), "version": 3,
-                "strides": None if layout.contiguous else layout.strides, "stream": handle}
+        from . import interface
+
+        return interface.describe(self)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         index = self._layout.device
@@ -549,37 +543,12 @@ def _foreign(obj: Any, name: str) -> ndarray | None:
         from . import dlpack
 
         return dlpack.take(obj, name)
-    interface = getattr(obj, "__cuda_array_interface__", None)
-    return None if interface is None else from_cuda_array_interface(obj, interface, name)
+    described = getattr(obj, "__cuda_array_interface__", None)
+    if described is None:
+        return None
+    from . import interface
 
-
-def from_cuda_array_interface(obj: Any, interface: dict[str, Any], name: str = "asarray") -> ndarray:
-    """An array over the memory that `obj` exposes; our work waits for the stream the protocol names."""
-    dtype = np.dtype(interface["typestr"])
-    shape = tuple(interface["shape"])
-    if dtype not in dtypes.ANY:
-        raise TypeError(f"{name}: arrays of {dtype} are not supported")
-    address = int(interface["data"][0])
-    strides = interface.get("strides") or shapes.contiguous_strides(shape, dtype.itemsize)
-    index = _device_of_pointer(address) if address else stream.current_device()
-    current = stream.stream_of(index)
-    producer = interface.get("stream")
-    if producer is not None:
-        theirs = stream.external_stream(producer, index)
-        if theirs.ptr != current.ptr:
-            current.wait(theirs)
-    layout = Layout.of(shape, tuple(strides), dtype, index, address % 16 == 0)
-    return over(layout, address, memory.Borrowed(obj, current))
-
-
-def _device_of_pointer(address: int) -> int:
-    from ..runtime.device import driver
-    from ..runtime.errors import check
-
-    stream.current_stream()
-    cu = driver()
-    kind = cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-    return int(check(cu.cuPointerGetAttribute(kind, address)))
+    return interface.take(obj, described, name)
 
 
 def same_device(name: str, arrays: Any) -> int:

@@ -17,6 +17,7 @@ from . import shapes
 from .array import ndarray, numpy_over, over, wrap
 from .devices import CPU
 from .dtypes import ANY, bfloat16
+from .interface import lend
 from .layout import Layout
 
 _CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13
@@ -110,11 +111,7 @@ def _opened(capsule: Any) -> tuple[bool, Any]:
 
 
 def _order_after(x: ndarray, stream: Any) -> None:
-    """Make the consumer's stream wait for ours: None and 1 are the legacy default stream, -1 asks for nothing.
-
-    Given back, the memory is reused only after what the default stream holds by then. A consumer on a stream of its
-    own must wait before it gives the memory back: that stream may not exist any more when we would ask it.
-    """
+    """Make the consumer's stream wait for ours: None and 1 are the legacy default stream, -1 asks for nothing."""
     if stream == -1:
         return
     if stream == 0:
@@ -123,8 +120,8 @@ def _order_after(x: ndarray, stream: Any) -> None:
     theirs = streams.external_stream(1 if stream is None else int(stream), x._layout.device)
     if theirs.ptr != ours.ptr:
         theirs.wait(ours)
-    if theirs.ptr == 0 and x._owner.stream is not theirs:
-        x._owner.used_on(theirs)
+    if theirs.ptr == 0:
+        lend(x)
 
 
 class _Held:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import cudamath as cm
-from cudamath.core import dlpack
+from cudamath.core import dlpack, plan
 from cudamath.core.array import upload
 from cudamath.runtime.memory import pool_of
 
@@ -324,6 +324,105 @@ def test_cuda_array_interface(fake):
     with pytest.raises(AttributeError, match="use DLPack"):
         bf16.__cuda_array_interface__  # noqa: B018
     assert not hasattr(bf16, "__cuda_array_interface__") and cm.from_dlpack(Exporter(bf16)).dtype == ml_dtypes.bfloat16
+
+
+class Described:
+    """Another library's array, by what it says of itself."""
+
+    def __init__(self, x, reading=False, **more):
+        self.x = x
+        self.__cuda_array_interface__ = x.__cuda_array_interface__ | {"data": (x.ptr, reading)} | more
+
+
+def lent_to_read(x, protocol):
+    """The memory of `x` as it comes from a library that lends it to be read."""
+    y = cm.asarray(Described(x, True))
+    return y if protocol == "cuda array interface" else cm.from_dlpack(Exporter(y))
+
+
+#: (the name in the error, a change of a (4, 4) float32 array by an equal one, a mask, and places in it)
+CHANGES = [
+    ("setitem", lambda x, y, mask, at: operator.setitem(x, ..., 1.0)),
+    ("setitem", lambda x, y, mask, at: operator.setitem(x, slice(None), y)),
+    ("setitem", lambda x, y, mask, at: operator.setitem(x, ..., np.ones((4, 4), np.float32))),
+    ("setitem", lambda x, y, mask, at: operator.setitem(x, (1, 2), 1.0)),
+    ("setitem", lambda x, y, mask, at: operator.setitem(x, mask, 1.0)),
+    ("setitem", lambda x, y, mask, at: operator.setitem(x, at, 1.0)),
+    ("setitem", lambda x, y, mask, at: operator.setitem(x, at, y[:2])),
+    ("setitem", lambda x, y, mask, at: x.fill(3)),
+    ("setitem", lambda x, y, mask, at: operator.setitem(x[1:].T, ..., 1.0)),  # views: of known forms, and of new ones
+    ("setitem", lambda x, y, mask, at: operator.setitem(x.reshape(16)[::3], ..., 1.0)),
+    ("add", lambda x, y, mask, at: operator.iadd(x, 1)),
+    ("add", lambda x, y, mask, at: operator.iadd(x, y)),
+    ("multiply", lambda x, y, mask, at: operator.imul(x, x)),
+    ("add", lambda x, y, mask, at: cm.add(y, y, out=x)),
+    ("add", lambda x, y, mask, at: cm.add(x, y, out=x)),
+    ("exp", lambda x, y, mask, at: cm.exp(y, out=x, where=mask)),
+    ("clip", lambda x, y, mask, at: cm.clip(y, 0, 1, out=x)),
+    ("sum", lambda x, y, mask, at: cm.sum(y, axis=0, out=x[0])),
+    ("matmul", lambda x, y, mask, at: cm.matmul(y, y, out=x)),
+    ("copyto", lambda x, y, mask, at: cm.copyto(x, y)),
+    ("copyto", lambda x, y, mask, at: cm.copyto(x, y, where=mask)),
+    ("put", lambda x, y, mask, at: cm.put(x, at, y[0, :2])),
+    ("putmask", lambda x, y, mask, at: cm.putmask(x, mask, 1.0)),
+    ("put_along_axis", lambda x, y, mask, at: cm.put_along_axis(x, at.reshape(1, 2), 1.0, axis=1)),
+    ("fill_diagonal", lambda x, y, mask, at: cm.fill_diagonal(x, 1.0)),
+    ("add_at", lambda x, y, mask, at: cm.add_at(x, at, y[:2])),
+    ("copy_to", lambda x, y, mask, at: y.copy_to(x)),
+    ("sgd_update", lambda x, y, mask, at: cm.ml.sgd_update([x], [y], lr=0.1)),
+]
+
+
+@pytest.mark.parametrize("protocol", ["dlpack", "cuda array interface"])
+@pytest.mark.parametrize(("name", "change"), CHANGES, ids=[f"{name}-{i}" for i, (name, _) in enumerate(CHANGES)])
+def test_memory_of_a_gpu_that_is_lent_to_be_read_is_not_changed(fake, monkeypatch, protocol, name, change):
+    """Neither at first nor where such a change of other arrays has been seen before. (Kernels do nothing here.)"""
+    monkeypatch.setattr(plan, "compiler", lambda kernel, *rest: fake.compiler(lambda *arguments: None, *rest))
+    host = np.arange(16, dtype=np.float32).reshape(4, 4)
+    source, other, mask, at = [upload(part, 0) for part in (host, host, host > 3, np.array([0, 2]))]
+    x = lent_to_read(source, protocol)
+    assert not x.flags.writeable and source.flags.writeable
+    for _ in range(2):
+        fake.launches.clear()
+        with pytest.raises(ValueError, match=f"^{name}: .*read-only"):
+            change(x, other, mask, at)
+        seen = [words[4] for launch in fake.launches for _, words, _ in filter(lambda part: type(part) is tuple, launch[-1])]
+        assert not [address for address in seen if 0 <= address - source.ptr < source.nbytes]
+        assert source.tolist() == host.tolist()
+        for _ in range(2):  # of an array that may be changed
+            change(upload(host, 0), other, mask, at)
+
+
+def test_what_is_lent_to_be_read_is_lent_on_to_be_read(fake):
+    x = lent_to_read(upload(np.arange(4.0), 0), "cuda array interface")
+    assert x.__cuda_array_interface__["data"] == (x.ptr, True) and x[1:].__cuda_array_interface__["data"] == (x.ptr + 8, True)
+    assert dlpack._opened(x.__dlpack__(max_version=(1, 0)))[1].flags == 1  # bit of the specification: read-only
+    with pytest.raises(BufferError, match="^__dlpack__: float64 .* is read-only"):
+        x.__dlpack__()
+    free = x.to("cpu").to("cuda:0")
+    free[...] = np.ones(4)
+    assert free.flags.writeable and free.tolist() == [1] * 4 and x.tolist() == [0, 1, 2, 3]
+
+
+def test_a_graph_does_not_change_what_is_lent_to_be_read(fake):
+    step = cm.cuda.graph(lambda total, batch: batch.copy_to(total))
+    batch = upload(np.ones(4), 0)
+    for _ in range(3):  # runs, records, replays
+        total = upload(np.zeros(4), 0)
+        step(total, batch)
+        assert total.tolist() == [1] * 4
+        kept = total  # the next one lies elsewhere
+    source = upload(np.zeros(4), 0)
+    with pytest.raises(ValueError, match="^graph: .*read-only"):
+        step(lent_to_read(source, "dlpack"), batch)
+    assert source.tolist() == [0] * 4 and kept is total
+
+
+def test_a_mask_is_not_lost(fake):
+    x = upload(np.arange(4.0), 0)
+    assert cm.asarray(Described(x, mask=None)).tolist() == [0, 1, 2, 3]
+    with pytest.raises(TypeError, match=r"^asarray: a mask would be lost of float64 of shape \(4,\)"):
+        cm.asarray(Described(x, mask=Described(x)))
 
 
 @pytest.mark.parametrize("protocol", ["dlpack", "cuda array interface"])

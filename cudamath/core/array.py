@@ -131,11 +131,11 @@ class ndarray:
         turned = shapes.is_contiguous(layout.shape[::-1], layout.strides[::-1], layout.itemsize)
         alone = not shapes.overlaps_itself(layout.shape, layout.strides, layout.itemsize)
         if layout.device == CPU:
-            own, writeable = owns(self._data), alone and self._data.flags.writeable
+            own = owns(self._data)
         else:
-            own, writeable = getattr(self._owner, "address", None) == self._data, alone
+            own = getattr(self._owner, "address", None) == self._data
         aligned = layout.device == TRACED or self.ptr % layout.itemsize == 0
-        return Flags(layout.contiguous, turned, own, writeable, aligned)
+        return Flags(layout.contiguous, turned, own, alone and not read_only(self), aligned)
 
     def __len__(self) -> int:
         if not self._layout.ndim:
@@ -390,6 +390,28 @@ def over(layout: Layout, address: Any, owner: Any) -> ndarray:
     out = object.__new__(ndarray)
     out._layout, out._data, out._owner, out._node = layout, address, owner, None
     return out
+
+
+class ReadOnly(memory.Borrowed):
+    """What owns the memory of arrays on a GPU that another library lent to be read. Views of them have the same owner."""
+
+    __slots__ = ()
+
+
+def read_only(x: ndarray) -> bool:
+    """Whether the memory of an array must not be changed."""
+    return not x._data.flags.writeable if x._layout.device == CPU else x._owner.__class__ is ReadOnly
+
+
+def refuse_read_only(name: str, x: ndarray) -> None:
+    """ValueError for an array whose memory must not be changed."""
+    if read_only(x):
+        raise ValueError(f"{name}: assignment destination is read-only: {x.dtype} of shape {x.shape}; copy it first")
+
+
+def borrowed(layout: Layout, address: int, lender: Any, reading: bool) -> ndarray:
+    """An array over memory on a GPU of another library's object, to be read alone or to be changed too."""
+    return over(layout, address, (ReadOnly if reading else memory.Borrowed)(lender, stream.stream_of(layout.device)))
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype, device: int) -> ndarray:

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..runtime import stream as streams
-from ..runtime.memory import Borrowed
 from . import shapes
-from .array import ndarray, numpy_over, over, wrap
+from .array import borrowed, ndarray, numpy_over, read_only, wrap
 from .devices import CPU
 from .dtypes import ANY, bfloat16
 from .interface import lend
@@ -89,10 +88,10 @@ def export(x: ndarray, stream: Any = None, max_version: tuple[int, int] | None =
     if layout.device != CPU:
         _order_after(x, stream)
     versioned = max_version is not None and max_version[0] >= 1
-    read_only = layout.device == CPU and not x._data.flags.writeable
-    if read_only and not versioned:
+    reading = read_only(x)
+    if reading and not versioned:
         raise BufferError(f"__dlpack__: {layout.dtype} of shape {layout.shape} is read-only, as DLPack before 1.0 cannot say")
-    host = x._data if layout.device == CPU else numpy_over(x, x.ptr, layout, read_only)
+    host = x._data if layout.device == CPU else numpy_over(x, x.ptr, layout, reading)
     host = host.view(np.uint16) if code == _BFLOAT else host  # of a size that NumPy has a DLPack type for
     capsule = np.ndarray.__dlpack__(host, max_version=(1, 0) if versioned else None)
     managed = _opened(capsule)[1]
@@ -163,11 +162,10 @@ def take(obj: Any, name: str = "from_dlpack") -> ndarray:
     else:
         strides = shapes.contiguous_strides(shape, dtype.itemsize)
     start = (tensor.data or 0) + tensor.byte_offset
+    reading = bool(versioned and managed.flags & _READ_ONLY)
     if on_host:
-        read_only = bool(versioned and managed.flags & _READ_ONLY)
-        return wrap(numpy_over(held, start, Layout.of(shape, strides, dtype, CPU), read_only))
-    layout = Layout.of(shape, strides, dtype, int(index), start % 16 == 0)
-    return over(layout, start, Borrowed(held, streams.stream_of(int(index))))
+        return wrap(numpy_over(held, start, Layout.of(shape, strides, dtype, CPU), reading))
+    return borrowed(Layout.of(shape, strides, dtype, int(index), start % 16 == 0), start, held, reading)
 
 
 def _dtype(kind: _DataType, name: str) -> np.dtype:

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..runtime import stream as streams
-from ..runtime.memory import Borrowed
 from . import dtypes, shapes
-from .array import ndarray, over
+from .array import borrowed, ndarray, read_only
 from .devices import CPU
 from .layout import Layout
 
@@ -23,7 +22,7 @@ def describe(x: ndarray) -> dict[str, Any]:
         raise AttributeError(f"__cuda_array_interface__: the protocol has no {layout.dtype}; use DLPack")
     handle = streams.stream_of(layout.device).ptr or 1  # 1 is the legacy default stream
     lend(x)
-    return {"shape": layout.shape, "typestr": layout.dtype.str, "data": (x._data, False), "version": 3,
+    return {"shape": layout.shape, "typestr": layout.dtype.str, "data": (x._data, read_only(x)), "version": 3,
             "strides": None if layout.contiguous else layout.strides, "stream": handle}
 
 
@@ -44,7 +43,11 @@ def take(obj: Any, interface: dict[str, Any], name: str) -> ndarray:
     shape = tuple(interface["shape"])
     if dtype not in dtypes.ANY:
         raise TypeError(f"{name}: arrays of {dtype} are not supported")
-    address = int(interface["data"][0])
+    if interface.get("mask") is not None:
+        raise TypeError(f"{name}: a mask would be lost of {dtype} of shape {shape}: give an array whose masked elements are "
+                        "filled")
+    address, reading = interface["data"]
+    address = int(address)
     strides = interface.get("strides") or shapes.contiguous_strides(shape, dtype.itemsize)
     index = _device_of_pointer(address) if address else streams.current_device()
     current = streams.stream_of(index)
@@ -54,7 +57,7 @@ def take(obj: Any, interface: dict[str, Any], name: str) -> ndarray:
         if theirs.ptr != current.ptr:
             current.wait(theirs)
     layout = Layout.of(shape, tuple(strides), dtype, index, address % 16 == 0)
-    return over(layout, address, Borrowed(obj, current))
+    return borrowed(layout, address, obj, bool(reading))
 
 
 def _device_of_pointer(address: int) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.array import asarray, ndarray
+from ..core.array import asarray, ndarray, refuse_read_only
 from ..core.dtypes import bfloat16, float16
 from ..core.op import ANY, Category, require
 
@@ -30,6 +30,7 @@ def target_of(name: str, out: Any) -> ndarray:
         (out,) = out
     if type(out) is not ndarray:
         raise TypeError(f"{name}: out must be an ndarray of this package, got {type(out).__name__}")
+    refuse_read_only(name, out)
     return out
 
 

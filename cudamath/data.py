@@ -271,7 +271,7 @@ class _Maker:
     def release(self) -> None:
         """Give the page-locked buffers back, once they have been copied."""
         if self.stream is not None:
-            self.stream.synchronize()
+            self.stream.record().synchronize()  # the stream's own would raise here what the user's kernels have found
             self.slots = [None] * len(self.slots)
 
 

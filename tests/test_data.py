@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 import threading
 import weakref
 
@@ -10,10 +11,18 @@ import pytest
 
 import cudamath as cm
 from cudamath import data
+from cudamath.runtime import flags
 
 
 def threads():
     return [t for t in threading.enumerate() if t.name == "cudamath.data"]
+
+
+def ended():
+    """Wait for the threads of loaders that were dropped."""
+    for thread in threads():
+        thread.join(20)
+    assert not threads()
 
 
 def rows(loader, count):
@@ -226,6 +235,26 @@ def test_running_out_of_memory_surfaces(fake):
     with data.batches(np.zeros((40, 1 << 18), np.float32), 4, device="cuda:0") as loader:
         with pytest.raises(cm.cuda.OutOfMemoryError):
             next(iter(loader))
+
+
+@PREFETCH
+@pytest.mark.parametrize("how", ["close", "drop"])
+def test_what_the_users_kernels_have_found_is_not_swallowed(fake, monkeypatch, prefetch, how):
+    """An index out of range is raised where the user synchronises, not where the loader ends."""
+    wrong = []
+    monkeypatch.setattr(threading, "excepthook", wrong.append)
+    monkeypatch.setattr(sys, "unraisablehook", wrong.append)
+    loader = data.batches(np.arange(100.0), 10, device="cuda:0", prefetch=prefetch)
+    next(iter(loader))
+    flags.view(0)[0] = flags.ticket("take")  # what a kernel writes
+    if how == "close":
+        loader.close()
+    del loader
+    gc.collect()
+    ended()
+    assert not wrong
+    with pytest.raises(IndexError, match="^take: an index is out of range"):
+        cm.cuda.synchronize()
 
 
 def test_batches_feed_a_graph(fake):

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import subprocess
 import sys
 import threading
 import weakref
@@ -34,7 +35,7 @@ def rows(loader, count):
 def nothing_left():
     yield
     gc.collect()
-    assert not threads()
+    ended()
 
 
 PREFETCH = pytest.mark.parametrize("prefetch", [0, 1, 3])
@@ -192,7 +193,47 @@ def test_dropped_in_the_middle():
     seen = weakref.ref(loader)
     del loader
     gc.collect()
-    assert seen() is None and not threads()
+    assert seen() is None
+    ended()
+
+
+def test_dropping_a_loader_waits_for_nothing():
+    """A collection of garbage may do it while this thread has a lock that the loader's waits for."""
+    lock, reached, taken = threading.RLock(), threading.Event(), []
+
+    class Guarded(np.ndarray):
+        def __getitem__(self, key):
+            if key.start:
+                reached.set()
+                taken.append(lock.acquire(timeout=10))
+                lock.release()
+            return super().__getitem__(key)
+
+    with lock:
+        loader = data.batches(np.arange(100).view(Guarded), 2, device="cpu")
+        assert next(iter(loader)).tolist() == [0, 1] and reached.wait(10)
+        del loader
+        gc.collect()
+    ended()
+    assert taken == [True]
+
+
+def test_a_thread_that_nobody_holds_any_more_ends_before_the_interpreter():
+    code = """if True:
+        import time, numpy as np, cudamath as cm
+
+        class Slow(np.ndarray):
+            def __getitem__(self, key):
+                time.sleep(0.5 * bool(key.start))
+                print(key.start, flush=True)
+                return super().__getitem__(key)
+
+        loader = cm.data.batches(np.arange(100).view(Slow), 2, device="cpu")
+        next(iter(loader))
+        del loader
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n2\n", "")
 
 
 # ---------------------------------------------------------------- on a stream of its own, against the fake driver
@@ -226,7 +267,8 @@ def test_nothing_leaks(fake, prefetch, how):
         assert not fake.host
     del loader
     gc.collect()
-    assert not threads() and not fake.host
+    ended()
+    assert not fake.host
     assert (set(fake.streams), cm.cuda.memory_allocated(0)) == before
 
 

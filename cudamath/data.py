@@ -286,6 +286,7 @@ class _Worker:
             self.room.put(None)
         self.ready: queue.SimpleQueue = queue.SimpleQueue()
         self.stopped = False
+        self.process = os.getpid()
         self.thread = threading.Thread(target=self._run, args=(maker, jobs, size), name="cudamath.data", daemon=True)
         _running.add(self)
         self.thread.start()
@@ -430,6 +431,9 @@ class Batches:
         self.close()
 
     def _next(self) -> Any:
+        if self._worker is not None and self._worker.process != os.getpid():  # a fork, which has none of its parent's threads
+            self._maker = _Maker(self._maker.parts, self._maker.device, len(self._maker.slots))
+            self.close()
         if self._jobs is None:
             self._jobs = _jobs(self._rows, self._size, len(self), self._seed if self._shuffle else None, self._epoch,
                                self._batch)

@@ -236,6 +236,40 @@ def test_a_thread_that_nobody_holds_any_more_ends_before_the_interpreter():
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n2\n", "")
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="wants fork")
+def test_a_forked_process_goes_on_with_the_same_batches():
+    """Where its parent was, by a thread of its own; in the parent nothing changes."""
+    code = """if True:
+        import os, numpy as np, cudamath as cm
+        loader = cm.data.batches(np.arange(40), 2, shuffle=True, seed=3, device="cpu")
+        steps = loader.steps(60)
+        before = [next(steps).tolist() for _ in range(3)]
+        child = os.fork()
+        rest = [batch.tolist() for batch in steps]
+        loader.close()
+        print(before + rest, loader.state, flush=True)
+        if child:
+            raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    done = subprocess.run([sys.executable, "-W", "ignore:.*fork:DeprecationWarning", "-c", code], capture_output=True,
+                          text=True, timeout=60)
+    with data.batches(np.arange(40), 2, shuffle=True, seed=3, device="cpu", prefetch=0) as loader:
+        expected = f"{rows(loader, 60)} {loader.state}"
+    assert (done.returncode, done.stderr, done.stdout.splitlines()) == (0, "", [expected] * 2)
+
+
+def test_a_forked_process_cannot_have_batches_on_a_gpu(fake, monkeypatch):
+    loader = data.batches(np.arange(40), 2, device="cuda:0")
+    assert next(iter(loader)).tolist() == [0, 1]
+    loader._worker.end()
+    loader._worker.join()  # as a fork has lost it
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    for _ in range(2):
+        with pytest.raises(cm.cuda.DeviceError, match="CUDA does not survive a fork"):
+            next(iter(loader))
+    ended()
+
+
 # ---------------------------------------------------------------- on a stream of its own, against the fake driver
 
 

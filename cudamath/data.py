@@ -13,6 +13,7 @@ with the same batches.
 
 from __future__ import annotations
 
+import atexit
 import os
 import queue
 import threading
@@ -271,7 +272,7 @@ class _Maker:
     def release(self) -> None:
         """Give the page-locked buffers back, once they have been copied."""
         if self.stream is not None:
-            self.stream.synchronize()
+            self.stream.record().synchronize()  # the stream's own would raise here what the user's kernels have found
             self.slots = [None] * len(self.slots)
 
 
@@ -280,16 +281,20 @@ class _Worker:
     one that nobody holds any more can end it."""
 
     def __init__(self, maker: _Maker, jobs: Iterator[tuple[Rows, int]], size: int, ahead: int):
-        self.room = threading.Semaphore(ahead)
+        self.room: queue.SimpleQueue = queue.SimpleQueue()  # something for each batch that there is room for
+        for _ in range(ahead):
+            self.room.put(None)
         self.ready: queue.SimpleQueue = queue.SimpleQueue()
         self.stopped = False
+        self.process = os.getpid()
         self.thread = threading.Thread(target=self._run, args=(maker, jobs, size), name="cudamath.data", daemon=True)
+        _running.add(self)
         self.thread.start()
 
     def _run(self, maker: _Maker, jobs: Iterator[tuple[Rows, int]], size: int) -> None:
         try:
             for rows, count in jobs:
-                self.room.acquire()
+                self.room.get()
                 if self.stopped:
                     break
                 self.ready.put((maker.make(rows, count, size), None))
@@ -297,22 +302,39 @@ class _Worker:
             self.ready.put((None, error))
         finally:
             maker.release()
+            _running.discard(self)
 
     def take(self) -> tuple[list[ndarray], streams.Event | None]:
         made, error = self.ready.get()
         if error is not None:
             self.ready.put((None, error))  # for whoever asks again
             raise error
-        self.room.release()
+        self.room.put(None)
         return made
 
-    def stop(self) -> None:
+    def end(self) -> None:
+        """Tell the thread to end. This waits for nothing: a collection of garbage calls it in the midst of anything, also
+        while its thread has a lock that the other one is waiting for."""
         self.stopped = True
-        self.room.release()
+        self.room.put(None)
+
+    def join(self) -> None:
+        """Wait until the thread has ended, and drop what it made."""
         if self.thread is not threading.current_thread():
             self.thread.join()
         while not self.ready.empty():
             self.ready.get()
+
+
+_running: set[_Worker] = set()
+
+
+@atexit.register
+def _end_all() -> None:
+    """No thread may be using a device when the interpreter is taken apart, also none whose `Batches` is gone."""
+    for worker in list(_running):
+        worker.end()
+        worker.join()
 
 
 class Batches:
@@ -398,6 +420,8 @@ class Batches:
         """End the thread and drop the batches made ahead. A later loop goes on where this one was."""
         if self._ending is not None:
             self._ending()
+        if self._worker is not None:
+            self._worker.join()
         self._jobs = self._worker = self._ending = None
 
     def __enter__(self) -> Batches:
@@ -407,12 +431,15 @@ class Batches:
         self.close()
 
     def _next(self) -> Any:
+        if self._worker is not None and self._worker.process != os.getpid():  # a fork, which has none of its parent's threads
+            self._maker = _Maker(self._maker.parts, self._maker.device, len(self._maker.slots))
+            self.close()
         if self._jobs is None:
             self._jobs = _jobs(self._rows, self._size, len(self), self._seed if self._shuffle else None, self._epoch,
                                self._batch)
             if self._prefetch:
                 self._worker = _Worker(self._maker, self._jobs, self._size, self._prefetch)
-            self._ending = weakref.finalize(self, self._worker.stop if self._worker else self._maker.release)
+            self._ending = weakref.finalize(self, self._worker.end if self._worker else self._maker.release)
         if self._worker is None:
             arrays, ready = self._maker.make(*next(self._jobs), self._size)
         else:

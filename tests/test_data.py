@@ -2,6 +2,8 @@
 
 import gc
 import os
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -10,10 +12,18 @@ import pytest
 
 import cudamath as cm
 from cudamath import data
+from cudamath.runtime import flags
 
 
 def threads():
     return [t for t in threading.enumerate() if t.name == "cudamath.data"]
+
+
+def ended():
+    """Wait for the threads of loaders that were dropped."""
+    for thread in threads():
+        thread.join(20)
+    assert not threads()
 
 
 def rows(loader, count):
@@ -25,7 +35,7 @@ def rows(loader, count):
 def nothing_left():
     yield
     gc.collect()
-    assert not threads()
+    ended()
 
 
 PREFETCH = pytest.mark.parametrize("prefetch", [0, 1, 3])
@@ -183,7 +193,81 @@ def test_dropped_in_the_middle():
     seen = weakref.ref(loader)
     del loader
     gc.collect()
-    assert seen() is None and not threads()
+    assert seen() is None
+    ended()
+
+
+def test_dropping_a_loader_waits_for_nothing():
+    """A collection of garbage may do it while this thread has a lock that the loader's waits for."""
+    lock, reached, taken = threading.RLock(), threading.Event(), []
+
+    class Guarded(np.ndarray):
+        def __getitem__(self, key):
+            if key.start:
+                reached.set()
+                taken.append(lock.acquire(timeout=10))
+                lock.release()
+            return super().__getitem__(key)
+
+    with lock:
+        loader = data.batches(np.arange(100).view(Guarded), 2, device="cpu")
+        assert next(iter(loader)).tolist() == [0, 1] and reached.wait(10)
+        del loader
+        gc.collect()
+    ended()
+    assert taken == [True]
+
+
+def test_a_thread_that_nobody_holds_any_more_ends_before_the_interpreter():
+    code = """if True:
+        import time, numpy as np, cudamath as cm
+
+        class Slow(np.ndarray):
+            def __getitem__(self, key):
+                time.sleep(0.5 * bool(key.start))
+                print(key.start, flush=True)
+                return super().__getitem__(key)
+
+        loader = cm.data.batches(np.arange(100).view(Slow), 2, device="cpu")
+        next(iter(loader))
+        del loader
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n2\n", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="wants fork")
+def test_a_forked_process_goes_on_with_the_same_batches():
+    """Where its parent was, by a thread of its own; in the parent nothing changes."""
+    code = """if True:
+        import os, numpy as np, cudamath as cm
+        loader = cm.data.batches(np.arange(40), 2, shuffle=True, seed=3, device="cpu")
+        steps = loader.steps(60)
+        before = [next(steps).tolist() for _ in range(3)]
+        child = os.fork()
+        rest = [batch.tolist() for batch in steps]
+        loader.close()
+        print(before + rest, loader.state, flush=True)
+        if child:
+            raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    done = subprocess.run([sys.executable, "-W", "ignore:.*fork:DeprecationWarning", "-c", code], capture_output=True,
+                          text=True, timeout=60)
+    with data.batches(np.arange(40), 2, shuffle=True, seed=3, device="cpu", prefetch=0) as loader:
+        expected = f"{rows(loader, 60)} {loader.state}"
+    assert (done.returncode, done.stderr, done.stdout.splitlines()) == (0, "", [expected] * 2)
+
+
+def test_a_forked_process_cannot_have_batches_on_a_gpu(fake, monkeypatch):
+    loader = data.batches(np.arange(40), 2, device="cuda:0")
+    assert next(iter(loader)).tolist() == [0, 1]
+    loader._worker.end()
+    loader._worker.join()  # as a fork has lost it
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    for _ in range(2):
+        with pytest.raises(cm.cuda.DeviceError, match="CUDA does not survive a fork"):
+            next(iter(loader))
+    ended()
 
 
 # ---------------------------------------------------------------- on a stream of its own, against the fake driver
@@ -217,7 +301,8 @@ def test_nothing_leaks(fake, prefetch, how):
         assert not fake.host
     del loader
     gc.collect()
-    assert not threads() and not fake.host
+    ended()
+    assert not fake.host
     assert (set(fake.streams), cm.cuda.memory_allocated(0)) == before
 
 
@@ -226,6 +311,26 @@ def test_running_out_of_memory_surfaces(fake):
     with data.batches(np.zeros((40, 1 << 18), np.float32), 4, device="cuda:0") as loader:
         with pytest.raises(cm.cuda.OutOfMemoryError):
             next(iter(loader))
+
+
+@PREFETCH
+@pytest.mark.parametrize("how", ["close", "drop"])
+def test_what_the_users_kernels_have_found_is_not_swallowed(fake, monkeypatch, prefetch, how):
+    """An index out of range is raised where the user synchronises, not where the loader ends."""
+    wrong = []
+    monkeypatch.setattr(threading, "excepthook", wrong.append)
+    monkeypatch.setattr(sys, "unraisablehook", wrong.append)
+    loader = data.batches(np.arange(100.0), 10, device="cuda:0", prefetch=prefetch)
+    next(iter(loader))
+    flags.view(0)[0] = flags.ticket("take")  # what a kernel writes
+    if how == "close":
+        loader.close()
+    del loader
+    gc.collect()
+    ended()
+    assert not wrong
+    with pytest.raises(IndexError, match="^take: an index is out of range"):
+        cm.cuda.synchronize()
 
 
 def test_batches_feed_a_graph(fake):

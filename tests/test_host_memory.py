@@ -1,6 +1,7 @@
 """Memory of results on the CPU: used again only when nobody can see it any more."""
 
 import gc
+import threading
 
 import numpy as np
 import pytest
@@ -125,6 +126,40 @@ def test_threads_never_share_a_result(numbers):
 
     together(4, work)
     assert not wrong
+
+
+def test_finalisers_may_compute_and_empty_the_cache_at_any_time(numbers):
+    """A collection of garbage runs them wherever this package makes an object."""
+    values, x = numbers
+    sums = []
+
+    class Finalised:
+        def __init__(self):
+            self.me = self
+
+        def __del__(self):
+            more = len(sums) + 1
+            sums.append((cm.asarray(np.ones(LARGE[0] + more, np.float32), device="cpu") + 1.0).to_numpy().sum() - 2 * more)
+            if more % 50 == 0:
+                cm.cuda.empty_cache()
+
+    def work():
+        for k in range(300):
+            Finalised()
+            part = cm.asarray(np.resize(values, LARGE[0] + k), device="cpu") + float(k)
+            assert host.remembered() <= host.LIMIT
+            np.testing.assert_array_equal(part.to_numpy()[:LARGE[0]], values + np.float32(k))
+        done.append(True)
+
+    done, before = [], gc.get_threshold()
+    thread = threading.Thread(target=work, daemon=True)
+    gc.set_threshold(7, 2, 1_000_000)
+    try:
+        thread.start()
+        thread.join(60)
+    finally:
+        gc.set_threshold(*before)
+    assert done and len(sums) > 100 and set(sums) == {2 * LARGE[0]}
 
 
 def test_without_a_global_lock_nothing_is_used_again(numbers, monkeypatch):

@@ -1,6 +1,8 @@
 """Arrays of other libraries in and out without a copy: NumPy, torch (CPU and CUDA), CuPy; both protocols; lifetimes."""
 
+import ctypes
 import gc
+import operator
 import subprocess
 import sys
 import weakref
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 import cudamath as cm
-from cudamath.core import dlpack
+from cudamath.core import dlpack, plan
 from cudamath.core.array import upload
 from cudamath.runtime.memory import pool_of
 
@@ -28,13 +30,6 @@ def cupy():
     return pytest.importorskip("cupy")
 
 
-@pytest.fixture(autouse=True)
-def nothing_stays_lent():
-    yield
-    gc.collect()
-    assert not dlpack._lent
-
-
 def values(dtype):
     x = np.arange(12).reshape(3, 4) % 5
     return x.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
@@ -43,8 +38,8 @@ def values(dtype):
 class Exporter:
     """Another library's array: it only speaks DLPack."""
 
-    def __init__(self, x, old=False):
-        self.x, self.old, self.asked = x, old, []
+    def __init__(self, x, old=False, copy=None):
+        self.x, self.old, self.copy, self.asked = x, old, copy, []
 
     def __dlpack_device__(self):
         return self.x.__dlpack_device__()
@@ -53,7 +48,7 @@ class Exporter:
         self.asked.append(arguments)
         if self.old and "max_version" in arguments:
             raise TypeError("unexpected keyword argument 'max_version'")
-        return self.x.__dlpack__(**arguments)
+        return self.x.__dlpack__(**{"copy": self.copy} | arguments)
 
 
 # ---------------------------------------------------------------- on the CPU
@@ -102,6 +97,38 @@ def test_torch_writes_show(torch):
     assert t.tolist() == [4] * 4
 
 
+def fields(of, count=5):
+    """A field of records that are no multiple of its size apart, forwards, backwards and in two dimensions."""
+    records = np.zeros(count, [("a", of), ("b", "V3")])
+    records["a"] = np.arange(count)
+    square = np.zeros((2, 3), records.dtype)
+    square["a"] = np.arange(6).reshape(2, 3)
+    return [records["a"], records["a"][::-1], square["a"].T, square["a"][:, ::-2]]
+
+
+@pytest.mark.parametrize("dtype", ["int16", "float32", "float64", "complex128", "bfloat16"])
+def test_strides_that_dlpack_cannot_say_are_copied(torch, dtype):
+    for host in fields(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype):
+        x = cm.asarray(host, device="cpu")
+        assert x.strides == host.strides and any(s % host.itemsize for s in host.strides)
+        for copy in (None, True):
+            t = torch.from_dlpack(Exporter(x, copy=copy))
+            assert t.shape == host.shape and t.to(torch.complex128).tolist() == host.astype(complex).tolist()
+            assert t.data_ptr() != host.ctypes.data
+        with pytest.raises(BufferError, match=r"^__dlpack__: strides \(.*that would need a copy"):
+            x.__dlpack__(copy=False)
+        one = x[:1].T[:1].T  # no step is ever taken
+        back = np.from_dlpack(one) if dtype != "bfloat16" else torch.from_dlpack(one).to(torch.float32).numpy()
+        assert back.tolist() == one.tolist() and (dtype == "bfloat16" or np.shares_memory(back, host))
+
+
+def test_a_copy_says_that_it_is_one():
+    x = cm.zeros((2, 3), device="cpu")
+    for copy in (None, False, True):
+        capsule = x.__dlpack__(max_version=(1, 0), copy=copy)
+        assert dlpack._opened(capsule)[1].flags == (2 if copy else 0)  # bits of the specification: 1 read-only, 2 copied
+
+
 def test_torch_that_needs_a_gradient_is_refused(torch):
     with pytest.raises(BufferError, match="^asarray: .*grad"):
         cm.asarray(torch.ones(3, requires_grad=True))
@@ -121,22 +148,42 @@ def test_lent_memory_goes_back(old):
     address = x.ptr
     del x
     gc.collect()
-    assert y.ptr == address and data() is not None and len(dlpack._lent) == 1
+    assert y.ptr == address and data() is not None
     view = y[1:]
     del y
-    assert view.tolist() == [1, 2, 3, 4] and len(dlpack._lent) == 1
+    assert view.tolist() == [1, 2, 3, 4] and data() is not None
     del view
-    assert not dlpack._lent and data() is None
+    assert data() is None
 
 
-def test_a_capsule_nobody_took_goes_back():
-    capsule = cm.zeros(3, device="cpu").__dlpack__(max_version=(1, 0))
-    assert len(dlpack._lent) == 1
+@pytest.mark.parametrize("version", [None, (1, 0)])
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_a_capsule_nobody_took_goes_back(version, dtype):
+    x = cm.zeros(3, dtype, device="cpu")
+    data = weakref.ref(x._data)
+    capsule = x.__dlpack__(max_version=version)
+    del x
+    assert data() is not None
     del capsule
-    assert not dlpack._lent
-    capsule = cm.zeros(3, device="cpu").__dlpack__()
-    del capsule
-    assert not dlpack._lent
+    assert data() is None
+
+
+def test_what_is_lent_may_end_while_an_exception_is_on_its_way():
+    """As where a consumer refuses what it is given: its own exception arrives, and the memory goes back."""
+    x = cm.zeros(3, device="cpu")
+    data = weakref.ref(x._data)
+    with pytest.raises(IndexError, match="only integers, slices"):
+        operator.getitem(np.from_dlpack(x), "text")  # the operands end where the call has failed
+    with pytest.raises(TypeError, match="not subscriptable"):
+        operator.getitem(x.__dlpack__(), "text")
+    del x
+    assert data() is None
+    x = cm.zeros(3, "bfloat16", device="cpu")
+    data = weakref.ref(x._data)
+    with pytest.raises((BufferError, RuntimeError), match="Unsupported dtype"):
+        np.from_dlpack(x)
+    del x
+    assert data() is None
 
 
 def test_memory_that_is_lent_when_the_interpreter_ends():
@@ -167,6 +214,23 @@ def test_a_capsule_serves_once():
     with pytest.raises((ValueError, BufferError)):
         cm.from_dlpack(once)
     assert x.shape == (3,)
+
+
+def test_the_name_of_a_capsule_that_was_taken_stays():
+    """Its end, in another library's code, asks for the name."""
+    name = ctypes.pythonapi.PyCapsule_GetName
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    kept = []
+    for old, label in ((True, b"used_dltensor"), (False, b"used_dltensor_versioned")):
+        capsule = np.arange(3.0).__dlpack__(max_version=None if old else (1, 0))
+
+        class Once(Exporter):
+            def __dlpack__(self, capsule=capsule, **arguments):
+                return capsule
+
+        x = cm.from_dlpack(Once(np.arange(3.0)))
+        kept += [bytes([i]) * len(label) for i in range(100)]  # takes the place of bytes that were freed
+        assert name(capsule) == label and x.shape == (3,)
 
 
 def test_read_only_memory_stays_read_only():
@@ -208,6 +272,13 @@ def test_dlpack_between_gpu_libraries(fake):
     del y, z
     gc.collect()
     assert pool_of(0).used == 0
+
+
+@pytest.mark.parametrize("version", [None, (1, 0)])
+def test_lent_memory_of_a_gpu_may_end_while_an_exception_is_on_its_way(fake, version):
+    with pytest.raises(TypeError, match="not subscriptable"):
+        operator.getitem(upload(np.zeros(1000), 0).__dlpack__(max_version=version), "text")
+    assert pool_of(0).peak and not pool_of(0).used
 
 
 def test_dlpack_orders_the_consumers_stream_after_ours(fake):
@@ -255,18 +326,124 @@ def test_cuda_array_interface(fake):
     assert not hasattr(bf16, "__cuda_array_interface__") and cm.from_dlpack(Exporter(bf16)).dtype == ml_dtypes.bfloat16
 
 
-def test_memory_lent_to_the_default_stream_is_reused_after_it(fake):
+class Described:
+    """Another library's array, by what it says of itself."""
+
+    def __init__(self, x, reading=False, **more):
+        self.x = x
+        self.__cuda_array_interface__ = x.__cuda_array_interface__ | {"data": (x.ptr, reading)} | more
+
+
+def lent_to_read(x, protocol):
+    """The memory of `x` as it comes from a library that lends it to be read."""
+    y = cm.asarray(Described(x, True))
+    return y if protocol == "cuda array interface" else cm.from_dlpack(Exporter(y))
+
+
+#: (the name in the error, a change of a (4, 4) float32 array by an equal one, a mask, and places in it)
+CHANGES = [
+    ("setitem", lambda x, y, mask, at: operator.setitem(x, ..., 1.0)),
+    ("setitem", lambda x, y, mask, at: operator.setitem(x, slice(None), y)),
+    ("setitem", lambda x, y, mask, at: operator.setitem(x, ..., np.ones((4, 4), np.float32))),
+    ("setitem", lambda x, y, mask, at: operator.setitem(x, (1, 2), 1.0)),
+    ("setitem", lambda x, y, mask, at: operator.setitem(x, mask, 1.0)),
+    ("setitem", lambda x, y, mask, at: operator.setitem(x, at, 1.0)),
+    ("setitem", lambda x, y, mask, at: operator.setitem(x, at, y[:2])),
+    ("setitem", lambda x, y, mask, at: x.fill(3)),
+    ("setitem", lambda x, y, mask, at: operator.setitem(x[1:].T, ..., 1.0)),  # views: of known forms, and of new ones
+    ("setitem", lambda x, y, mask, at: operator.setitem(x.reshape(16)[::3], ..., 1.0)),
+    ("add", lambda x, y, mask, at: operator.iadd(x, 1)),
+    ("add", lambda x, y, mask, at: operator.iadd(x, y)),
+    ("multiply", lambda x, y, mask, at: operator.imul(x, x)),
+    ("add", lambda x, y, mask, at: cm.add(y, y, out=x)),
+    ("add", lambda x, y, mask, at: cm.add(x, y, out=x)),
+    ("exp", lambda x, y, mask, at: cm.exp(y, out=x, where=mask)),
+    ("clip", lambda x, y, mask, at: cm.clip(y, 0, 1, out=x)),
+    ("sum", lambda x, y, mask, at: cm.sum(y, axis=0, out=x[0])),
+    ("matmul", lambda x, y, mask, at: cm.matmul(y, y, out=x)),
+    ("copyto", lambda x, y, mask, at: cm.copyto(x, y)),
+    ("copyto", lambda x, y, mask, at: cm.copyto(x, y, where=mask)),
+    ("put", lambda x, y, mask, at: cm.put(x, at, y[0, :2])),
+    ("putmask", lambda x, y, mask, at: cm.putmask(x, mask, 1.0)),
+    ("put_along_axis", lambda x, y, mask, at: cm.put_along_axis(x, at.reshape(1, 2), 1.0, axis=1)),
+    ("fill_diagonal", lambda x, y, mask, at: cm.fill_diagonal(x, 1.0)),
+    ("add_at", lambda x, y, mask, at: cm.add_at(x, at, y[:2])),
+    ("copy_to", lambda x, y, mask, at: y.copy_to(x)),
+    ("sgd_update", lambda x, y, mask, at: cm.ml.sgd_update([x], [y], lr=0.1)),
+]
+
+
+@pytest.mark.parametrize("protocol", ["dlpack", "cuda array interface"])
+@pytest.mark.parametrize(("name", "change"), CHANGES, ids=[f"{name}-{i}" for i, (name, _) in enumerate(CHANGES)])
+def test_memory_of_a_gpu_that_is_lent_to_be_read_is_not_changed(fake, monkeypatch, protocol, name, change):
+    """Neither at first nor where such a change of other arrays has been seen before. (Kernels do nothing here.)"""
+    monkeypatch.setattr(plan, "compiler", lambda kernel, *rest: fake.compiler(lambda *arguments: None, *rest))
+    host = np.arange(16, dtype=np.float32).reshape(4, 4)
+    source, other, mask, at = [upload(part, 0) for part in (host, host, host > 3, np.array([0, 2]))]
+    x = lent_to_read(source, protocol)
+    assert not x.flags.writeable and source.flags.writeable
+    for _ in range(2):
+        fake.launches.clear()
+        with pytest.raises(ValueError, match=f"^{name}: .*read-only"):
+            change(x, other, mask, at)
+        seen = [words[4] for launch in fake.launches for _, words, _ in filter(lambda part: type(part) is tuple, launch[-1])]
+        assert not [address for address in seen if 0 <= address - source.ptr < source.nbytes]
+        assert source.tolist() == host.tolist()
+        for _ in range(2):  # of an array that may be changed
+            change(upload(host, 0), other, mask, at)
+
+
+def test_what_is_lent_to_be_read_is_lent_on_to_be_read(fake):
+    x = lent_to_read(upload(np.arange(4.0), 0), "cuda array interface")
+    assert x.__cuda_array_interface__["data"] == (x.ptr, True) and x[1:].__cuda_array_interface__["data"] == (x.ptr + 8, True)
+    assert dlpack._opened(x.__dlpack__(max_version=(1, 0)))[1].flags == 1  # bit of the specification: read-only
+    with pytest.raises(BufferError, match="^__dlpack__: float64 .* is read-only"):
+        x.__dlpack__()
+    free = x.to("cpu").to("cuda:0")
+    free[...] = np.ones(4)
+    assert free.flags.writeable and free.tolist() == [1] * 4 and x.tolist() == [0, 1, 2, 3]
+
+
+def test_a_graph_does_not_change_what_is_lent_to_be_read(fake):
+    step = cm.cuda.graph(lambda total, batch: batch.copy_to(total))
+    batch = upload(np.ones(4), 0)
+    for _ in range(3):  # runs, records, replays
+        total = upload(np.zeros(4), 0)
+        step(total, batch)
+        assert total.tolist() == [1] * 4
+        kept = total  # the next one lies elsewhere
+    source = upload(np.zeros(4), 0)
+    with pytest.raises(ValueError, match="^graph: .*read-only"):
+        step(lent_to_read(source, "dlpack"), batch)
+    assert source.tolist() == [0] * 4 and kept is total
+
+
+def test_a_mask_is_not_lost(fake):
+    x = upload(np.arange(4.0), 0)
+    assert cm.asarray(Described(x, mask=None)).tolist() == [0, 1, 2, 3]
+    with pytest.raises(TypeError, match=r"^asarray: a mask would be lost of float64 of shape \(4,\)"):
+        cm.asarray(Described(x, mask=Described(x)))
+
+
+@pytest.mark.parametrize("protocol", ["dlpack", "cuda array interface"])
+def test_memory_lent_to_the_default_stream_is_reused_after_it(fake, protocol):
     """The consumer's copy is queued there when it drops the array: our next array must not overwrite it."""
     cm.cuda.current_stream()
     out = cm.cuda.pinned(4, "float64")
+    default = cm.cuda.external_stream(0)
     with cm.cuda.Stream() as ours:
         x = upload(np.arange(4.0), 0)
-        capsule = x.__dlpack__(stream=1)
+        if protocol == "dlpack":
+            lent = x.__dlpack__(stream=1)
+        else:
+            lent, waited = x, x.__cuda_array_interface__["stream"]
+            assert waited == ours.ptr
+            default.wait(cm.cuda.external_stream(waited))
         fake.cuMemcpyDtoHAsync(out.ctypes.data, x.ptr, 32, 0)
-        del x, capsule
+        del x, lent
         again = upload(np.full(4, -1.0), 0)  # takes the block
         ours.synchronize()
-        cm.cuda.external_stream(0).synchronize()
+        default.synchronize()
         assert out.tolist() == [0, 1, 2, 3] and again.tolist() == [-1] * 4
 
 

@@ -131,11 +131,11 @@ class ndarray:
         turned = shapes.is_contiguous(layout.shape[::-1], layout.strides[::-1], layout.itemsize)
         alone = not shapes.overlaps_itself(layout.shape, layout.strides, layout.itemsize)
         if layout.device == CPU:
-            own, writeable = owns(self._data), alone and self._data.flags.writeable
+            own = owns(self._data)
         else:
-            own, writeable = getattr(self._owner, "address", None) == self._data, alone
+            own = getattr(self._owner, "address", None) == self._data
         aligned = layout.device == TRACED or self.ptr % layout.itemsize == 0
-        return Flags(layout.contiguous, turned, own, writeable, aligned)
+        return Flags(layout.contiguous, turned, own, alone and not read_only(self), aligned)
 
     def __len__(self) -> int:
         if not self._layout.ndim:
@@ -293,15 +293,9 @@ class ndarray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        layout = self._layout
-        if layout.device == CPU:
-            raise AttributeError(f"__cuda_array_interface__: the array is on the CPU, dtype {layout.dtype}")
-        if layout.dtype.kind == "V":
-            raise AttributeError(f"__cuda_array_interface__: the protocol has no {layout.dtype}; use DLPack")
-        # 1 is the legacy default stream: the consumer waits for our work on it.
-        handle = stream.stream_of(layout.device).ptr or 1
-        return {"shape": layout.shape, "typestr": layout.dtype.str, "data": (self._data, False), "version": 3,
-                "strides": None if layout.contiguous else layout.strides, "stream": handle}
+        from . import interface
+
+        return interface.describe(self)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         index = self._layout.device
@@ -346,14 +340,18 @@ class ndarray:
 
 
 class _Holder:
-    """Gives NumPy a view of an array's memory in any strides, and keeps that memory alive."""
+    """Describes memory to NumPy by its protocol, and keeps alive what keeps that memory."""
 
-    def __init__(self, base: np.ndarray, layout: Layout, offset: int):
-        self.base = base
-        self.__array_interface__ = {
-            "data": (base.ctypes.data + offset, not base.flags.writeable), "shape": layout.shape,
-            "strides": layout.strides, "typestr": f"|V{layout.itemsize}", "version": 3,
-        }
+    def __init__(self, held: Any, described: dict[str, Any]):
+        self.held, self.__array_interface__ = held, described
+
+
+def numpy_over(held: Any, address: int, layout: Layout, read_only: bool) -> np.ndarray:
+    """A NumPy array over memory that `held` keeps alive, in any strides. (What lies on a GPU must not be looked at.)"""
+    if layout.size == 0:
+        return np.empty(layout.shape, layout.dtype)
+    return np.asarray(_Holder(held, {"data": (address, read_only), "shape": layout.shape, "strides": layout.strides,
+                                     "typestr": f"|V{layout.itemsize}", "version": 3})).view(layout.dtype)
 
 
 def _numpy_view(base: np.ndarray, layout: Layout, offset: int) -> np.ndarray:
@@ -362,7 +360,7 @@ def _numpy_view(base: np.ndarray, layout: Layout, offset: int) -> np.ndarray:
     try:  # ten times faster, but NumPy wants a base without gaps
         return np.ndarray(layout.shape, layout.dtype, base, offset, layout.strides)
     except (ValueError, TypeError, BufferError):
-        return np.asarray(_Holder(base, layout, offset)).view(layout.dtype)
+        return numpy_over(base, base.ctypes.data + offset, layout, not base.flags.writeable)
 
 
 # ---------------------------------------------------------------- making arrays
@@ -392,6 +390,28 @@ def over(layout: Layout, address: Any, owner: Any) -> ndarray:
     out = object.__new__(ndarray)
     out._layout, out._data, out._owner, out._node = layout, address, owner, None
     return out
+
+
+class ReadOnly(memory.Borrowed):
+    """What owns the memory of arrays on a GPU that another library lent to be read. Views of them have the same owner."""
+
+    __slots__ = ()
+
+
+def read_only(x: ndarray) -> bool:
+    """Whether the memory of an array must not be changed."""
+    return not x._data.flags.writeable if x._layout.device == CPU else x._owner.__class__ is ReadOnly
+
+
+def refuse_read_only(name: str, x: ndarray) -> None:
+    """ValueError for an array whose memory must not be changed."""
+    if read_only(x):
+        raise ValueError(f"{name}: assignment destination is read-only: {x.dtype} of shape {x.shape}; copy it first")
+
+
+def borrowed(layout: Layout, address: int, lender: Any, reading: bool) -> ndarray:
+    """An array over memory on a GPU of another library's object, to be read alone or to be changed too."""
+    return over(layout, address, (ReadOnly if reading else memory.Borrowed)(lender, stream.stream_of(layout.device)))
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype, device: int) -> ndarray:
@@ -545,37 +565,12 @@ def _foreign(obj: Any, name: str) -> ndarray | None:
         from . import dlpack
 
         return dlpack.take(obj, name)
-    interface = getattr(obj, "__cuda_array_interface__", None)
-    return None if interface is None else from_cuda_array_interface(obj, interface, name)
+    described = getattr(obj, "__cuda_array_interface__", None)
+    if described is None:
+        return None
+    from . import interface
 
-
-def from_cuda_array_interface(obj: Any, interface: dict[str, Any], name: str = "asarray") -> ndarray:
-    """An array over the memory that `obj` exposes; our work waits for the stream the protocol names."""
-    dtype = np.dtype(interface["typestr"])
-    shape = tuple(interface["shape"])
-    if dtype not in dtypes.ANY:
-        raise TypeError(f"{name}: arrays of {dtype} are not supported")
-    address = int(interface["data"][0])
-    strides = interface.get("strides") or shapes.contiguous_strides(shape, dtype.itemsize)
-    index = _device_of_pointer(address) if address else stream.current_device()
-    current = stream.stream_of(index)
-    producer = interface.get("stream")
-    if producer is not None:
-        theirs = stream.external_stream(producer, index)
-        if theirs.ptr != current.ptr:
-            current.wait(theirs)
-    layout = Layout.of(shape, tuple(strides), dtype, index, address % 16 == 0)
-    return over(layout, address, memory.Borrowed(obj, current))
-
-
-def _device_of_pointer(address: int) -> int:
-    from ..runtime.device import driver
-    from ..runtime.errors import check
-
-    stream.current_stream()
-    cu = driver()
-    kind = cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-    return int(check(cu.cuPointerGetAttribute(kind, address)))
+    return interface.take(obj, described, name)
 
 
 def same_device(name: str, arrays: Any) -> int:

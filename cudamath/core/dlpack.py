@@ -5,7 +5,6 @@ Source: the DLPack specification, version 1.0 (structures DLManagedTensor and DL
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import ctypes
 from typing import Any
@@ -13,16 +12,17 @@ from typing import Any
 import numpy as np
 
 from ..runtime import stream as streams
-from ..runtime.memory import Borrowed
 from . import shapes
-from .array import ndarray, over, wrap
+from .array import borrowed, ndarray, numpy_over, read_only, wrap
 from .devices import CPU
 from .dtypes import ANY, bfloat16
+from .interface import lend
 from .layout import Layout
 
 _CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _BFLOAT = 4
+_READ_ONLY, _COPIED = 1, 2  # flags
 _DTYPES = {(_BFLOAT, 16): bfloat16} | {(_CODES[d.kind], d.itemsize * 8): d for d in ANY if d.kind in _CODES}
 
 
@@ -51,85 +51,66 @@ class _Versioned(ctypes.Structure):
 
 _DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _api = ctypes.pythonapi
-_api.PyCapsule_New.restype = ctypes.py_object
-_api.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 _api.PyCapsule_GetPointer.restype = ctypes.c_void_p
 _api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 _api.PyCapsule_IsValid.argtypes = [ctypes.py_object, ctypes.c_char_p]
 _api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
-#: What consumers hold: address of the managed structure -> everything that must stay alive with it.
-_lent: dict[int, tuple] = {}
-
-
-@_DELETER
-def _returned(address: int) -> None:
-    _lent.pop(address, None)
-
-
-# A capsule nobody consumed must give its tensor back; one that was consumed has been renamed.
-@_DELETER
-def _unused(capsule: int) -> None:
-    if _api is None:  # the interpreter is ending: this module's names are gone
-        return
-    get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
-    valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
-    for name in (b"dltensor", b"dltensor_versioned"):
-        if valid(capsule, name):
-            _lent.pop(get(capsule, name), None)
-
-
-@atexit.register
-def _leave() -> None:
-    """What consumers still hold at exit stays theirs: they may drop it after this module's functions are gone."""
-    for kept in (_lent, _unused):  # one reference that nobody gives back
-        _api.Py_IncRef(ctypes.py_object(kept))
-    for managed, *_ in _lent.values():
-        managed.deleter = None
+# Names of capsules before version 1.0 of the protocol and since.
+_NEW = b"dltensor", b"dltensor_versioned"
+_TAKEN = b"used_dltensor", b"used_dltensor_versioned"
+_api.Py_IncRef(ctypes.py_object(_TAKEN))  # never freed: a capsule keeps the address of its name, and may outlive this module
 
 
 def export(x: ndarray, stream: Any = None, max_version: tuple[int, int] | None = None,
            dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
-    """The capsule of `x.__dlpack__(...)`."""
+    """The capsule of `x.__dlpack__(...)`: NumPy's, of an array over the same memory, whose end is compiled code.
+
+    Consumers end capsules and tensors at any time, also while an exception is on its way, which Python code that is called
+    back there would lose.
+    """
+    given = x
     if dl_device is not None and tuple(dl_device) != x.__dlpack_device__():
         if copy is False or dl_device[0] != _CPU:
             raise BufferError(f"__dlpack__: the array is on {x.device}; device {tuple(dl_device)} would need a copy")
         x = x.to("cpu")
     elif copy:
         x = x.copy()
+    elif not x._layout.contiguous and any([n > 1 and s % x.itemsize for n, s in zip(x.shape, x.strides, strict=True)]):
+        if copy is False:
+            raise BufferError(f"__dlpack__: strides {x.strides} are no multiples of the {x.itemsize} bytes of {x.dtype}, as "
+                              "DLPack wants them; that would need a copy")
+        x = x.copy()
     layout = x._layout
-    if layout.device != CPU:
-        _order_after(x, stream)
     code = _BFLOAT if layout.dtype == bfloat16 else _CODES.get(layout.dtype.kind)
     if code is None or layout.dtype not in ANY:
         raise BufferError(f"__dlpack__: {layout.dtype} has no DLPack type")
-    shape = (ctypes.c_int64 * layout.ndim)(*layout.shape)
-    strides = (ctypes.c_int64 * layout.ndim)(*[s // layout.itemsize for s in layout.strides])
-    place = _Device(_CPU, 0) if layout.device == CPU else _Device(_CUDA, layout.device)
-    kind = _DataType(code, layout.itemsize * 8, 1)
-    tensor = _Tensor(x.ptr, place, layout.ndim, kind, shape, strides, 0)
-    deleter = ctypes.cast(_returned, ctypes.c_void_p).value
+    if layout.device != CPU:
+        _order_after(x, stream)
     versioned = max_version is not None and max_version[0] >= 1
-    managed: Any
-    if versioned:
-        read_only = layout.device == CPU and not x._data.flags.writeable
-        managed = _Versioned(1, 0, None, deleter, int(read_only), tensor)
-    elif layout.device == CPU and not x._data.flags.writeable:
+    reading = read_only(x)
+    if reading and not versioned:
         raise BufferError(f"__dlpack__: {layout.dtype} of shape {layout.shape} is read-only, as DLPack before 1.0 cannot say")
-    else:
-        managed = _Managed(tensor, None, deleter)
-    address = ctypes.addressof(managed)
-    _lent[address] = (managed, x, shape, strides)
-    name = b"dltensor_versioned" if versioned else b"dltensor"
-    return _api.PyCapsule_New(address, name, ctypes.cast(_unused, ctypes.c_void_p))
+    host = x._data if layout.device == CPU else numpy_over(x, x.ptr, layout, reading)
+    host = host.view(np.uint16) if code == _BFLOAT else host  # of a size that NumPy has a DLPack type for
+    capsule = np.ndarray.__dlpack__(host, max_version=(1, 0) if versioned else None)
+    managed = _opened(capsule)[1]
+    tensor = managed.tensor
+    tensor.data, tensor.dtype.code = x.ptr, code
+    tensor.device = _Device(_CPU, 0) if layout.device == CPU else _Device(_CUDA, layout.device)
+    if versioned and x is not given:
+        managed.flags |= _COPIED
+    return capsule
+
+
+def _opened(capsule: Any) -> tuple[bool, Any]:
+    """Whether a capsule is of version 1.0 or later, and the structure in it."""
+    versioned = bool(_api.PyCapsule_IsValid(capsule, _NEW[True]))
+    return versioned, (_Versioned if versioned else _Managed).from_address(_api.PyCapsule_GetPointer(capsule, _NEW[versioned]))
 
 
 def _order_after(x: ndarray, stream: Any) -> None:
-    """Make the consumer's stream wait for ours: None and 1 are the legacy default stream, -1 asks for nothing.
-
-    Given back, the memory is reused only after what the default stream holds by then. A consumer on a stream of its
-    own must wait before it gives the memory back: that stream may not exist any more when we would ask it.
-    """
+    """Make the consumer's stream wait for ours: None and 1 are the legacy default stream, -1 asks for nothing."""
     if stream == -1:
         return
     if stream == 0:
@@ -138,8 +119,8 @@ def _order_after(x: ndarray, stream: Any) -> None:
     theirs = streams.external_stream(1 if stream is None else int(stream), x._layout.device)
     if theirs.ptr != ours.ptr:
         theirs.wait(ours)
-    if theirs.ptr == 0 and x._owner.stream is not theirs:
-        x._owner.used_on(theirs)
+    if theirs.ptr == 0:
+        lend(x)
 
 
 class _Held:
@@ -169,12 +150,9 @@ def take(obj: Any, name: str = "from_dlpack") -> ndarray:
                 capsule = obj.__dlpack__(**arguments)
         except BufferError as error:
             raise BufferError(f"{name}: {error}") from None
-    versioned = bool(_api.PyCapsule_IsValid(capsule, b"dltensor_versioned"))
-    label = b"dltensor_versioned" if versioned else b"dltensor"
-    address = _api.PyCapsule_GetPointer(capsule, label)
-    managed = (_Versioned if versioned else _Managed).from_address(address)
-    _api.PyCapsule_SetName(capsule, b"used_" + label)
-    held = _Held(address, managed.deleter)
+    versioned, managed = _opened(capsule)
+    _api.PyCapsule_SetName(capsule, _TAKEN[versioned])
+    held = _Held(ctypes.addressof(managed), managed.deleter)
     tensor = managed.tensor
     dtype = _dtype(tensor.dtype, name)
     shape = tuple(tensor.shape[:tensor.ndim])
@@ -184,11 +162,10 @@ def take(obj: Any, name: str = "from_dlpack") -> ndarray:
     else:
         strides = shapes.contiguous_strides(shape, dtype.itemsize)
     start = (tensor.data or 0) + tensor.byte_offset
-    if place in (_CPU, _CUDA_HOST):
-        read_only = bool(versioned and managed.flags & 1)
-        return wrap(_host_view(held, start, shape, strides, dtype, read_only))
-    layout = Layout.of(shape, strides, dtype, int(index), start % 16 == 0)
-    return over(layout, start, Borrowed(held, streams.stream_of(int(index))))
+    reading = bool(versioned and managed.flags & _READ_ONLY)
+    if on_host:
+        return wrap(numpy_over(held, start, Layout.of(shape, strides, dtype, CPU), reading))
+    return borrowed(Layout.of(shape, strides, dtype, int(index), start % 16 == 0), start, held, reading)
 
 
 def _dtype(kind: _DataType, name: str) -> np.dtype:
@@ -196,12 +173,3 @@ def _dtype(kind: _DataType, name: str) -> np.dtype:
     if dtype is None:
         raise TypeError(f"{name}: DLPack type (code {kind.code}, {kind.bits} bits, {kind.lanes} lanes) is not supported")
     return dtype
-
-
-def _host_view(held: Any, start: int, shape: tuple, strides: tuple, dtype: np.dtype, read_only: bool) -> np.ndarray:
-    if 0 in shape:
-        return np.empty(shape, dtype)
-    holder = type("Lent", (), {"__array_interface__": {
-        "data": (start, read_only), "shape": shape, "strides": strides, "typestr": f"|V{dtype.itemsize}", "version": 3}})()
-    holder.held = held
-    return np.asarray(holder).view(dtype)

@@ -31,7 +31,8 @@ EACH = 4  # arrays remembered of one shape and dtype
 SHAPES = 1024  # shapes and dtypes remembered
 
 _kept: OrderedDict[tuple[tuple[int, ...], np.dtype], list[np.ndarray]] = OrderedDict()  # least recently grown first
-_lock = threading.Lock()
+_lock = threading.RLock()  # a collection of garbage may run a finaliser that computes while this thread has it
+_remembering = False  # whether that has happened in the midst of `_remember`
 references = sys.getrefcount
 
 
@@ -108,28 +109,35 @@ def owns(array: np.ndarray) -> bool:
 def release() -> None:
     """Forget all arrays: what nobody uses goes back to the operating system."""
     with _lock:
-        for arrays in _kept.values():
+        for arrays in list(_kept.values()):
             arrays.clear()
 
 
 def remembered() -> int:
     """Bytes of the arrays that are remembered, those in use included."""
     with _lock:
-        return sum(array.nbytes for arrays in _kept.values() for array in arrays)
+        return sum([array.nbytes for arrays in list(_kept.values()) for array in arrays])
 
 
 def _remember(key: tuple[tuple[int, ...], np.dtype], array: np.ndarray) -> list[np.ndarray]:
     """The arrays remembered of this shape and dtype, the new one among them unless it is too large; those of other shapes
     make way for it."""
+    global _remembering
     if array.nbytes > LIMIT // EACH:
         return []
     with _lock:
-        arrays = _kept.setdefault(key, [])
-        _kept.move_to_end(key)
-        arrays[:] = [*arrays[1 - EACH:], array]  # were all in use, the oldest need not be watched any longer
-        total = sum(each.nbytes for held in _kept.values() for each in held)
-        while total > LIMIT or len(_kept) > SHAPES:
-            _, oldest = _kept.popitem(last=False)
-            total -= sum(each.nbytes for each in oldest)
-            oldest.clear()
+        if _remembering:  # a finaliser's array, in the midst of what is below
+            return []
+        _remembering = True
+        try:
+            arrays = _kept.setdefault(key, [])
+            _kept.move_to_end(key)
+            arrays[:] = [*arrays[1 - EACH:], array]  # were all in use, the oldest need not be watched any longer
+            total = sum(each.nbytes for held in _kept.values() for each in held)
+            while _kept and (total > LIMIT or len(_kept) > SHAPES):
+                _, oldest = _kept.popitem(last=False)
+                total -= sum(each.nbytes for each in oldest)
+                oldest.clear()
+        finally:
+            _remembering = False
         return arrays

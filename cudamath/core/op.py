@@ -17,7 +17,7 @@ import numpy as np
 from ..runtime import meanwhile
 from ..runtime.memory import Buffer
 from . import tape
-from .array import asarray, ndarray, same_device, wrap
+from .array import ReadOnly, asarray, ndarray, same_device, wrap
 from .devices import CPU, TRACED
 from .dtypes import (
     ANY,
@@ -414,7 +414,8 @@ class Op:
                 plan.works = lazy("kernels", "work.of")(self.name, plan, layouts, params)
                 run = plan.into(len(arrays)).bind(self.name, [*layouts, target._layout], 0, target._layout.device)
             self.keep(key, run)
-        if run is None or any([x._node is not None or not apart(target, x) for x in arrays]) or target._node is not None:
+        if run is None or any([x._node is not None or not apart(target, x) for x in arrays]) or target._node is not None or (
+                target._owner.__class__ is ReadOnly):
             return False
         tape.wrote(target)
         run(*arrays, target)

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 import optree
 
-from ..core.array import allocate, asarray, ndarray, over, same_device
+from ..core.array import allocate, asarray, ndarray, over, refuse_read_only, same_device
 from ..core.devices import CPU, device_of
 from ..core.layout import Layout
 from ..core.op import require_function
@@ -216,6 +216,7 @@ class Graphed:
         if first:  # which of the copies did the function change? Looked up once; this waits
             replay.written = [i for i in replay.copied if replay.inputs[i].tobytes() != leaves[i].tobytes()]
         for i in replay.written:
+            refuse_read_only("graph", leaves[i])
             _copy(leaves[i], replay.inputs[i])
         given = {id(x): leaves[i] for i, x in enumerate(replay.inputs) if isinstance(x, ndarray)}
         own = replay.graph.stream

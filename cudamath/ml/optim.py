@@ -22,8 +22,8 @@ import numpy as np
 import optree
 
 from ..core import tape
-from ..core.array import asarray, ndarray, upload
-from ..core.devices import CPU, default_index
+from ..core.array import asarray, ndarray, read_only, upload
+from ..core.devices import default_index
 from ..core.dtypes import FLOATING, bfloat16, compute_dtype, float16, float32
 from ..core.layout import Layout
 from ..core.op import Op
@@ -70,7 +70,7 @@ def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> lis
     count = len(leaves)
     for i in range(count, min(2 * count, len(arrays))):
         if not arrays[i]._layout.contiguous:
-            arrays[i] = arrays[i].copy()  # gradients are only read
+            arrays[i] = arrays[i].copy()
     key = (name, copies is not None, *[x._layout for x in arrays])
     if key not in _sound or len(set(map(id, leaves))) < count:
         _check(name, params, ["params", *others], arrays, count)
@@ -78,10 +78,12 @@ def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> lis
             _sound.clear()
         _sound.add(key)
     for i, x in enumerate(arrays):
-        if i // count != 1 and x._node is not None:
+        if i // count == 1:
+            continue  # gradients are only read
+        if x._node is not None:
             raise ValueError(f"{name}: updates in place, but a gradient is being recorded for "
                              f"{_paths(params)[i % count]}; call it outside the differentiated function")
-        if i // count != 1 and x._layout.device == CPU and not x._data.flags.writeable:
+        if read_only(x):
             raise ValueError(f"{name}: updates in place, but the memory of {_paths(params)[i % count]} is read-only")
     if tape.state.noting:
         for x in (*arrays[:count], *arrays[2 * count:]):

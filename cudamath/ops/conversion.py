@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes, shapes
-from ..core.array import ndarray
+from ..core.array import ReadOnly, ndarray
 from ..core.op import MISTAKES, apart, as_of, coerce, require, require_function
 from ..core.tape import wrote
 from .creation import asarray
@@ -94,13 +94,13 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = True
     if where is True and type(dst) is type(src) is ndarray and dst._layout.dtype is src._layout.dtype and (
             dst._node is None and dst._layout.shape == src._layout.shape):
         casting_rule("copyto", casting)
-        if dst._layout.device < 0 or not dst._layout.contiguous:
+        if dst._layout.device < 0 or not dst._layout.contiguous or dst._owner.__class__ is ReadOnly:
             _check_writable("copyto", dst)
         dst[...] = src
         return
     if type(dst) is type(src) is type(where) is ndarray and dst._node is None is src._node and (
             dst._layout.device == src._layout.device == where._layout.device >= 0 and dst._layout.dtype is src._layout.dtype and
-            where._layout.dtype == np.bool_ and dst._layout.size and  # written where it lies
+            where._layout.dtype == np.bool_ and dst._layout.size and dst._owner.__class__ is not ReadOnly and  # written there
             dst.shape == src.shape == where.shape and apart(dst, src) and apart(dst, where)):
         casting_rule("copyto", casting)
         wrote(dst)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.array import ndarray
+from ..core.array import ReadOnly, ndarray
 from ..core.devices import default_index, index_of
 from ..core.dtypes import FLOATING, as_dtype, default_float, promote, result_type, scalar_dtype
 from ..core.layout import Layout
@@ -294,7 +294,8 @@ def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
     >>> x.tolist()
     [[5.0, 0.0, 0.0], [0.0, 5.0, 0.0]]
     """
-    known = type(x) is ndarray and wrap is False and type(val) in (int, float) and not state.noting
+    known = type(x) is ndarray and wrap is False and type(val) in (int, float) and not state.noting and (
+        x._owner.__class__ is not ReadOnly)
     if known and _fill.again(("fill_diagonal",), (x,), pattern("fill_diagonal", val, x._layout.dtype)) is not None:
         return
     x = given = in_place("fill_diagonal", x)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes, indexing, shapes, writing
-from ..core.array import asarray, ndarray
-from ..core.devices import CPU, TRACED
+from ..core.array import ReadOnly, asarray, ndarray, refuse_read_only
+from ..core.devices import TRACED
 from ..core.dtypes import BOOLEAN, INTEGER, NUMERIC
 from ..core.looked_up import known_view
 from ..core.op import Op, apart, coerce, require, two_blocks
@@ -125,7 +125,8 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     """``x[key] = value`` in place; ``value`` is cast and broadcast. Of repeated positions the last one wins."""
     key = uploaded(x, key) if type(key) is list and x._layout.device >= 0 else key
     layout = x._layout
-    if x._node is None and layout.contiguous and layout.device >= 0 and (key is ... or type(key) is slice and layout.shape and (
+    plain = x._node is None and layout.contiguous and layout.device >= 0 and x._owner.__class__ is not ReadOnly
+    if plain and (key is ... or type(key) is slice and layout.shape and (
             key.start is key.stop is key.step is None)):  # all of an array, as was seen before
         fills = type(value) in (float, int)
         run = _fill.plans.get((layout,)) if fills else None
@@ -135,7 +136,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
             run(x, *(pattern("setitem", value, layout.dtype) if fills else (value,)))
             wrote(x)
             return
-    if x._node is not None or not x._layout.contiguous or x._layout.device < 0:
+    if not plain:
         _check_writable("setitem", x)
     elif key is ...:
         return _assign(x, value)
@@ -241,8 +242,7 @@ def _check_writable(name: str, x: ndarray) -> None:
     if x._node is not None:
         raise RuntimeError(f"{name}: an array of shape {x.shape} cannot be changed in place while a gradient is "
                            "recorded for it; make a new one (where, index_add, concat)")
-    if x._layout.device == CPU and not x._data.flags.writeable:
-        raise ValueError(f"{name}: assignment destination is read-only: {x.dtype} of shape {x.shape}; copy it first")
+    refuse_read_only(name, x)
     if not x._layout.contiguous and shapes.overlaps_itself(x.shape, x.strides, x.itemsize):
         raise ValueError(f"{name}: elements of this array of shape {x.shape} share memory (a broadcast view); "
                          "copy it first")

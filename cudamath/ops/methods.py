@@ -10,7 +10,7 @@ import numpy as np
 import optree
 
 from ..core import tape
-from ..core.array import ndarray
+from ..core.array import ReadOnly, ndarray, refuse_read_only
 from ..core.devices import CPU
 from ..core.dtypes import COMPLEX
 from ..core.op import members
@@ -94,6 +94,8 @@ def _inplace(function: Callable, symbol: str) -> Callable:
         if x._node is not None or getattr(y, "_node", None) is not None:
             raise RuntimeError(f"{function.__name__}: `{symbol}=` on an array whose gradient is being recorded would change "
                                f"a value the gradient needs; write x = x {symbol} y")
+        if x._owner.__class__ is ReadOnly:
+            refuse_read_only(function.__name__, x)
         if plans is None:
             return function(x, y, out=x)
         try:

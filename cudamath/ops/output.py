@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.array import asarray, ndarray
+from ..core.array import asarray, ndarray, refuse_read_only
 from ..core.dtypes import bfloat16, float16
 from ..core.op import ANY, Category, require
 
@@ -31,6 +31,7 @@ def target_of(name: str, out: Any) -> ndarray:
     if type(out) is not ndarray:
         kind = "numpy.ndarray" if isinstance(out, np.ndarray) else type(out).__name__
         raise TypeError(f"{name}: out must be an ndarray of this package, got {kind}")
+    refuse_read_only(name, out)
     return out
 
 

@@ -226,7 +226,7 @@ def put_along_axis(x: ndarray, indices: Any, values: Any, axis: int | None) -> N
     key = (name, axis, axis.__class__)
     number = type(x) is ndarray and type(values) in (int, float) and _is_own(x._layout.dtype, values)
     apart = type(x) is type(indices) is ndarray and x._owner is not indices._owner  # what is written is not read as a place
-    if number and apart and x._node is None:
+    if number and apart and x._node is None and x._owner.__class__ is not array.ReadOnly:
         if _put_along.again(key, (x, indices), (values,)) is not None:
             wrote(x)
             return
@@ -240,8 +240,8 @@ def put_along_axis(x: ndarray, indices: Any, values: Any, axis: int | None) -> N
         raise ValueError(f"put_along_axis: indices of shape {at.shape} must have as many dimensions as x of shape {x.shape}")
     fits = all([n in (1, x.shape[i]) for i, n in enumerate(at.shape) if i != axis])
     in_lines = x._layout.device >= 0 and x._layout.contiguous and x.size and at.shape[axis] <= _STEPS
+    _check_writable(name, x)
     if fits and (in_lines or x._layout.device == CPU):
-        _check_writable(name, x)
         at = _broadcast_as(name, at, (*x.shape[:axis], at.shape[axis], *x.shape[axis + 1:]))
         if at._owner is x._owner:
             at = at.copy()

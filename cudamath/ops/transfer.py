@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core import tape, trace
-from ..core.array import allocate, asarray, ndarray, over, upload, wrap
+from ..core.array import ReadOnly, allocate, asarray, ndarray, over, upload, wrap
 from ..core.devices import CPU, TRACED
 from ..core.dtypes import COMPLEX, real_dtype
 from ..core.layout import Layout
@@ -180,7 +180,7 @@ def fill(x: ndarray, value: Any) -> None:
     layout = x._layout
     key = "fill", layout, value, value.__class__
     try:  # seen before, on a GPU
-        if x._node is None:
+        if x._node is None and x._owner.__class__ is not ReadOnly:
             run = _fill.plans[key]
             if tape.state.noting:
                 tape.wrote(x)

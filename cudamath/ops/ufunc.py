@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes, host, shapes, tape
-from ..core.array import asarray, ndarray, same_device, wrap
+from ..core.array import ReadOnly, asarray, ndarray, same_device, wrap
 from ..core.devices import CPU, TRACED
 from ..core.dtypes import bfloat16, float16
 from ..core.layout import Layout
@@ -245,7 +245,7 @@ class Elementwise:
         if run is self:
             run = self._plan_into(operands, target)
             self.keep(tuple(key), run)
-        if run is None or target._node is not None:
+        if run is None or target._node is not None or owner.__class__ is ReadOnly:
             return False
         if not separate and any([_apart(target, x) is not x for x in operands]):
             return False  # a copy may have another layout than the plan knows

@@ -76,3 +76,11 @@ def test_probabilities_of_float64_are_held_to_1e_6(device):
     for wrong in (p + 1e-6, (p + 1e-6).tolist(), cm.asarray(p + 1e-6)):
         with pytest.raises(ValueError, match="^random.choice: wants p >= 0 adding up to 1"):
             cm.random.default_rng(9).choice(2, p=wrong).to_numpy()
+
+
+def test_multinomial_says_what_is_wrong_in_a_line(device):
+    """Of many probabilities their dtype, shape, sum and minimum, not all of them."""
+    for pvals in (np.full((2, 5000), 1e-3, "float16"), cm.full((2, 5000), 1e-3, "float16")):
+        with pytest.raises(ValueError, match=r"^random.multinomial: .* float16 of shape \(2, 5000\), largest sum 5\.\d+, "
+                                             r"least 0\.001\d+$"):
+            cm.random.default_rng(9).multinomial(5, pvals)

@@ -38,6 +38,39 @@ def test_gradients_of_cast_are_wide(device):
     assert g.dtype == np.float32 and g.tolist() == [[1.0, tenth], [1.0, tenth]]
 
 
+def test_norms_stay_wide_and_biases_do_not(device):
+    """The recipe of `cast`: a network of everything that takes a bias computes in 16 bits beside float32 weights of norms."""
+    names = {"conv": (4, 3, 3, 3), "conv.bias": 4, "norm": 4, "norm.bias": 4, "up": (4, 4, 2, 2), "up.bias": 4, "fc": (5, 4),
+             "fc.bias": 5, "out": (2, 5), "out.bias": 2}
+    params = {name: cm.full(shape, 0.1, "float32") for name, shape in names.items()}
+    copies = {name: p if "norm" in name else amp.cast(p, "bfloat16") for name, p in params.items()}
+    seen = []
+
+    def loss(p):
+        y = cm.ml.conv2d(cm.ones((2, 3, 5, 5), "bfloat16"), p["conv"], p["conv.bias"])
+        y = cm.ml.group_norm(y, 2, p["norm"], p["norm.bias"])
+        y = cm.ml.conv_transpose2d(y, p["up"], p["up.bias"], stride=2).mean((2, 3))
+        z = cm.ml.mlp(y, p["fc"], p["fc.bias"], p["out"], p["out.bias"])
+        seen.extend([y.dtype, z.dtype])
+        return z.astype("float32").sum()
+
+    g = cm.grad(loss)(copies)
+    assert set(seen) == {np.dtype(cm.bfloat16)} and copies["norm"] is params["norm"]
+    assert {name: a.dtype for name, a in g.items()} == {name: a.dtype for name, a in copies.items()}
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_wide_bias_promotes(device, recorded):
+    """As `x + bias`, and as the docstrings of `linear` and `mlp` say."""
+    x, w, b = cm.ones((2, 4), "bfloat16"), cm.full((4, 4), 0.25, "bfloat16"), cm.full(4, 2.0**-20, "float32")
+
+    def run(b):
+        return cm.ml.linear(x, w, b), cm.ml.mlp(x, w, b, w, None)
+
+    one, two = cm.vjp(run, b)[0] if recorded else run(b)
+    assert one.dtype == two.dtype == np.float32 and one.tolist() == [[1 + 2.0**-20] * 4] * 2
+
+
 def test_computing_in(device):
     seen = []
 

@@ -134,6 +134,18 @@ def test_torch_that_needs_a_gradient_is_refused(torch):
         cm.asarray(torch.ones(3, requires_grad=True))
 
 
+def test_torch_that_is_conjugate_or_negative_by_a_bit_is_refused(torch):
+    """torch itself refuses the former and exports the latter as it lies in memory: with the wrong sign."""
+    z = (torch.ones(2, 3, dtype=torch.complex64) * 1j).conj()
+    for take in (cm.asarray, cm.from_dlpack):
+        with pytest.raises(BufferError, match=f"^{take.__name__}: .*conj"):
+            take(z)
+        with pytest.raises(BufferError, match=rf"^{take.__name__}: torch.float32 of shape \(2, 3\) .*resolve_neg"):
+            take(z.imag)
+        assert take(z.imag.resolve_neg()).tolist() == z.imag.tolist() == [[-1.0] * 3] * 2
+        assert take(z.resolve_conj()).tolist() == [[-1j] * 3] * 2
+
+
 @pytest.mark.filterwarnings("ignore:ComplexHalf")
 def test_torch_that_has_no_dtype_here_is_refused(torch):
     with pytest.raises(TypeError, match="^from_dlpack: DLPack type "):

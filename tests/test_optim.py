@@ -460,6 +460,17 @@ def test_a_learning_rate_in_an_array(device, name, options):
         np.testing.assert_allclose(b, a, rtol=3e-6 if a.dtype == np.float32 else 1e-7, atol=1e-6)
 
 
+@pytest.mark.parametrize(("name", "options"), UPDATES)
+def test_a_learning_rate_in_numpys_array_is_a_number(device, name, options):
+    found = []
+    for rate in (0.25, np.asarray(0.25), np.asarray(0.25, "float16"), np.asarray(0.25, cm.bfloat16)):
+        params = [cm.asarray(v, copy=True) for v in some_tree(0)]
+        state = cm.ml.adam_init(params) if "adam_" in name or "adamw" in name else None
+        getattr(cm.ml, name)(params, [cm.asarray(v) for v in some_tree(1)], state, lr=rate, **options)
+        found.append([p.to_numpy().tobytes() for p in params])
+    assert found[1:] == found[:1] * 3
+
+
 def test_steps_in_arrays_and_ints_are_the_same(device):
     """A state whose step is an int (an older checkpoint's) goes the same way."""
     found = []
@@ -478,6 +489,9 @@ def test_steps_in_arrays_and_ints_are_the_same(device):
 
 @pytest.mark.parametrize(("call", "error", "words"), [
     (lambda p, s: cm.ml.sgd_update(p, p, lr=cm.zeros(2)), TypeError, "sgd_update: wants lr as a number or a 0-d floating"),
+    (lambda p, s: cm.ml.sgd_update(p, p, lr=np.zeros(1)), TypeError, "sgd_update: wants lr as a number, got ndarray"),
+    (lambda p, s: cm.ml.adam_update(p, p, s, lr=np.asarray(1)), TypeError, "adam_update: wants lr as a number, got ndarray"),
+    (lambda p, s: cm.ml.adam_update(p, p, s, lr=np.asarray(-0.5)), ValueError, "adam_update: wants a finite lr >= 0, got -0.5"),
     (lambda p, s: cm.ml.adam_update(p, p, s, lr=cm.asarray(1)), TypeError, "adam_update: wants lr .* got int64 of shape"),
     (lambda p, s: cm.ml.adam_update(p, p, {**s, "step": 3}, lr=cm.asarray(0.1)), TypeError, "wants step in state as an array"),
     (lambda p, s: cm.ml.adam_update(p, p, {**s, "step": cm.zeros(1)}), TypeError, "wants step in state as a 0-d int64 array"),

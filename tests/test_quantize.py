@@ -204,6 +204,20 @@ def test_linear_on_8_bits(device, dtype, kind):
             assert got.dtype == kind
 
 
+@pytest.mark.parametrize("dtype", ["int8", "float8_e4m3", "float8_e5m2"])
+def test_linear_on_8_bits_of_an_empty_batch(device, dtype):
+    """As `linear`, also with a scale known beforehand and where a gradient is taken."""
+    for axis in (0, None):
+        q = ml.quantize(cm.ones((6, 8), "float32"), dtype, axis=axis)
+        for shape in ((0, 8), (2, 0, 8), (0, 3, 8)):
+            x, b = cm.zeros(shape, BF16), cm.ones(6, BF16)
+            for scale in (None, 0.1):
+                y, pull = cm.vjp(lambda x, b, q=q, scale=scale: ml.linear_quantized(x, q, b, scale=scale), x, b)
+                dx, db = pull(cm.ones_like(y))
+                assert (y.shape, y.dtype) == (ml.linear(x, q, b).shape, BF16) == ((*shape[:-1], 6), BF16)
+                assert dx.shape == shape and db.tolist() == [0.0] * 6
+
+
 def test_straight_through(device):
     rng = np.random.default_rng(8)
     x, w, b, g = (rng.standard_normal(s).astype(F32) for s in ((3, 16), (8, 16), 8, (3, 8)))

@@ -211,6 +211,23 @@ def test_numpys_numbers_as_sizes(device):
     assert_close(cm.ml.pad(x, np.array([1, 0, 0, 2])), np.pad(x.to_numpy(), [(0, 0), (0, 0), (0, 2), (1, 0)]), rtol=0)
 
 
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+def test_pad_where_other_axes_are_empty(device, mode):
+    """Only a padded axis must have something to take from."""
+    words = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+    for shape, padding in (((0, 2, 5), (1, 1)), ((2, 0, 5), (2, 1)), ((0, 2, 4, 5), (1, 2, 0, 1)), ((2, 3, 0, 5), (1, 1)),
+                           ((0, 2, 3, 4, 5), (1,) * 6), ((2, 5, 0), (0, 0, 1, 1))):
+        pairs = [*zip(padding[::2], padding[1::2], strict=True)][::-1]
+        expected = np.pad(np.zeros(shape), [(0, 0)] * (len(shape) - len(pairs)) + pairs, words[mode]).shape
+        for _ in range(2):  # the second time by what is remembered
+            x = cm.zeros(shape, "float32")
+            y, pull = cm.vjp(lambda x, padding=padding: cm.ml.pad(x, padding, mode), x)
+            assert y.shape == expected and pull(cm.ones_like(y))[0].shape == shape
+            assert cm.ml.pad(x, padding, mode).shape == expected
+    with pytest.raises(ValueError, match=r"^pad: .* at most 0 elements on a side of an axis of 0, got .* \(x \(2, 3, 0\)"):
+        cm.ml.pad(cm.zeros((2, 3, 0)), (0, 1), mode)
+
+
 def test_errors_of_pad(device):
     x = cm.zeros((2, 3, 4))
     for call, error, message in [

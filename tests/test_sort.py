@@ -152,6 +152,28 @@ def test_unique(device, data, seed, dtype):
         same(ours, theirs)
 
 
+@pytest.mark.parametrize("n", [3, 2000])
+def test_sets_have_no_gradient_whichever_way_they_take(device, n):
+    x = cm.asarray(np.random.default_rng(3).integers(0, 50, n) / 4)
+    y = cm.asarray([0.25, 0.5, 77.0])
+    options = [{name: True for i, name in enumerate(("return_index", "return_inverse", "return_counts")) if bits >> i & 1}
+               for bits in range(8)]
+    calls = [lambda x, o=o, more=more: cm.unique(x, **o, **more) for o in options
+             for more in ({}, {"axis": 0}, {"equal_nan": False})]
+    calls += [cm.unique_values, cm.unique_counts, cm.unique_inverse, cm.unique_all, lambda x: cm.unique(x + 1j),
+              lambda x: cm.unique(cm.stack([x, x], 1), axis=0), lambda x: cm.union1d(x, y)]
+    calls += [lambda x, f=f, a=a: f(x, y, assume_unique=a)
+              for f in (cm.intersect1d, cm.setdiff1d, cm.setxor1d) for a in (False, True)]
+    calls.append(lambda x: cm.intersect1d(x, y, return_indices=True))
+    for call in calls:
+        def loss(x, call=call):
+            found = call(x)
+            values = found[0] if isinstance(found, tuple) else found
+            return values.real.sum() + (x * 2).sum()
+
+        assert cm.grad(loss)(x).tolist() == [2.0] * n
+
+
 def test_unique_names_its_parts():
     found = cm.unique_all(cm.asarray([[2, 1], [2, 3]]))
     assert found.values.tolist() == [1, 2, 3] and found.counts.tolist() == [1, 2, 1]

@@ -7,19 +7,19 @@ ops stand above this room. Here are creation from foreign objects, transfer, vie
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..runtime import memory, stream
-from ..runtime.errors import DeviceError, is_ours
+from ..runtime.errors import DeviceError
 from . import dtypes, shapes
 from .devices import CPU, TRACED, Device, default_index, device_of, index_of
 from .flags import Flags
 from .host import owns
 from .layout import Layout
+from .leaving import refuse_as_number, refuse_to_leave
 from .looked_up import cut, seen_before
 from .reading import array_reader, array_readers, number_of, number_readers
 from .writing import learn, written
@@ -187,7 +187,11 @@ class ndarray:
     # ------------------------------------------------------------ transfer
 
     def to_numpy(self) -> np.ndarray:
-        """The elements as a NumPy array. On the CPU this shares memory; from a GPU it is a copy, and waits for it."""
+        """The elements as a NumPy array. On the CPU this shares memory; from a GPU it is a copy, and waits for it.
+
+        Where a gradient is being recorded these are constants, as is what `tolist`, `item` and `float` give. `np.asarray(x)`,
+        DLPack and `__cuda_array_interface__` do not say that a constant is meant, and raise TypeError there.
+        """
         layout = self._layout
         if layout.device == CPU:
             return self._data.view()  # whose shape the caller may change without changing ours
@@ -217,7 +221,7 @@ class ndarray:
     def item(self, *index: int) -> Any:
         """The only element as a Python scalar, or the one at `index`: an integer counts in C order."""
         if self._node is not None:
-            _refuse_as_number(self)
+            refuse_as_number(self)
         chosen = self
         if index:
             chosen = self[index] if len(index) > 1 else self[index[0]] if isinstance(index[0], tuple) else self.ravel()[index]
@@ -281,7 +285,8 @@ class ndarray:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if self._node is not None:
-            _refuse_as_number(self)
+            refuse_as_number(self)
+            refuse_to_leave(self, "__array__")
         host = self.to_numpy()
         if dtype is not None and np.dtype(dtype) != host.dtype:
             if copy is False:
@@ -305,6 +310,8 @@ class ndarray:
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
         from . import dlpack
 
+        if self._node is not None:
+            refuse_to_leave(self, "__dlpack__")
         return dlpack.export(self, stream, max_version, dl_device, copy)
 
     def __reduce__(self) -> tuple:
@@ -441,19 +448,6 @@ def _unpickle(host: np.ndarray, device: int) -> ndarray:
     from ..runtime.device import device_count
 
     return upload(host, device if device < device_count() else CPU)
-
-
-def _refuse_as_number(x: ndarray) -> None:
-    """TypeError where a function of this package makes a number of an array whose gradient is being recorded: it would be
-    silently lost. In the user's own code the conversion is allowed."""
-    frame: Any = sys._getframe(2)
-    while frame.f_globals.get("__name__", "").partition(".")[0] == "numpy" or frame.f_code.co_filename == __file__:
-        frame = frame.f_back  # who called NumPy; who called __float__, which calls item
-    if is_ours(frame.f_code):
-        while frame.f_back is not None and is_ours(frame.f_back.f_code):  # the function that the user called
-            frame = frame.f_back
-        raise TypeError(f"{frame.f_code.co_name}: wants a number where it got {x.dtype} of shape {x.shape}, whose gradient is "
-                        "being recorded and would be lost; give float(x) if it is meant as a constant")
 
 
 def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None = None, name: str = "asarray") -> ndarray:

@@ -140,6 +140,9 @@ def take(obj: Any, name: str = "from_dlpack") -> ndarray:
     place = int(place)
     if place not in (_CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED):
         raise BufferError(f"{name}: cannot take an array from DLPack device type {place}")
+    if hasattr(obj, "is_neg") and obj.is_neg():  # torch's: its memory holds the negatives, and it exports that without a word
+        raise BufferError(f"{name}: {obj.dtype} of shape {tuple(obj.shape)} is negative by a bit of its own, which DLPack "
+                          "cannot say; give tensor.resolve_neg()")
     arguments = {} if place in (_CPU, _CUDA_HOST) else {"stream": streams.stream_of(int(index)).ptr or 1}
     on_host = place in (_CPU, _CUDA_HOST)
     with contextlib.nullcontext() if on_host else streams.in_context(int(index)):  # torch exports from its current device

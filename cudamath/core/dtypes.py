@@ -7,6 +7,7 @@ that the two together give float32.
 from __future__ import annotations
 
 import functools
+import math
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -197,6 +198,11 @@ def scalar_dtype(kind: type) -> np.dtype:
 def compute_dtype(dtype: np.dtype) -> np.dtype:
     """What an op computes in: float32 for 16-bit floats, the dtype itself otherwise."""
     return float32 if dtype in (float16, bfloat16) else dtype
+
+
+def sum_tolerance(dtype: np.dtype) -> float:
+    """How far from 1 the sum of probabilities of this dtype may be: the root of its epsilon, as in NumPy, and at least 1e-6."""
+    return max(1e-6, math.sqrt(ml_dtypes.finfo(dtype).eps))
 
 
 def real_dtype(dtype: np.dtype) -> np.dtype:

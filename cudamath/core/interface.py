@@ -11,6 +11,7 @@ from . import dtypes, shapes
 from .array import borrowed, ndarray, read_only
 from .devices import CPU
 from .layout import Layout
+from .leaving import refuse_to_leave
 
 
 def describe(x: ndarray) -> dict[str, Any]:
@@ -20,6 +21,8 @@ def describe(x: ndarray) -> dict[str, Any]:
         raise AttributeError(f"__cuda_array_interface__: the array is on the CPU, dtype {layout.dtype}")
     if layout.dtype.kind == "V":
         raise AttributeError(f"__cuda_array_interface__: the protocol has no {layout.dtype}; use DLPack")
+    if x._node is not None:
+        refuse_to_leave(x, "__cuda_array_interface__")
     handle = streams.stream_of(layout.device).ptr or 1  # 1 is the legacy default stream
     lend(x)
     return {"shape": layout.shape, "typestr": layout.dtype.str, "data": (x._data, read_only(x)), "version": 3,

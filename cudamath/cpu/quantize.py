@@ -21,7 +21,7 @@ FORMS: dict[str, tuple[Any, float, float]] = {
 
 def _spread(x: np.ndarray, scale: np.ndarray, inner: int) -> np.ndarray:
     """x as (outer, channels, inner)."""
-    return x.reshape(-1, scale.size, inner)
+    return x.reshape(x.size // max(scale.size * inner, 1), scale.size, inner)  # NumPy infers no -1 of an empty array
 
 
 def _stored(value: np.ndarray, zero: Any, form: str) -> np.ndarray:
@@ -91,4 +91,4 @@ def linear_8_bits(x: np.ndarray, values: np.ndarray, scale: np.ndarray, own: np.
     """x, quantized by its own scale or row by row, times values^T."""
     rows = x.reshape(-1, x.shape[-1])
     stored, by = quantize_row(rows, form=form) if own is None else (quantize(rows, own, form=form, inner=rows.size), own)
-    return scaled_matmul(stored, values.T, by, scale, bias, dtype=x.dtype).reshape(*x.shape[:-1], -1)
+    return scaled_matmul(stored, values.T, by, scale, bias, dtype=x.dtype).reshape(*x.shape[:-1], len(values))

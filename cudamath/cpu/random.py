@@ -21,7 +21,7 @@ import threading
 import numpy as np
 from numba import njit
 
-from ..core.dtypes import compute_dtype
+from ..core.dtypes import compute_dtype, sum_tolerance
 from ..core.quiet import quiet
 from .random_math import TAILS, fma, normal32, normal64, tail32, tail64
 
@@ -407,13 +407,15 @@ def choice(thresholds, *, scalars, shape):
 
 
 def checked(p):
-    """Probabilities with nothing wrong with them."""
-    if not np.all(p >= 0) or not abs(p.sum() - 1) <= 1e-6:
-        raise ValueError(f"random.choice: wants p >= 0 adding up to 1, got sum {p.sum()}, least {p.min(initial=0)}")
-    return p
+    """Probabilities with nothing wrong with them, as float64. Rounded to 16 bits they seldom add up to 1 exactly."""
+    wide = p.astype(np.float64, copy=False)
+    if not np.all(wide >= 0) or not abs(wide.sum() - 1) <= sum_tolerance(p.dtype):
+        raise ValueError(f"random.choice: wants p >= 0 adding up to 1, got {p.dtype} of shape {p.shape}, sum {wide.sum()}, "
+                         f"least {wide.min(initial=0)}")
+    return wide
 
 
 def thresholds(p):
     """Cumulative probabilities times 2^53, uint64."""
-    cumulative = np.cumsum(checked(p.astype(np.float64, copy=False)))
+    cumulative = np.cumsum(checked(p))
     return np.rint(cumulative / cumulative[-1] * 2.0**53).astype(np.uint64)

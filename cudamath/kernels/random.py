@@ -54,7 +54,7 @@ import math
 
 import numpy as np
 
-from ..core.dtypes import compute_dtype
+from ..core.dtypes import compute_dtype, sum_tolerance
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Output, Plan, Scalar, Ticket
 from ..runtime import flags
@@ -528,7 +528,7 @@ def choice_each(held):
 def thresholds_of(dtype):
     """One block: the thresholds of probabilities, added up by one thread in the order in which the CPU adds them, so that both
     draw the same."""
-    load = codec(dtype)[0]
+    load, most = codec(dtype)[0], sum_tolerance(dtype)
 
     @cuda.jit
     def thresholds_of(p, thresholds, flag, ticket):
@@ -546,7 +546,7 @@ def thresholds_of(dtype):
             for i in range(p.size):
                 total += sums[i]
                 sums[i] = total
-            if not abs(total - 1.0) <= 1e-6:
+            if not abs(total - 1.0) <= most:
                 flag[0] = -ticket
         cuda.syncthreads()
         for i in range(t, p.size, THREADS):

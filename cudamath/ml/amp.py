@@ -62,8 +62,10 @@ def cast(tree: Tree, dtype: Any, *, keep: Callable[[ndarray], bool] | None = Non
     dtype : dtype
         float16, bfloat16, float32 or float64.
     keep : function of an array, optional
-        Arrays for which it is true stay as they are (the very same objects): `keep=lambda p: p.ndim < 2` leaves biases and
-        the weights of norms in float32.
+        Arrays for which it is true stay as they are (the very same objects). The weights of norms can stay in float32: norms
+        take them beside a 16-bit x. Biases cannot: with a float32 bias `linear` and `mlp` give float32, by the rules of
+        `x + bias`, and convolutions and `linear_quantized` refuse it. Shapes do not tell the two apart (`p.ndim < 2` is
+        true of both); names do, see the second example.
 
     Returns
     -------
@@ -82,6 +84,11 @@ def cast(tree: Tree, dtype: Any, *, keep: Callable[[ndarray], bool] | None = Non
     >>> copies = cm.ml.amp.cast({"w": cm.ones((2, 2), dtype="float32"), "steps": 3}, "bfloat16")
     >>> copies["w"].dtype, copies["steps"]
     (dtype(bfloat16), 3)
+    >>> params = {"w": cm.ones((2, 2), "float32"), "b": cm.ones(2, "float32"), "norm": cm.ones(2, "float32")}
+    >>> copies = {name: p if "norm" in name else cm.ml.amp.cast(p, "bfloat16") for name, p in params.items()}
+    >>> y = cm.ml.rms_norm(cm.ml.linear(cm.ones((1, 2), "bfloat16"), copies["w"], copies["b"]), 2, copies["norm"])
+    >>> y.dtype, copies["norm"] is params["norm"]
+    (dtype(bfloat16), True)
     >>> cm.grad(lambda w: cm.ml.amp.cast(w, "float16").sum())(cm.ones(2, dtype="float32")).dtype
     dtype('float32')
     """

@@ -44,6 +44,7 @@ def linear(x: Any, weight: Any, bias: Any = None, *, activation: str | None = No
         packed until they are used: on GPUs up to 16 rows of 16-bit x are multiplied by one kernel that widens them in
         registers; for more rows they are widened first. x is not rounded. They are constants.
     bias : array (out,), optional
+        One of another dtype takes part in promotion: float32 beside 16-bit x and weight makes the result float32.
     activation : "relu", "gelu", "gelu_tanh" or "silu", optional
         f, see the functions of these names ("gelu_tanh": gelu's tanh form).
     residual : array (..., out), optional
@@ -51,8 +52,8 @@ def linear(x: Any, weight: Any, bias: Any = None, *, activation: str | None = No
     Returns
     -------
     ndarray
-        (..., out); dtype of the operands. 16-bit numbers are accumulated in float32; on GPUs of compute capability 9.0
-        all is one kernel, which rounds once.
+        (..., out); dtype of the operands, promoted. 16-bit numbers are accumulated in float32; on GPUs of compute
+        capability 9.0 operands of one dtype are one kernel, which rounds once.
 
     Raises
     ------

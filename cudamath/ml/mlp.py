@@ -74,6 +74,7 @@ def mlp(x: Any, w1: Any, b1: Any, w2: Any, b2: Any, *, activation: str = "gelu_t
     b1 : array (hidden,) or None
     w2 : array (out, hidden)
     b2 : array (out,) or None
+        Biases of another dtype take part in promotion: float32 beside 16-bit x and weights makes the result float32.
     activation : "relu", "gelu", "gelu_tanh" or "silu"
         f, see `linear`.
     residual : array (..., out), optional
@@ -81,8 +82,8 @@ def mlp(x: Any, w1: Any, b1: Any, w2: Any, b2: Any, *, activation: str = "gelu_t
     Returns
     -------
     ndarray
-        (..., out); dtype of the operands. 16-bit numbers are accumulated in float32 and rounded once per layer. On GPUs of
-        compute capability 9.0 each layer is one kernel, also where a gradient is recorded.
+        (..., out); dtype of the operands, promoted. 16-bit numbers are accumulated in float32 and rounded once per layer. On
+        GPUs of compute capability 9.0 each layer is one kernel, also where a gradient is recorded, if all are of one dtype.
 
     Raises
     ------

@@ -180,7 +180,8 @@ def _at_least_zero(name: str, **values: float) -> None:
         if what == "lr" and type(value) is ndarray:
             continue
         if not (isinstance(value, (int, float, np.number)) and not isinstance(value, bool)):
-            raise TypeError(f"{name}: wants {what} as a number, got {type(value).__name__}")
+            if not (what == "lr" and isinstance(value, np.ndarray) and value.shape == () and value.dtype in FLOATING):
+                raise TypeError(f"{name}: wants {what} as a number, got {type(value).__name__}")
         if not (value >= 0 and math.isfinite(value)):
             raise ValueError(f"{name}: wants a finite {what} >= 0, got {value}")
 
@@ -378,7 +379,7 @@ def adam_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: Any = 1
     state : dict
         From `adam_init` or the last call; its arrays are overwritten, the step too (an int there is replaced).
     lr : float or 0-d floating-point array
-        Not negative. An array is read where it is, on its device.
+        Not negative. An array is read where it is, on its device; NumPy's is a number like any other.
     eps, weight_decay : float
         Not negative.
     betas : (float, float)

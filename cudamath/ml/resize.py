@@ -186,7 +186,7 @@ def pad(x: Any, padding: int | Sequence[int], mode: str = "constant", value: flo
         x = x[kept]
     widths = [(max(before, 0), max(after, 0)) for before, after in widths]
     for n, width in zip(x.shape, widths, strict=True):
-        most = {"reflect": n - 1, "circular": n, "replicate": math.inf if n else 0}.get(mode, math.inf)
+        most = {"reflect": max(n - 1, 0), "circular": n, "replicate": math.inf if n else 0}.get(mode, math.inf)
         if max(width) > most:
             raise ValueError(f"pad: mode {mode!r} takes at most {most} elements on a side of an axis of {n}, got {width} "
                              f"(x {x.shape}, padding {padding!r})")

@@ -354,7 +354,9 @@ class Discrete(Continuous):
         outside = ~((chances >= 0) & (chances <= 1))
         before = np.cumsum(chances, -1) - chances  # of the outcomes before each
         if outside.any() or np.any(before[..., -1] > 1 + 1e-12):
-            raise ValueError(f"{name}: wants pvals in [0, 1] adding up to 1, got {pvals}")
+            kind = getattr(pvals, "dtype", chances.dtype)
+            raise ValueError(f"{name}: wants pvals in [0, 1] adding up to 1, got {kind} of shape {chances.shape}, largest sum "
+                             f"{chances.sum(-1).max()}, least {chances.min()}")
         rest = np.maximum(1 - before, 0)
         given = np.where(rest > 0, np.minimum(chances / np.where(rest > 0, rest, 1), 1), 0)  # given that none before came
         q = Parameters(name, size, dtype, device, {"n": "a count", "pvals": "probability"}, n, given[..., 0],

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.array import asarray, empty, ndarray, upload
 from ..core.devices import device_of, index_of
+from ..core.dtypes import FLOATING
 from ..core.op import Op, lazy
 from ..core.shapes import normalize_axis
 from .discrete import Discrete, _integers
@@ -138,7 +139,8 @@ class Orders(Discrete):
         replace : bool
             Whether an element may come again.
         p : array-like, optional
-            Probability of each element, adding up to 1; equal ones by default. Up to 1024 of float32 or float64 in an array
+            Probability of each element, adding up to 1 (within NumPy's tolerance: the root of the dtype's epsilon, float64 and
+            lists 1e-6); equal ones by default. What they add up to is made 1. Up to 1024 of float32 or float64 in an array
             on the GPU are used there; others are read on the host: an array on a GPU is waited for. Without replacement, each
             next element is drawn with probabilities proportional to p among those left, on the host.
         axis : int
@@ -194,10 +196,11 @@ class Orders(Discrete):
         if x is not None and (x.device, x.shape) == (place, (n,)) and 0 < n <= _WEIGHED[0] and x.dtype in _WEIGHED[1]:
             bounds = _thresholds(p)
         else:
-            weights = on_host(name, "p", p, np.float64)
+            floating = isinstance(p, (ndarray, np.ndarray)) and p.dtype in FLOATING  # whose dtype says how well they add up
+            weights = on_host(name, "p", p, None if floating else np.float64)
             if weights.shape != (n,):
                 raise ValueError(f"{name}: wants p of shape ({n},), got {weights.shape}")
-            bounds = lazy("cpu", "random.thresholds" if replace else "random.checked")(weights)
+            bounds = weights = lazy("cpu", "random.thresholds" if replace else "random.checked")(weights)
         if replace:
             bounds = bounds if type(bounds) is ndarray else upload(bounds, place)
             return drawn(_choice, self.take(name, -(-count // 2), place), (), bounds, shape=shape)

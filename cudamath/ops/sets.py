@@ -56,6 +56,11 @@ class UniqueInverse(NamedTuple):
     inverse_indices: ndarray
 
 
+def _constant(x: ndarray) -> ndarray:
+    """The same array without what was recorded of it: no function here has a gradient, whichever way it takes."""
+    return x if x._node is None else x._alias()
+
+
 def _begins(rows: ndarray, equal_nan: bool) -> ndarray:
     """Which of the sorted elements (or rows) are unlike the one before. rows: (n,) or (n, m)."""
     a, b = rows[1:], rows[:-1]
@@ -182,7 +187,7 @@ def unique(x: Any, /, return_index: bool = False, return_inverse: bool = False, 
     >>> counts.tolist()
     [1, 1, 2]
     """
-    x = require("unique", x)
+    x = _constant(require("unique", x))
     if axis is None and x.dtype not in COMPLEX and not (return_index or return_inverse or return_counts):
         return _values(x, bool(equal_nan))
     if axis is None and return_counts and not (return_index or return_inverse) and x.dtype not in COMPLEX and (
@@ -222,7 +227,7 @@ def unique_values(x: Any, /) -> ndarray:
     >>> cm.unique_values([3, 1, 3]).tolist()
     [1, 3]
     """
-    x = require("unique_values", x)
+    x = _constant(require("unique_values", x))
     return _values(x, False) if x.dtype not in COMPLEX else unique(x, equal_nan=False)
 
 
@@ -235,7 +240,7 @@ def unique_counts(x: Any, /) -> UniqueCounts:
     >>> cm.unique_counts([3, 1, 3]).counts.tolist()
     [1, 2]
     """
-    x = require("unique_counts", x)
+    x = _constant(require("unique_counts", x))
     if x._layout.device >= 0 and x.dtype in REAL_OR_BOOL and 0 < x._layout.size <= WRITTEN_FIRST:  # as `unique` does
         return UniqueCounts(*_with_counts(x, False))
     return UniqueCounts(*unique(x, return_counts=True, equal_nan=False))
@@ -306,7 +311,7 @@ _FEW = 256  # with so many every element is compared (kernels/search.py)
 
 def _pair(name: str, a: Any, b: Any, assume_unique: bool) -> tuple[ndarray, ndarray]:
     """Two sets in their common dtype."""
-    a, b = coerce(name, (a, b), REAL_OR_BOOL)
+    a, b = map(_constant, coerce(name, (a, b), REAL_OR_BOOL))
     dtype = dtypes.promote(a.dtype, b.dtype)
     a, b = (ravel(x if x.dtype == dtype else astype(x, dtype)) for x in (a, b))
     return (a, b) if assume_unique else (unique(a), unique(b))
@@ -355,7 +360,7 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> ndarray:
     >>> cm.setdiff1d([4, 1, 3, 4], [3]).tolist()
     [1, 4]
     """
-    a, b = coerce("setdiff1d", (ar1, ar2), REAL_OR_BOOL)
+    a, b = map(_constant, coerce("setdiff1d", (ar1, ar2), REAL_OR_BOOL))
     a = ravel(a) if assume_unique else unique(a)  # in its own dtype: the common one may not hold all of its numbers
     return a[isin(a, b, invert=True)]
 

@@ -1,0 +1,47 @@
+"""Gradients at the edges: elements left out, sums and products beyond the dtype, arguments that are no constants. Each was
+wrong once."""
+
+import numpy as np
+import pytest
+
+import cudamath as cm
+
+MASK = [True, False, True]
+HOLES = [(cm.log, 0.0), (cm.sqrt, 0.0), (cm.reciprocal, 0.0), (cm.exp, 1000.0), (cm.asin, 1.0), (cm.acosh, 1.0), (cm.cbrt, 0.0),
+         (cm.tan, np.inf), (cm.square, np.nan)]
+
+
+def second(f):
+    """The gradient of the sum of f's gradient."""
+    return cm.grad(lambda x: cm.grad(f)(x).sum())
+
+
+@pytest.mark.parametrize(("f", "hole"), HOLES, ids=[f.__name__ for f, _ in HOLES])
+def test_elements_left_out(device, f, hole):
+    """NaN, as 0 times an infinite slope."""
+    near = 0.25 if f is cm.asin else 1.25
+    x, whole = cm.asarray([near, hole, near * 1.5]), cm.asarray([near, near * 1.5])
+    mask = cm.asarray(MASK)
+    for order in (cm.grad, second):
+        kept = order(lambda x: f(x).sum())(whole).tolist()
+        assert order(lambda x: f(x, where=mask).sum())(x).tolist() == [kept[0], 0, kept[1]]
+    assert cm.jvp(lambda x: f(x, where=MASK), (x,), (cm.ones(3),))[1].tolist()[1] == 0
+
+
+@pytest.mark.parametrize(("f", "x", "y"), [(cm.divide, 1.0, 0.0), (cm.power, 0.0, -1.0), (cm.multiply, np.nan, np.inf),
+                                           (cm.hypot, np.inf, 1.0), (cm.logaddexp, np.nan, 0.0)])
+def test_pairs_left_out(device, f, x, y):
+    """A mask of more dimensions than an operand: one element of it meets elements that stay and such that are left out."""
+    a, b = cm.asarray([[1.5, x, 2.0], [2.5, 1.0, x]]), cm.asarray([1.25, y, 3.0])
+    mask = cm.asarray([[True, False, True], [True, False, False]])
+    by_a, by_b = cm.grad(lambda a, b: f(a, b, where=mask).sum(), (0, 1))(a, b)
+    rows, columns = np.array([0, 0, 1]), np.array([0, 2, 0])
+    of_a, of_b = cm.grad(lambda a, b: f(a, b).sum(), (0, 1))(a[rows, columns], b[columns])
+    wanted, total = np.zeros((2, 3)), np.zeros(3)
+    wanted[rows, columns] = of_a.to_numpy()
+    np.add.at(total, columns, of_b.to_numpy())
+    np.testing.assert_allclose(by_a.to_numpy(), wanted, rtol=1e-14)
+    np.testing.assert_allclose(by_b.to_numpy(), total, rtol=1e-14)
+    assert np.isfinite(second(lambda b: f(a, b, where=mask).sum())(b).to_numpy()).all()
+    with pytest.raises(ValueError, match=f"^{f.__name__}: where: "):
+        cm.grad(lambda a: f(a, 1.0, where=cm.asarray([True, False])).sum())(a)

@@ -45,3 +45,32 @@ def test_pairs_left_out(device, f, x, y):
     assert np.isfinite(second(lambda b: f(a, b, where=mask).sum())(b).to_numpy()).all()
     with pytest.raises(ValueError, match=f"^{f.__name__}: where: "):
         cm.grad(lambda a: f(a, 1.0, where=cm.asarray([True, False])).sum())(a)
+
+
+@pytest.mark.parametrize(("name", "given"), [("f", (3.0, 4.0)), ("noncentral_f", (3.0, 4.0, 1.0)), ("standard_t", (3.0,)),
+                                             ("student_t", (3.0,)), ("wald", (1.0, 2.0)), ("chisquare", (3.0,))])
+def test_parameters_that_draws_are_not_differentiable_in(device, name, given):
+    """Those that stand in a formula beside a draw gave the part of a gradient that goes through the formula alone."""
+    def mean(*parameters):
+        return getattr(cm.random.default_rng(7), name)(*parameters, size=50, dtype="float64").mean()
+
+    places = tuple(range(len(given)))
+    assert [g.item() for g in cm.grad(mean, places)(*map(cm.asarray, given))] == [0.0] * len(given)
+
+
+def test_place_and_scale_of_draws(device):
+    def draw(df, loc, scale):
+        return cm.random.default_rng(7).student_t(df, loc, scale, size=50, dtype="float64")
+
+    given = [cm.asarray(v) for v in (3.0, 0.5, 2.0)]
+    by_df, by_loc, by_scale = cm.grad(lambda *p: draw(*p).sum(), (0, 1, 2))(*given)
+    z = cm.random.default_rng(7).standard_t(3.0, size=50, dtype="float64")
+    assert by_df.item() == 0 and by_loc.item() == 50 and abs(by_scale.item() - z.sum().item()) < 1e-12
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_recorded_concentration(device, seed):
+    """Where a try was rejected, what replaced it was put into a recorded array: an error at some seeds."""
+    by_mu, by_kappa = cm.grad(lambda mu, kappa: cm.random.default_rng(seed).vonmises(mu, kappa, size=3).sum(), (0, 1))(
+        cm.asarray(0.25), cm.asarray(2.0))
+    assert by_mu.item() == 3 and by_kappa.item() == 0

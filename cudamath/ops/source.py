@@ -130,6 +130,11 @@ class Parameters:
                                   for x in found]
         self.shape = shape_for(name, size, [x.shape for x in self.values if type(x) is ndarray])
 
+    def constants(self) -> list[Any]:
+        """The values without what is recorded of them: of a draw that is not differentiable in them, what a formula that names
+        them beside it passed on would be a part of a gradient, which is wrong alone."""
+        return [x._alias() if type(x) is ndarray else x for x in self.values]
+
     def rounded(self, x: ndarray) -> ndarray:
         """The result of a composition in the dtype requested."""
         return x if x.dtype == self.result else asarray(x, self.result)

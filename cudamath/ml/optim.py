@@ -83,7 +83,7 @@ def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> lis
                              f"{_paths(params)[i % count]}; call it outside the differentiated function")
         if i // count != 1 and x._layout.device == CPU and not x._data.flags.writeable:
             raise ValueError(f"{name}: updates in place, but the memory of {_paths(params)[i % count]} is read-only")
-    if tape.state.noting:
+    if tape.holders:
         for x in (*arrays[:count], *arrays[2 * count:]):
             tape.wrote(x)
     if copies is not None:

@@ -16,7 +16,7 @@ from ..core.dtypes import FLOATING, as_dtype, default_float, promote, result_typ
 from ..core.layout import Layout
 from ..core.op import INTEGER, INTEGER_OR_BOOL, MISTAKES, Op, as_numbers, as_of, coerce, members, require, speaks_for
 from ..core.shapes import as_integer, contiguous_strides, normalize_shape
-from ..core.tape import state
+from ..core.tape import holders
 from .creation import arange, asarray, linspace, made_of, recorded, zeros_like
 from .elementwise import abs as absolute
 from .elementwise import clip, floor_divide, log10, pow, remainder, sign
@@ -295,7 +295,7 @@ def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
     >>> x.tolist()
     [[5.0, 0.0, 0.0], [0.0, 5.0, 0.0]]
     """
-    known = type(x) is ndarray and wrap is False and type(val) in (int, float) and not state.noting
+    known = type(x) is ndarray and wrap is False and type(val) in (int, float) and not holders
     if known and _fill.again(("fill_diagonal",), (x,), pattern("fill_diagonal", val, x._layout.dtype)) is not None:
         return
     x = given = in_place("fill_diagonal", x)

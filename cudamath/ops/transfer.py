@@ -182,7 +182,7 @@ def fill(x: ndarray, value: Any) -> None:
     try:  # seen before, on a GPU
         if x._node is None:
             run = _fill.plans[key]
-            if tape.state.noting:
+            if tape.holders:
                 tape.wrote(x)
             run(x)
             return

@@ -234,7 +234,7 @@ class Elementwise:
                     owner.__class__ is one.__class__ is other.__class__ is Buffer):
                 known = self.plans.get(("into", target._layout, x._layout, y._layout))
                 if known is not None:
-                    if tape.state.noting:
+                    if tape.holders:
                         tape.wrote(target)
                     known(x, y, target)
                     return True
@@ -256,7 +256,7 @@ class Elementwise:
             return False
         if not separate and any([_apart(target, x) is not x for x in operands]):
             return False  # a copy may have another layout than the plan knows
-        if tape.state.noting:
+        if tape.holders:
             tape.wrote(target)
         run(*operands, target)
         return True

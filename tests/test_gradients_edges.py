@@ -3,6 +3,7 @@ wrong once."""
 
 import numpy as np
 import pytest
+from simulated_gpu import simulated_gpu
 
 import cudamath as cm
 
@@ -74,3 +75,44 @@ def test_recorded_concentration(device, seed):
     by_mu, by_kappa = cm.grad(lambda mu, kappa: cm.random.default_rng(seed).vonmises(mu, kappa, size=3).sum(), (0, 1))(
         cm.asarray(0.25), cm.asarray(2.0))
     assert by_mu.item() == 3 and by_kappa.item() == 0
+
+
+@pytest.mark.parametrize("name", ["var", "std", "nanvar", "nanstd"])
+@pytest.mark.parametrize(("dtype", "rows"), [
+    ("float16", [[1000.5, 999.0, 1001.0, 1000.0], [-2049.0, -2051.0, -2053.0, -2050.0], [3.0, 3.0, 3.0, 3.0]]),
+    ("bfloat16", [[130.5, 128.5, 131.0, 129.0], [-300.0, -302.0, -304.0, -310.0], [3.0, 3.0, 3.0, 3.0]])])
+def test_spreads_about_a_mean_between_16_bit_numbers(device, name, dtype, rows):
+    """The mean was rounded to 16 bits first, which may be as far from it as the numbers are."""
+    x, w = cm.asarray(rows).astype(dtype), cm.asarray([1.0, -0.5, 2.0])
+
+    def first(x):
+        return cm.grad(lambda x: (getattr(cm, name)(x, axis=1, ddof=1) * w).sum())(x)
+
+    def second(x):
+        return cm.grad(lambda x: (first(x)[:2, 0] * w[:2]).sum())(x)
+
+    for order in (first, second):
+        got, wanted = order(x), order(x.astype("float64")).to_numpy()
+        assert got.dtype == x.dtype
+        near = {"float16": 2e-3, "bfloat16": 1.6e-2}[dtype]
+        np.testing.assert_allclose(got.astype("float64").to_numpy(), wanted, rtol=near, atol=near * 1e-2)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_spreads_simulated(monkeypatch, dtype):
+    with simulated_gpu(monkeypatch):
+        x = cm.asarray([[130.5, 128.5, 131.0, 129.0], [3.0, 3.0, 3.0, 3.0]]).astype(dtype)
+        wide = cm.asarray(x.to_numpy().astype("f8"), device="cpu")
+        for f in (cm.var, cm.std):
+            got, wanted = (cm.grad(lambda x, f=f: f(x, axis=1).sum())(each).to_numpy().astype("f8") for each in (x, wide))
+            np.testing.assert_allclose(got, wanted, rtol=1e-2)
+
+
+@pytest.mark.parametrize("count", [20_000, 70_000])
+def test_spreads_of_many_halves(device, count):
+    """Their count, and its reciprocal, are beyond float16."""
+    x = cm.asarray(np.random.default_rng(0).standard_normal(count)).astype("float16")
+    for f in (cm.var, cm.std):
+        got, wanted = (cm.grad(lambda x, f=f: f(x) * 1000)(each).astype("float64") for each in (x, x.astype("float64")))
+        np.testing.assert_allclose(got.to_numpy(), wanted.to_numpy(), rtol=3e-3, atol=1e-5)

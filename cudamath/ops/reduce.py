@@ -101,15 +101,22 @@ def _extreme_grad(g: ndarray, y: ndarray, x: ndarray, axis: tuple) -> ndarray:
 
 def _var_grad(g: ndarray, _y: Any, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
     freedom = builtins.max(_count(x.shape, axis) - correction, 0)
-    g = _spread(g if freedom <= _MOST_OF_HALF else wide(g), x.shape, axis)
-    return (spread_grad(x, mean(x, axis=axis, keepdims=True), g, 2 / freedom if freedom else np.inf),)
+    return (spread_grad(x, _middle(x, axis), _spread(g, x.shape, axis), 2 / freedom if freedom else np.inf),)
 
 
 def _std_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
     """g (x - mean) / (y (n - correction)), and 0 where all are equal, as torch has it."""
     freedom = builtins.max(_count(x.shape, axis) - correction, 0)
-    apart = x - mean(x, axis=axis, keepdims=True)
-    return (norm_grad(apart, wide(_spread(y, x.shape, axis)) * freedom, _spread(g, x.shape, axis)),)
+    below = astype(y, dtypes.compute_dtype(y.dtype), copy=False) * freedom
+    return (spread_grad(x, _middle(x, axis), _spread(norm_grad(1.0, below, g), x.shape, axis), 1.0),)
+
+
+def _middle(x: ndarray, axis: tuple) -> ndarray:
+    """The mean along axes, which stay; not rounded to 16 bits, where it is as far from the numbers as they are apart."""
+    kind = dtypes.compute_dtype(x.dtype)
+    if kind == x.dtype:
+        return mean(x, axis=axis, keepdims=True)
+    return sum(x, axis=axis, keepdims=True, dtype=kind) / _count(x.shape, axis)
 
 
 def _norm_grad(g: ndarray, y: ndarray, x: ndarray, *, kind: str, axis: tuple, **_: Any) -> tuple[ndarray | None]:

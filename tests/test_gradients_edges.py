@@ -116,3 +116,14 @@ def test_spreads_of_many_halves(device, count):
     for f in (cm.var, cm.std):
         got, wanted = (cm.grad(lambda x, f=f: f(x) * 1000)(each).astype("float64") for each in (x, x.astype("float64")))
         np.testing.assert_allclose(got.to_numpy(), wanted.to_numpy(), rtol=3e-3, atol=1e-5)
+
+
+def test_recorded_numbers_of_many_elements(device):
+    """A recorded scale_factor was lost; the error of others named float(x), which no array of several elements has."""
+    image = cm.ones((1, 1, 4, 4))
+    for factor, word in ((cm.asarray(2.0), "float"), (cm.asarray([2.0, 2.0]), "stop_gradient")):
+        with pytest.raises(TypeError, match=rf"^upsample: .*would be lost; give {word}\(x\)"):
+            cm.grad(lambda s: cm.ml.interpolate(image, scale_factor=s).sum())(factor)
+        assert cm.ml.interpolate(image, scale_factor=factor).shape == (1, 1, 8, 8)
+    with pytest.raises(TypeError, match=r"^multivariate_normal: wants a number .*\(2, 2\).*give stop_gradient\(x\)"):
+        cm.grad(lambda c: cm.random.default_rng(0).multivariate_normal([0.0, 0.0], c).sum())(cm.eye(2))

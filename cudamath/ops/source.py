@@ -72,6 +72,8 @@ def number(name: str, what: str, value: Any) -> float:
 
 def on_host(name: str, what: str, values: Any, dtype: Any = None) -> np.ndarray:
     """Real numbers as a NumPy array, read from a GPU if they are there; with a dtype also bools, and fractions as objects."""
+    if type(values) is ndarray:  # which says itself that a recorded one would be lost
+        values = np.asarray(values)
     try:
         host = np.asarray(values)
         host = host if dtype is None or host.dtype.kind == "c" else host.astype(dtype, copy=False)

@@ -118,6 +118,41 @@ def test_spreads_of_many_halves(device, count):
         np.testing.assert_allclose(got.to_numpy(), wanted.to_numpy(), rtol=3e-3, atol=1e-5)
 
 
+STEPS = {
+    "sgd_update": lambda p, g, **more: cm.ml.sgd_update(p, g, cm.ml.sgd_init(p), momentum=0.5, **more),
+    "adam_update": lambda p, g, **more: cm.ml.adam_update(p, g, cm.ml.adam_init(p), **more),
+    "rmsprop_update": lambda p, g, **more: cm.ml.rmsprop_update(p, g, **more),
+    "adagrad_update": lambda p, g, **more: cm.ml.adagrad_update(p, g, **more),
+    "lion_update": lambda p, g, **more: cm.ml.lion_update(p, g, **more)}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_recorded_arguments_of_steps(device, name):
+    """A recorded learning rate, factor or gradient was lost without a word."""
+    x, s = cm.asarray([1.0, 2.0, 3.0]), cm.asarray(0.5)
+
+    def stepped(**given):
+        p = {"w": x * 1.0}
+        STEPS[name](p, {"w": given.pop("g", x)}, **{"lr": 0.1} | given)
+        return p["w"].sum()
+
+    cases = {"lr": lambda s: {"lr": s * 2}, "factor": lambda s: {"factor": s}, "grads": lambda s: {"g": x * s}}
+    for what, given in cases.items():
+        with pytest.raises(ValueError, match=rf"^{name}: .*being recorded for {what}.*stop_gradient"):
+            cm.grad(lambda s, given=given: stepped(**given(s)))(s)
+        assert cm.grad(lambda s, given=given: stepped(**cm.stop_gradient(given(s))) + s)(s).item() == 1
+
+    def trains_inside(s, factor=1.0):
+        p = {"w": x * 1.0}
+        for _ in range(2):
+            STEPS[name](p, cm.grad(lambda p: (p["w"] ** 2 * factor).sum())(p), lr=cm.asarray(0.1))
+        return p["w"].sum() * s
+
+    assert cm.grad(trains_inside)(s).item() == trains_inside(1.0).item()
+    with pytest.raises(ValueError, match="being recorded for grads"):
+        cm.grad(lambda s: trains_inside(s, s))(s)
+
+
 def test_recorded_numbers_of_many_elements(device):
     """A recorded scale_factor was lost; the error of others named float(x), which no array of several elements has."""
     image = cm.ones((1, 1, 4, 4))

@@ -41,12 +41,13 @@ def _with_aux(name: str, result: Any) -> tuple[Any, Any]:
 
 
 class Level:
-    """Everything inside is recorded; nested levels are counted so that only the outermost gradient runs unrecorded. `writes`:
-    what was changed in place up to the end."""
+    """Everything inside is recorded; nested levels are counted so that only the outermost gradient runs unrecorded. `leaf`: an
+    argument. `writes`: what was changed in place up to the end."""
 
     def __enter__(self) -> Level:
         state = tape.state
         self.paused = state.paused
+        self.state = {"open": True}
         tape.changes.hold(self)
         state.depth += 1
         state.paused = False
@@ -55,9 +56,13 @@ class Level:
     def __exit__(self, *exc: object) -> None:
         state = tape.state
         state.depth -= 1
+        self.state["open"] = False
         self.writes = tape.changes.writes
         del tape.holders[id(self)]
         state.paused = self.paused
+
+    def leaf(self, x: ndarray) -> ndarray:
+        return tape.leaf(x, self.state)
 
 
 def _pull(roots: list, wanted: list, writes: dict, *, release: bool) -> list:
@@ -198,7 +203,7 @@ def _differentiated(name: str, fn: Callable, argnums: int | Sequence[int], has_a
         marked, new = [], list(args)
         with Level() as level:
             for position, (arrays, structure) in flattened.items():
-                leaves = [tape.leaf(x) for x in arrays]
+                leaves = [level.leaf(x) for x in arrays]
                 marked += leaves
                 new[position] = leaves[0] if structure is None else structure.unflatten(leaves)
             result = fn(*new, **kwargs)
@@ -280,7 +285,7 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     require_function("vjp", fn)
     flattened = [_leaves("vjp", primal) for primal in primals]
     with Level() as level:
-        marked = [[tape.leaf(x) for x in arrays] for arrays, _ in flattened]
+        marked = [[level.leaf(x) for x in arrays] for arrays, _ in flattened]
         result = fn(*[s.unflatten(leaves) for (_, s), leaves in zip(flattened, marked, strict=True)])
         kept = tape.Kept(level)
     result, aux = _with_aux("vjp", result) if has_aux else (result, None)

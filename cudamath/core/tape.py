@@ -87,7 +87,7 @@ class _Leaf:
     several = False
 
     @staticmethod
-    def vjp(g: Any, *_: Any) -> tuple:
+    def vjp(g: Any, *_: Any, **__: Any) -> tuple:
         return (g,)
 
 
@@ -96,11 +96,29 @@ def now() -> int:
     return next(_order)
 
 
-def leaf(x: ndarray) -> ndarray:
-    """A new array over the same memory, from which a gradient is recorded. A node of `x` stays behind it."""
+def leaf(x: ndarray, level: dict[str, bool] | None = None) -> ndarray:
+    """A new array over the same memory, from which a gradient is recorded. A node of `x` stays behind it. level: {"open":
+    whether the function is still being recorded whose argument it is}, one for all of its arguments."""
     out = x._alias()
-    out._node = node_of(_Leaf, (x._node,), (None,), None, {}, x._layout)
+    out._node = node_of(_Leaf, (x._node,), (None,), None, {} if level is None else level, x._layout)
     return out
+
+
+def depends(x: ndarray) -> bool:
+    """Whether `x` depends on an argument of a function that is being recorded. What has a node need not: gradients that were
+    taken inside of such a function depend on the arguments of their own function, whose gradients nobody takes any more."""
+    if x._node is None:
+        return False
+    stack = [owner(x._node)]
+    found = set(stack)
+    while stack:
+        node = stack.pop()
+        if node.op is _Leaf and node.params.get("open"):
+            return True
+        more = {owner(parent) for parent in node.parents if parent is not None} - found
+        found |= more
+        stack += more
+    return False
 
 
 def uses(rule: Callable | tuple[Callable, ...] | None) -> tuple[bool, tuple[bool, ...] | None]:

@@ -215,6 +215,20 @@ def test_linear(device, shape, dtype):
     assert_close(y, wide(x) @ wide(w).T + wide(b), rtol=TOLERANCE[dtype] * 2, atol=TOLERANCE[dtype] * 3)
 
 
+@pytest.mark.parametrize("kind", ["gelu", "gelu_tanh", "silu", "mish", "softplus", "sigmoid", "tanh"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_second_derivatives_far_from_zero(device, kind, dtype):
+    """NaN in float16, from 17 on of gelu's tanh form, from 33,000 on of mish: parts of a product beyond the dtype times 0."""
+    places = [-60000.0, -300.0, -17.0, -3.0, 0.5, 4.0, 17.0, 100.0, 40000.0]
+    places += [] if dtype == "float16" else [-3e38, 3e38]
+
+    def second(x):
+        return cm.grad(lambda x: cm.grad(lambda x: cm.ml.activation(x, kind).sum())(x).sum())(x)
+
+    x = cm.asarray(places).astype(dtype)
+    assert_close(second(x), second(x.astype("float64")).to_numpy(), rtol=0, atol=TOLERANCE[dtype] * 4, what=kind)
+
+
 def test_linear_gradients(device):
     arrays = numbers((2, 3, 7)), numbers((4, 7), seed=1), numbers((4,), seed=2)
     check_gradient(cm.ml.linear, lambda x, w, b: x @ w.T + b, *arrays)

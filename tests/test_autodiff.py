@@ -348,9 +348,9 @@ def test_an_error_inside_leaves_no_level_open():
 def test_a_released_gradient_says_so():
     x = tape.leaf(arr(1.0))
     y = (x * x).sum()
-    tape.backward([(y._node, cm.ones(()))], [x._node], release=True)
+    tape.backward([(y._node, cm.ones(()))], [x._node], {}, release=True)
     with pytest.raises(RuntimeError, match="its gradient was already taken and what it needs was released"):
-        tape.backward([(y._node, cm.ones(()))], [x._node], release=True)
+        tape.backward([(y._node, cm.ones(()))], [x._node], {}, release=True)
 
 
 def test_nothing_is_recorded_outside():

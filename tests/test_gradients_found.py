@@ -1,5 +1,7 @@
 """Gradients that random programs beside central differences, NumPy and PyTorch brought to light: each was wrong once."""
 
+import math
+
 import numpy as np
 import pytest
 from simulated_gpu import simulated_gpu
@@ -41,6 +43,38 @@ def test_powers_of_zero(device):
     assert second(lambda x: (x**powers).sum())(x).tolist() == [0, 0, 2, 0, 0]
     rows = cm.jvp(lambda x: cm.vander(x, 3), (cm.asarray([0.0, 0.5]),), (cm.ones(2),))[1]
     assert rows.tolist() == [[0, 1, 0], [1, 1, 0]]
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_sinc_near_zero_on_the_complex_plane(device, dtype):
+    """Next to 0 the slope had few digits, and the second derivative at 0 was 0."""
+    places, direction = np.array([0.0, 1e-9, 1e-4 + 1e-3j, 0.05j, 0.0955, 0.5 - 2j], dtype), np.full(6, 0.25 - 1j, dtype)
+    x, u = cm.asarray(places), np.pi * places.astype("c16")
+    even, odd = np.arange(0, 60, 2), np.arange(1, 61, 2)
+    signs = (-1.0) ** np.arange(30) / np.array([float(math.factorial(k)) for k in odd])
+    first = np.pi * (signs * even * u[:, None] ** np.maximum(even - 1, 0)).sum(1)
+    second = np.pi**2 * (signs * even * (even - 1) * u[:, None] ** np.maximum(even - 2, 0)).sum(1)
+    near = {"rtol": 1e-5 if dtype == "c8" else 1e-12, "atol": 1e-30}
+
+    def gradient(x):
+        return cm.grad(lambda x: cm.sinc(x).real.sum())(x)
+
+    np.testing.assert_allclose(gradient(x).to_numpy(), first.conj(), **near)
+    np.testing.assert_allclose(cm.grad(lambda x: gradient(x).real.sum())(x).to_numpy(), second.conj(), **near)
+    np.testing.assert_allclose(cm.jvp(cm.sinc, (x,), (cm.asarray(direction),))[1].to_numpy(), first * direction, **near)
+
+
+@pytest.mark.parametrize(("dtype", "places"), [("f2", [13.0, 3000.0]), ("bfloat16", [13.0, 1e30]), ("f4", [2.5, 1e12]),
+                                               ("f8", [2.5, 1e100])])
+def test_sinc_far_from_zero(device, dtype, places):
+    """The second derivative was NaN where the series that counts near 0 overflows."""
+    x = cm.asarray(places).astype(dtype)
+    got = second(lambda x: cm.sinc(x).sum())(x).astype("f8").to_numpy()
+    wide = x.astype("f8").to_numpy()
+    u = np.pi * wide[0]
+    expected = np.pi**2 * ((2 / u**2 - 1) * np.sin(u) - 2 * np.cos(u) / u) / u
+    np.testing.assert_allclose(got[0], expected, rtol={"f2": 0.02, "bfloat16": 0.05, "f4": 1e-5, "f8": 1e-12}[dtype])
+    assert abs(got[1]) <= 10 / wide[1]
 
 
 @pytest.mark.parametrize(("dtype", "x", "g"), [("f2", 300.0, 300.0), ("f4", 1e20, 1e20), ("f8", 1e200, 1e200)])

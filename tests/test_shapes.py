@@ -207,6 +207,29 @@ def test_may_overlap(data):
     assert shapes.may_overlap(*described) == np.may_share_memory(a, b)
 
 
+@given(st.data())
+def test_not_beside(data):
+    """Exact for blocks and for columns of a matrix, never wrong where it says that two arrays are apart."""
+    rows, columns = (data.draw(st.integers(1, 6)) for _ in range(2))
+    memory = np.arange(rows * columns * 2, dtype=np.int16).reshape(rows, columns, 2)
+
+    def part(columns_alone):
+        ends = [sorted((data.draw(st.integers(0, n)), data.draw(st.integers(0, n)))) for n in memory.shape]
+        cuts = [slice(*each, data.draw(st.sampled_from([1, 2, 3]))) for each in ends]
+        x = memory[:, cuts[1].start:cuts[1].stop] if columns_alone else memory[tuple(cuts)]
+        return x if columns_alone else x[::data.draw(st.sampled_from([1, -1])), :, ::data.draw(st.sampled_from([1, -1]))]
+
+    columns_alone = data.draw(st.booleans())
+    a, b = part(columns_alone), part(columns_alone)
+    assume(a.size and b.size)
+    at = b.__array_interface__["data"][0]
+    near = shapes.not_beside((a.__array_interface__["data"][0], a.shape, a.strides, 2), (b.shape, b.strides, 2), [at])
+    assert near in ([], [at])
+    assert near or not np.shares_memory(a, b)
+    if columns_alone:
+        assert bool(near) == np.shares_memory(a, b)
+
+
 @given(views(FULL_SHAPES))
 def test_overlaps_itself_on_views(x):
     # In these arrays every element has a value of its own, so repeated values are shared elements. (A stride of an

@@ -136,7 +136,7 @@ class _Checkpoint:
     def vjp(g: list[ndarray | None], _y: Any, segment: _Segment) -> list[ndarray | None]:
         """Gradients at the parents, through a second run."""
         name = getattr(segment.fn, "__name__", "the function")
-        with Level(), _Repeating(segment.taken, name):
+        with Level() as level, _Repeating(segment.taken, name):
             leaves = optree.tree_leaves(segment.fn(*segment.args, **segment.kwargs))
         roots = []
         for place, each in zip(segment.places, g, strict=True):
@@ -147,7 +147,7 @@ class _Checkpoint:
                                        "same each time")
                 roots.append((y._node, each))
         leaves = []
-        return tape.backward(roots, segment.outside, release=tape.state.paused)
+        return tape.backward(roots, segment.outside, level.writes, release=tape.state.paused)
 
 
 def checkpoint(fn: Callable) -> Callable:

@@ -41,33 +41,38 @@ def _with_aux(name: str, result: Any) -> tuple[Any, Any]:
 
 
 class Level:
-    """Everything inside is recorded; nested levels are counted so that only the outermost gradient runs unrecorded."""
+    """Everything inside is recorded; nested levels are counted so that only the outermost gradient runs unrecorded. `leaf`: an
+    argument. `writes`: what was changed in place up to the end."""
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Level:
         state = tape.state
         self.paused = state.paused
-        if state.depth == 0:
-            if not state.kept:
-                state.writes = {}
-            state.noting = True
+        self.state = {"open": True}
+        tape.changes.hold(self)
         state.depth += 1
         state.paused = False
+        return self
 
     def __exit__(self, *exc: object) -> None:
         state = tape.state
         state.depth -= 1
-        state.noting = state.depth > 0 or bool(state.kept)
+        self.state["open"] = False
+        self.writes = tape.changes.writes
+        del tape.holders[id(self)]
         state.paused = self.paused
 
+    def leaf(self, x: ndarray) -> ndarray:
+        return tape.leaf(x, self.state)
 
-def _pull(roots: list, wanted: list, *, release: bool) -> list:
+
+def _pull(roots: list, wanted: list, writes: dict, *, release: bool) -> list:
     """Gradients at the wanted leaves; recorded themselves if a gradient around this one is being taken."""
     state = tape.state
     if state.depth:
-        return tape.backward(roots, wanted, release=False)
+        return tape.backward(roots, wanted, writes, release=False)
     before, state.paused = state.paused, True
     try:
-        return tape.backward(roots, wanted, release=release)
+        return tape.backward(roots, wanted, writes, release=release)
     finally:
         state.paused = before
 
@@ -196,9 +201,9 @@ def _differentiated(name: str, fn: Callable, argnums: int | Sequence[int], has_a
             alone = type(x) is ndarray and x._layout.dtype in INEXACT  # the common case: no tree
             flattened[position % count] = ([x], None) if alone else _leaves(name, x)
         marked, new = [], list(args)
-        with Level():
+        with Level() as level:
             for position, (arrays, structure) in flattened.items():
-                leaves = [tape.leaf(x) for x in arrays]
+                leaves = [level.leaf(x) for x in arrays]
                 marked += leaves
                 new[position] = leaves[0] if structure is None else structure.unflatten(leaves)
             result = fn(*new, **kwargs)
@@ -210,7 +215,7 @@ def _differentiated(name: str, fn: Callable, argnums: int | Sequence[int], has_a
         gradients: list = [None] * len(wanted)
         if value._node is not None and wanted:
             gradients = _apart([None if g is None else owned(g)
-                                for g in _pull([(value._node, _seed(value))], wanted, release=True)])
+                                for g in _pull([(value._node, _seed(value))], wanted, level.writes, release=True)])
         trees, at = [], 0
         for arrays, structure in flattened.values():
             end = at + len(arrays)
@@ -279,9 +284,10 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     """
     require_function("vjp", fn)
     flattened = [_leaves("vjp", primal) for primal in primals]
-    with Level():
-        marked = [[tape.leaf(x) for x in arrays] for arrays, _ in flattened]
+    with Level() as level:
+        marked = [[level.leaf(x) for x in arrays] for arrays, _ in flattened]
         result = fn(*[s.unflatten(leaves) for (_, s), leaves in zip(flattened, marked, strict=True)])
+        kept = tape.Kept(level)
     result, aux = _with_aux("vjp", result) if has_aux else (result, None)
     outputs, structure = optree.tree_flatten(result)
     for y in outputs:
@@ -303,14 +309,14 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         wanted = [leaf._node for leaves in marked for leaf in leaves]
         gradients = [None] * len(wanted)
         if roots and wanted:
-            gradients = _apart(_pull(roots, wanted, release=False), [each for _, each in roots])
+            gradients = _apart(_pull(roots, wanted, tape.changes.writes, release=False), [each for _, each in roots])
         out, at = [], 0
         for arrays, s in flattened:
             out.append(s.unflatten([_zeros(d, x) for d, x in zip(gradients[at:at + len(arrays)], arrays, strict=True)]))
             at += len(arrays)
         return tuple(out)
 
-    pull.kept = tape.Kept()  # type: ignore[attr-defined]
+    pull.kept = kept  # type: ignore[attr-defined]
     if tape.state.depth == 0:
         aux = stop_gradient(aux)
     values = structure.unflatten(outputs if tape.state.depth > 0 else [y._alias() for y in outputs])

@@ -21,7 +21,8 @@ def refuse_as_number(x: Any) -> None:
         while frame.f_back is not None and is_ours(frame.f_back.f_code):  # the function that the user called
             frame = frame.f_back
         raise TypeError(f"{frame.f_code.co_name}: wants a number where it got {x.dtype} of shape {x.shape}, whose gradient is "
-                        "being recorded and would be lost; give float(x) if it is meant as a constant")
+                        f"being recorded and would be lost; give {'float' if x.size == 1 else 'stop_gradient'}(x) if it is "
+                        "meant as a constant")
 
 
 def refuse_to_leave(x: Any, protocol: str) -> None:

@@ -6,9 +6,10 @@ property tests compare every function here with it.
 """
 
 import contextlib
+import functools
 import operator
 from collections.abc import Iterable, Sequence
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ __all__ = [
     "normalize_axes",
     "normalize_axis",
     "normalize_shape",
+    "not_beside",
     "overlaps_itself",
     "reshape_strides",
     "resolve_shape",
@@ -298,6 +300,28 @@ def share_memory(a: tuple[int, Shape, Shape, int], b: tuple[int, Shape, Shape, i
     numpy.exceptions.TooHardError; None: no limit."""
     return may_overlap(a, b) and np.shares_memory(np.asarray(_Place(*a)), np.asarray(_Place(*b)),
                                                   max_work=max_work)  # type: ignore[arg-type]
+
+
+@functools.lru_cache(4096)
+def _blocks(shape: Shape, strides: Shape, itemsize: int) -> tuple[int, int, Shape]:
+    """An array, not empty, as blocks of bytes without gaps: the offset of the lowest, their size, the steps from one to the
+    next."""
+    size, steps = itemsize, []
+    for step, count in sorted((abs(stride), count) for count, stride in zip(shape, strides, strict=True) if count > 1):
+        if step <= size:
+            size += step * (count - 1)
+        else:
+            steps.append(step)
+    return byte_bounds(shape, strides, itemsize)[0], size, tuple(steps)
+
+
+def not_beside(a: tuple[int, Shape, Shape, int], layout: tuple[Shape, Shape, int], addresses: list[int]) -> list[int]:
+    """Of the addresses of arrays of one layout (shape, strides, itemsize) those where one may share an element with `a`: where
+    it does not lie beside it, nor between its elements, as another column of a matrix does. Neither is empty."""
+    low, size, steps = _blocks(*a[1:])
+    their_low, their_size, their_steps = _blocks(*layout)
+    first, reach, step = a[0] + low - their_low - their_size + 1, size + their_size - 1, gcd(*steps, *their_steps)
+    return [b for b in addresses if (b - first) % step < reach] if step else [b for b in addresses if 0 <= b - first < reach]
 
 
 def overlaps_itself(shape: Shape, strides: Shape, itemsize: int) -> bool:

@@ -10,6 +10,7 @@ itself being differentiated they are recorded like any other call, which is all 
 
 from __future__ import annotations
 
+import bisect
 import functools
 import inspect
 import itertools
@@ -33,16 +34,14 @@ _age = operator.attrgetter("order")
 class _State(threading.local):
     depth = 0  # gradients being taken, one within another
     paused = False
-    noting = False  # whether changes in place are noted: while a function is recorded, or what `vjp` recorded is kept
     newest: tuple[Any, dict] = None, {}  # the op of the newest node, and its parameters
     draws: Any = None  # who hands out random numbers while a function is run whose draws must be repeated: see Draws
 
-    def __init__(self) -> None:  # in each thread
-        self.writes: dict[tuple, int] = {}  # where memory was changed in place, and when: see `wrote`
-        self.kept: set[int] = set()  # of `Kept`
-
 
 state = _State()
+#: Who may still take gradients, by id, and the order of their oldest node: functions that are being recorded, and what `vjp`
+#: recorded. As long as there are any, in whatever thread, changes in place are noted: threads share memory.
+holders: dict[int, int] = {}
 
 
 class Node:
@@ -88,7 +87,7 @@ class _Leaf:
     several = False
 
     @staticmethod
-    def vjp(g: Any, *_: Any) -> tuple:
+    def vjp(g: Any, *_: Any, **__: Any) -> tuple:
         return (g,)
 
 
@@ -97,11 +96,29 @@ def now() -> int:
     return next(_order)
 
 
-def leaf(x: ndarray) -> ndarray:
-    """A new array over the same memory, from which a gradient is recorded. A node of `x` stays behind it."""
+def leaf(x: ndarray, level: dict[str, bool] | None = None) -> ndarray:
+    """A new array over the same memory, from which a gradient is recorded. A node of `x` stays behind it. level: {"open":
+    whether the function is still being recorded whose argument it is}, one for all of its arguments."""
     out = x._alias()
-    out._node = node_of(_Leaf, (x._node,), (None,), None, {}, x._layout)
+    out._node = node_of(_Leaf, (x._node,), (None,), None, {} if level is None else level, x._layout)
     return out
+
+
+def depends(x: ndarray) -> bool:
+    """Whether `x` depends on an argument of a function that is being recorded. What has a node need not: gradients that were
+    taken inside of such a function depend on the arguments of their own function, whose gradients nobody takes any more."""
+    if x._node is None:
+        return False
+    stack = [owner(x._node)]
+    found = set(stack)
+    while stack:
+        node = stack.pop()
+        if node.op is _Leaf and node.params.get("open"):
+            return True
+        more = {owner(parent) for parent in node.parents if parent is not None} - found
+        found |= more
+        stack += more
+    return False
 
 
 def uses(rule: Callable | tuple[Callable, ...] | None) -> tuple[bool, tuple[bool, ...] | None]:
@@ -182,43 +199,110 @@ def record(op: Any, inputs: Sequence[Any], output: Any, params: dict) -> None:
 
 
 class Kept:
-    """As long as this object lives, changes in place are noted in this thread: somebody holds nodes and may still take
+    """As long as this object lives, changes in place are noted: somebody holds the nodes of a holder and may still take
     gradients from them."""
 
-    def __init__(self) -> None:
-        self.among = state.kept  # of the thread that made it, whoever drops it
-        self.among.add(id(self))
-        state.noting = True
+    def __init__(self, holder: object):
+        holders[id(self)] = holders[id(holder)]
 
     def __del__(self) -> None:
-        self.among.discard(id(self))
+        holders.pop(id(self), None)
+
+
+class _Changes:
+    """Where memory was changed in place, and when, the last change last; of all threads."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.writes: dict[tuple, int] = {}  # replaced, not cut: who took it out has all that it held
+        self.newest = -1
+        self.most = _FEW
+
+    def hold(self, holder: object) -> None:
+        """`holder` will hold nodes, from now on."""
+        with self.lock:
+            if not holders:
+                self.writes = {}
+            holders[id(holder)] = next(_order)
+
+    def note(self, place: tuple) -> None:
+        """A change of this place, now. What is older than all nodes that somebody holds is forgotten from time to time."""
+        with self.lock:
+            self.newest = next(_order)
+            self.writes.pop(place, None)
+            self.writes[place] = self.newest
+            if len(self.writes) > self.most:
+                oldest = min(holders.values(), default=self.newest)
+                self.writes = {place: when for place, when in self.writes.items() if when >= oldest}
+                self.most = 2 * len(self.writes) + _FEW
+
+
+_FEW = 1024  # changes, which cost nothing to remember
+changes = _Changes()
 
 
 def wrote(x: ndarray) -> None:
     """Note that `x` is changed in place, where gradients may still be taken: nothing that a gradient rule will read may lie
-    there (`_unchanged`). Nothing is noted where arrays are kept, which is what happens often."""
-    if state.noting and x._layout.device != TRACED:
-        if not state.depth and not state.kept:
-            state.noting = False
+    there (`_Since`). Nothing is noted where arrays are kept, which is what happens often."""
+    if holders and x._layout.size and x._layout.device != TRACED:
+        changes.note(_place(x))
+
+
+def _place(x: ndarray) -> tuple:
+    layout = x._layout
+    return x.ptr, layout.shape, layout.strides, layout.itemsize
+
+
+class _Since:
+    """What was changed in place since a node was made, for nodes from the newest to the oldest: ranges of bytes in order, of
+    which no two meet, and the changed places in each, layout -> addresses."""
+
+    def __init__(self, writes: dict[tuple, int]):
+        self.left = list(writes.copy().items())  # another thread may go on writing
+        self.lows: list[int] = []
+        self.highs: list[int] = []
+        self.places: list[dict[tuple, list[int]]] = []
+
+    def _range(self, place: tuple) -> tuple[int, int, slice]:
+        """The bytes between which a place lies, and the ranges that they meet."""
+        low, high = shapes.byte_bounds(*place[1:])
+        low, high = place[0] + low, place[0] + high
+        first = bisect.bisect_right(self.lows, low)
+        if first and self.highs[first - 1] > low:
+            first -= 1
+        return low, high, slice(first, bisect.bisect_left(self.lows, high, first))
+
+    def _add(self, place: tuple) -> None:
+        low, high, met = self._range(place)
+        together: dict[tuple, list[int]] = {place[1:]: [place[0]]}
+        for places in self.places[met]:
+            for layout, addresses in places.items():
+                together.setdefault(layout, []).extend(addresses)
+        self.places[met] = [together]
+        self.lows[met], self.highs[met] = [min([low, *self.lows[met]])], [max([high, *self.highs[met]])]
+
+    def _changed(self, x: ndarray) -> bool:
+        place = _place(x)
+        for places in self.places[self._range(place)[2]]:
+            for layout, addresses in places.items():
+                if any([_meet(place, (other, *layout)) for other in shapes.not_beside(place, layout, addresses)]):
+                    return True
+        return False
+
+    def check(self, node: Node) -> None:
+        """Refuse to compute a gradient from kept arrays that were changed after the call that kept them. Inputs that are no
+        arrays (of `checkpoint`, `custom_vjp`) say by `arrays()` which ones they hold."""
+        while self.left and self.left[-1][1] > node.order:
+            self._add(self.left.pop()[0])
+        if not self.places:
             return
-        layout = x._layout
-        state.writes[x.ptr, layout.shape, layout.strides, layout.itemsize] = next(_order)
-
-
-def _unchanged(node: Node, writes: dict[tuple, int]) -> None:
-    """Refuse to compute a gradient from kept arrays that were changed after the call that kept them. Inputs that are no
-    arrays (of `checkpoint`, `custom_vjp`) say by `arrays()` which ones they hold."""
-    kept = list(node.inputs)  # type: ignore[arg-type]
-    for x in node.inputs:  # type: ignore[union-attr]
-        kept += x.arrays() if hasattr(x, "arrays") else ()
-    for x in (*kept, *(node.results if type(node.results) is tuple else (node.results,))):
-        if type(x) is ndarray and x._layout.device != TRACED:
-            layout = x._layout
-            place = (x.ptr, layout.shape, layout.strides, layout.itemsize)
-            for written, when in writes.items():
-                if when > node.order and _meet(place, written):
-                    raise RuntimeError(f"{node.op.name}: an array of {x.dtype}, shape {x.shape}, that the gradient needs was "
-                                       "changed in place after it was used; change a copy of it")
+        kept = list(node.inputs)  # type: ignore[arg-type]
+        for x in node.inputs:  # type: ignore[union-attr]
+            kept += x.arrays() if hasattr(x, "arrays") else ()
+        for x in (*kept, *(node.results if type(node.results) is tuple else (node.results,))):
+            if type(x) is ndarray and x._layout.size and x._layout.device != TRACED and self._changed(x):
+                raise RuntimeError(f"{node.op.name}: an array of {x.dtype}, shape {x.shape}, that the gradient needs was "
+                                   "changed in place after it was used; change a copy of it")
 
 
 def _meet(*places: tuple) -> bool:
@@ -310,10 +394,10 @@ def reachable(roots: Sequence[Node | Part], needed: set[Node]) -> list[Node]:
     return chosen
 
 
-def backward(roots: Sequence[tuple[Node | Part, ndarray]], wanted: Sequence[Node | Part], *, release: bool
-             ) -> list[ndarray | None]:
+def backward(roots: Sequence[tuple[Node | Part, ndarray]], wanted: Sequence[Node | Part], writes: dict[tuple, int], *,
+             release: bool) -> list[ndarray | None]:
     """Gradients at `wanted` of the sum over roots of <gradient, root>, not through one wanted node to another; `release`
-    drops residuals on the way.
+    drops residuals on the way. writes: what was changed in place up to now.
 
     A gradient lives until the rule has run that takes it in, and what that rule used goes with it. Sums are arrays of our
     own, so what comes from parts of an array (op.add_into) is added in place.
@@ -323,9 +407,10 @@ def backward(roots: Sequence[tuple[Node | Part, ndarray]], wanted: Sequence[Node
     for root, given in roots:
         _add(gradients, root, given)
     targets = {node.node if type(node) is Part else node for node in wanted}
-    recording, writes = not state.paused, state.writes
+    recording = not state.paused
     order = reachable([root for root, _ in roots], targets)  # type: ignore[arg-type]
     order.reverse()
+    since = _Since(writes) if writes and order and changes.newest > order[0].order else None
     while order:
         node = order.pop()
         if node in targets:
@@ -337,8 +422,8 @@ def backward(roots: Sequence[tuple[Node | Part, ndarray]], wanted: Sequence[Node
         if inputs is None:
             raise RuntimeError(f"{op.name}: its gradient was already taken and what it needs was released; "
                                "use vjp() to take several")
-        if writes:
-            _unchanged(node, writes)
+        if since is not None:
+            since.check(node)
         into = None if recording else getattr(op, "add_into", None)
         if into is not None:
             (parent,) = parents

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.dtypes import compute_dtype
 from ..core.op import FLOATING, REAL, coerce, require
 from ..core.shapes import normalize_axis
 from ..ops import ufunc
@@ -155,6 +156,7 @@ def _sigmoid_slope(y: ndarray) -> ndarray:
 
 
 def _mish_second(y: ndarray) -> ndarray:
+    y = minimum(maximum(y, -1000.0), 1000.0)  # beyond, it is 0, and twice y may overflow
     s, w = sigmoid(y), tanh(_softplus(y, 1.0))
     return s * (1 - w * w) * (2 + y * (1 - s - 2 * w * s))
 
@@ -170,7 +172,7 @@ def _gelu_second(y: ndarray) -> ndarray:
 
 
 def _gelu_tanh_second(y: ndarray) -> ndarray:
-    y = minimum(maximum(y, -30.0), 30.0)
+    y = minimum(maximum(y.astype(compute_dtype(y.dtype), copy=False), -30.0), 30.0)  # slope^2 is beyond float16 from 17 on
     s = sigmoid(y * (y * y * 0.07135481627260025 + 1.5957691216057308))
     slope = y * y * 0.21406444881780073 + 1.5957691216057308
     return s * (1 - s) * (2 * slope + y * (y * 0.42812889763560147 + slope * slope * (1 - 2 * s)))

@@ -78,14 +78,16 @@ def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> lis
             _sound.clear()
         _sound.add(key)
     for i, x in enumerate(arrays):
-        if i // count == 1:
-            continue  # gradients are only read
+        if i // count == 1:  # gradients are only read
+            if x._node is not None:
+                _constant(name, f"grads at {_paths(params)[i % count]}", x)
+            continue
         if x._node is not None:
             raise ValueError(f"{name}: updates in place, but a gradient is being recorded for "
                              f"{_paths(params)[i % count]}; call it outside the differentiated function")
         if read_only(x):
             raise ValueError(f"{name}: updates in place, but the memory of {_paths(params)[i % count]} is read-only")
-    if tape.state.noting:
+    if tape.holders:
         for x in (*arrays[:count], *arrays[2 * count:]):
             tape.wrote(x)
     if copies is not None:
@@ -94,6 +96,13 @@ def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> lis
                 raise ValueError(f"{name}: wants each of copies in another dtype than its parameter, or the parameter itself, "
                                  f"got another array of {copy.dtype} at {_paths(params)[i]}")
     return arrays
+
+
+def _constant(name: str, what: str, x: ndarray) -> None:
+    """ValueError where a gradient by what a step only reads is wanted, which would be lost."""
+    if tape.depends(x):
+        raise ValueError(f"{name}: not differentiable, but a gradient is being recorded for {what}; call it outside the "
+                         "differentiated function, or give stop_gradient(x) if it is meant as a constant")
 
 
 def _check(name: str, params: Tree, trees: Sequence[str], arrays: list[ndarray], count: int) -> None:
@@ -135,6 +144,7 @@ def _number(name: str, what: str, value: ndarray, like: ndarray) -> ndarray:
                         f"{value.shape}")
     if value._layout.device != like._layout.device:
         raise ValueError(f"{name}: wants {what} on {like.device}, where the parameters are, got {value.device}")
+    _constant(name, what, value)
     kind = compute_dtype(like.dtype)
     return value if value.dtype == kind else asarray(value, kind)
 
@@ -274,7 +284,7 @@ def sgd_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any,
     ------
     ValueError
         Trees of different structure or shapes, non-contiguous or read-only arrays, a parameter that is there twice,
-        several devices, negative numbers, Nesterov without momentum, or a parameter whose gradient is being recorded.
+        several devices, negative numbers, Nesterov without momentum, or an array whose gradient is being recorded.
         Nothing has been changed then.
     TypeError
         Leaves that are not arrays, integer parameters, gradients or velocities of another dtype.
@@ -396,7 +406,7 @@ def adam_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: Any = 1
     ------
     ValueError
         Trees of different structure or shapes, non-contiguous or read-only arrays, several devices, numbers out of
-        range, a state of another form, or a parameter whose gradient is being recorded. Nothing has been changed then.
+        range, a state of another form, or an array whose gradient is being recorded. Nothing has been changed then.
     TypeError
         Leaves that are not arrays, integer parameters, gradients or moments of another dtype.
 

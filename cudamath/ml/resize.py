@@ -120,7 +120,7 @@ def _sizes(name: str, x: ndarray, size: Any, scale_factor: Any, rank: int) -> tu
         new = several(name, "size", tuple(size) if isinstance(size, Sequence) else size, 1, rank)
         return new, tuple([n / m for n, m in zip(old, new, strict=True)])
     if isinstance(scale_factor, (ndarray, np.ndarray)):
-        scale_factor = scale_factor.tolist()
+        scale_factor = np.asarray(scale_factor).tolist()  # not of one whose gradient is being recorded
     factors = tuple(scale_factor) if isinstance(scale_factor, Sequence) else (scale_factor,) * rank
     numbers = (int, float, np.integer, np.floating)
     if len(factors) != rank or not all(isinstance(f, numbers) and 0 < f < math.inf for f in factors):

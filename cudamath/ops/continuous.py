@@ -520,7 +520,8 @@ class Continuous(Source):
 
     def student_t(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = None,
                   device: Any = None) -> ndarray:
-        """Student's t samples about `loc`: loc + scale standard_t(df). Gradient with respect to array loc and scale.
+        """Student's t samples about `loc`: loc + scale standard_t(df). Gradient with respect to array loc and scale, not
+        to df.
 
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).student_t(5, 1.0, 2.0, 3).shape
@@ -528,7 +529,7 @@ class Continuous(Source):
         """
         ranges = {"df": "positive", "loc": "any", "scale": "not negative"}
         p = Parameters("random.student_t", size, dtype, device, ranges, df, loc, scale, composed=True)
-        df, loc, scale = p.values
+        (df, _, _), (_, loc, scale) = p.constants(), p.values
         z = self._fill(_normal, p, (0.0, 1.0, 0.0))
         return p.rounded(_scaled(z * sqrt(df * 0.5 / self._gamma(p, 0, False, 0.5)), loc, scale))
 

@@ -1,6 +1,6 @@
 """Distributions made of others by their definitions: compositions of gamma, Poisson, normal and uniform samples.
 
-CPU and GPU agree to rounding. None is differentiable.
+CPU and GPU agree to rounding.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Derived(Orders):
     def _ratio(self, name: str, dfnum: Any, dfden: Any, nonc: Any, size: Size, dtype: Any, device: Any) -> ndarray:
         ranges = {"dfnum": "positive", "dfden": "positive", "nonc": "not negative"}
         p = Parameters(name, size, dtype, device, ranges, dfnum, dfden, 0.0 if nonc is None else nonc, composed=True)
-        a, b, shift = p.values
+        a, b, shift = p.constants()
         like: dict[str, Any] = {"size": p.shape, "dtype": p.dtype, "device": device_of(p.place)}
         above = self.chisquare(a, **like) if nonc is None else self.noncentral_chisquare(a, shift, **like)
         return p.rounded(above / a / (self.chisquare(b, **like) / b))
@@ -82,7 +82,7 @@ class Derived(Orders):
     def power(self, a: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """Numbers in [0, 1] of density a x^(a - 1): u^(1 / a) of uniform samples u.
 
-        a: > 0; size, dtype, device and errors: as for `gamma`. Not differentiable.
+        a: > 0; size, dtype, device and errors: as for `gamma`. Gradient: with respect to an array a.
 
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).power(3, 10_000)
@@ -106,7 +106,7 @@ class Derived(Orders):
         """
         ranges = {"mean": "positive", "scale": "positive"}
         p = Parameters("random.wald", size, dtype, device, ranges, mean, scale, composed=True)
-        mu, scale = p.values
+        mu, scale = p.constants()
         place = device_of(p.place)
         z = self.standard_normal(p.shape, p.dtype, place)
         half = z * z * (mu / scale / 2)
@@ -212,9 +212,10 @@ class Derived(Orders):
     def vonmises(self, mu: Any, kappa: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """Von Mises samples: angles from -pi to pi of density exp(kappa cos(x - mu)) / (2 pi I0(kappa)).
 
-        mu: the mean direction; kappa: >= 0, the concentration; size, dtype, device and errors: as for `gamma`. Not
-        differentiable. Waits for the device: what is rejected is drawn again until nothing is. Source: Best and Fisher (1979),
-        Efficient simulation of the von Mises distribution, written without cancellation for large and small kappa.
+        mu: the mean direction; kappa: >= 0, the concentration; size, dtype, device and errors: as for `gamma`. Gradient: with
+        respect to an array mu (not to kappa). Waits for the device: what is rejected is drawn again until nothing is. Source:
+        Best and Fisher (1979), Efficient simulation of the von Mises distribution, written without cancellation for large and
+        small kappa.
 
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).vonmises(1.0, 4.0, 10_000)
@@ -224,7 +225,7 @@ class Derived(Orders):
         p = Parameters("random.vonmises", size, dtype, device, {"mu": "any", "kappa": "not negative"}, mu, kappa, composed=True)
         place = device_of(p.place)
         centre, k = (reshape(broadcast_to(x, p.shape), (-1,)) if type(x) is ndarray else full(
-            (math.prod(p.shape),), x, dtype=p.dtype, device=place) for x in p.values)
+            (math.prod(p.shape),), x, dtype=p.dtype, device=place) for x in (p.values[0], p.constants()[1]))
         k = clip(k, 1e-30, float(np.finfo(p.dtype).max) / 16)  # no sum below overflows
         root = hypot(1, 2 * k)
         total = 1 + root + sqrt(2 * (1 + root))

@@ -93,7 +93,14 @@ norm_grad = ufunc.Elementwise(
     ("norm_grad(g, y, z)", "-norm_grad(g * out, y, 1.0)", "norm_grad(g * x, y, 1.0)"), INEXACT, "elementwise.norm_grad",
     globals())
 norm_grad.__doc__ = "z x / y, and 0 where y is 0: the gradient z of a length y, by its elements x, in one kernel."
-spread_grad = ufunc.Elementwise("spread_grad", np.multiply, "(x - y) * (z * x3)", (
+class _AsFirst(ufunc.Elementwise):
+    """The result has the dtype of the first operand: a mean of 16-bit numbers in float32 does not widen a gradient by them."""
+
+    def resolved(self, arrays: list[ndarray], common: np.dtype) -> tuple[np.dtype, np.dtype]:
+        return super().resolved(arrays, common)[0], arrays[0].dtype
+
+
+spread_grad = _AsFirst("spread_grad", np.multiply, "(x - y) * (z * x3)", (
     "g * z * x3", "-g * z * x3", "g * (x - y) * x3", "None"), INEXACT, "elementwise.spread_grad", globals(), nin=4)
 spread_grad.__doc__ = "(x - y) z times a number: the gradient z of a variance, by its elements x of mean y, in one kernel."
 copysign = binary("copysign", np.copysign, "copysign(x, y)", ("g * sign(x) * sign(out)", "g * 0"),

@@ -16,7 +16,7 @@ from ..core.dtypes import FLOATING, as_dtype, default_float, promote, result_typ
 from ..core.layout import Layout
 from ..core.op import INTEGER, INTEGER_OR_BOOL, MISTAKES, REAL, Op, as_numbers, as_of, coerce, members, require, speaks_for
 from ..core.shapes import as_integer, contiguous_strides, normalize_shape
-from ..core.tape import state
+from ..core.tape import holders
 from .creation import arange, asarray, linspace, made_of, recorded, zeros, zeros_like
 from .elementwise import abs as absolute
 from .elementwise import clip, floor_divide, log10, pow, remainder, sign
@@ -294,7 +294,7 @@ def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
     >>> x.tolist()
     [[5.0, 0.0, 0.0], [0.0, 5.0, 0.0]]
     """
-    known = type(x) is ndarray and wrap is False and type(val) in (int, float) and not state.noting and (
+    known = type(x) is ndarray and wrap is False and type(val) in (int, float) and not holders and (
         x._owner.__class__ is not ReadOnly)
     if known and _fill.again(("fill_diagonal",), (x,), pattern("fill_diagonal", val, x._layout.dtype)) is not None:
         return

@@ -110,11 +110,11 @@ def _inplace(function: Callable, symbol: str) -> Callable:
             x = function.card.call((x, y), target=x)  # type: ignore[attr-defined]
         else:
             run(x, y)
-        if state.noting:  # not before: what is refused has changed nothing
+        if holders:  # not before: what is refused has changed nothing
             tape.wrote(x)
         return x
 
-    plans, state = function.card.plans if hasattr(function, "card") else None, tape.state
+    plans, holders = function.card.plans if hasattr(function, "card") else None, tape.holders
 
     return assign
 
@@ -270,7 +270,7 @@ def _setitem(x: ndarray, key: Any, value: Any) -> None:
     """``x[key] = value``: on the CPU, for the commonest keys and values, NumPy's."""
     layout = x._layout
     if layout.device == CPU and layout.contiguous and x._node is None and (type(key) is int or type(key) is slice) and (
-            not tape.state.noting):
+            not tape.holders):
         plain = type(value) in (int, float)
         if plain or type(value) is ndarray and value._node is None and value._layout.device == CPU and (
                 value._layout.dtype is layout.dtype) and (

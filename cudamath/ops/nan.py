@@ -51,14 +51,16 @@ def _extreme_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, **_: Any) 
 
 
 def _apart(x: ndarray, axis: tuple) -> ndarray:
-    """x less its mean along axes; 0 where there is nothing, whose NaN would come back by derivatives of a gradient."""
+    """x less its mean along axes, not rounded to 16 bits; 0 where there is nothing, whose NaN would come back by derivatives
+    of a gradient."""
+    x = astype(x, compute_dtype(x.dtype), copy=False)
     mean = nanmean(x, axis=axis, keepdims=True)
     return choose(isnan(x), mean, x) - mean
 
 
 def _var_grad(g: ndarray, _y: Any, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
     apart = _apart(x, axis)
-    return (_there(x, apart * (reduce._kept(g, x.shape, axis) * 2 / maximum(_count(x, axis) - correction, 0))),)
+    return (_there(x, apart * (reduce._kept(g, x.shape, axis) * (2 / maximum(_count(x, axis) - correction, 0)))),)
 
 
 def _std_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:

@@ -334,18 +334,23 @@ def sinc(x: Any, /) -> ndarray:
     x = x if x.dtype in INEXACT else astype(x, dtypes.default_float())
     if x.dtype in FLOATING:
         return _sinc(x)
-    y = x * np.pi
-    safe = where(equal(y, 0), 1, y)
-    return where(equal(y, 0), 1, sin(safe) / safe)
+    with tape.paused():
+        y = x * np.pi
+        safe = where(equal(y, 0), 1, y)
+        out = where(equal(y, 0), 1, sin(safe) / safe)
+    if x._node is not None:
+        tape.record(_sinc.card, (x,), out, {})  # type: ignore[attr-defined]
+    return out
 
 
 def _sinc_slope(g: ndarray, out: ndarray, x: ndarray) -> ndarray:
-    """g d/dx sinc(x). The quotient loses all digits near 0, and its own derivative is lost at 0: there it is a series."""
-    y = x * np.pi
+    """g d/dx sinc(x). The quotient loses all digits near 0, and its own derivative is lost at 0: there it is a series, which
+    overflows elsewhere."""
+    y = x.astype(dtypes.compute_dtype(x.dtype), copy=False) * np.pi
     near = abs(y) < 0.3  # what the series leaves out is 3e-14 of the slope
-    safe = where(near, 1, y)
-    square = y * y
-    series = y * (square * (1 / 30 - square * (1 / 840 - square * (1 / 45360 - square / 3991680))) - 1 / 3)
+    safe, small = where(near, 1, y), where(near, y, 0)
+    square = small * small
+    series = small * (square * (1 / 30 - square * (1 / 840 - square * (1 / 45360 - square / 3991680))) - 1 / 3)
     return g * np.pi * where(near, series, (cos(safe) - out) / safe)
 
 

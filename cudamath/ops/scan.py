@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core import dtypes, tape
 from ..core.array import ndarray
+from ..core.devices import CPU
 from ..core.dtypes import INEXACT, NUMERIC, REAL_OR_BOOL
 from ..core.op import Op, require
 from ..core.shapes import normalize_axis
@@ -16,7 +17,7 @@ from .elementwise import conj, equal, isnan
 from .index import _along_grad, where
 from .join import concat
 from .output import deliver, target_of
-from .reduce import _total_dtype
+from .reduce import _total_dtype, normal
 from .shape import astype, flip, ravel, reshape, span
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "nancummax", "nancummin",
@@ -30,23 +31,36 @@ def _from_behind(g: ndarray, axis: int) -> ndarray:
     return flip(_scan(flip(g, axis), kind="sum", axis=axis, dtype=g.dtype), axis)
 
 
+#: Where products of two numbers of a dtype are none of its own.
+_WIDER = {dtypes.float16: dtypes.float32, dtypes.bfloat16: dtypes.float64, dtypes.float32: dtypes.float64,
+          np.dtype(np.complex64): np.dtype(np.complex128)}
+
+
 def _prod_grad(g: ndarray, y: ndarray, x: ndarray, axis: int, dtype: np.dtype) -> ndarray:
     """For j >= i, dy[j] / dx[i] = y[j] / x[i] while no factor was 0. The first zero's own derivative leaves it out:
-    products with a 1 in its place, up to the next zero. Whatever follows has none.
+    products with a 1 in its place, up to the next zero. Whatever follows has none. Products are taken in a wider dtype, if
+    there is one, as y[j] may be beyond its own where y[j] / x[i] is not.
 
     A gradient that is differentiated itself is that of multiplications, as in `reduce.prod`."""
-    x = astype(x, dtype) if x.dtype != dtype else x
+    x, held = astype(x, dtype, copy=False), dtypes.compute_dtype(dtype)
     if not tape.state.paused and x._node is not None:
         import cudamath as cm
 
-        _, pull = cm.vjp(lambda x: _doubled(x, axis), x)
-        return pull(g)[0]
-    zero = x == 0
-    seen = _scan(astype(zero, np.int64), kind="sum", axis=axis, dtype=np.dtype(np.int64))
-    first = zero & (seen == 1)
-    without = _scan(where(first, 1, x), kind="prod", axis=axis, dtype=dtype)
-    at_first = _from_behind(where(seen == 1, g * conj(without), 0), axis)
-    return where(seen == 0, _from_behind(g * conj(y), axis) / conj(where(zero, 1, x)), where(first, at_first, 0))
+        _, pull = cm.vjp(lambda x: _doubled(astype(x, held, copy=False), axis), x)
+        return pull(astype(g, held, copy=False))[0]
+    if x._layout.device == CPU and x.size:
+        y = y if held == dtype else _scan(x, kind="prod", axis=axis, dtype=held)
+        if normal(y):  # no zero: no place of it needs to be known
+            return _from_behind(g * conj(y), axis) / conj(x)
+    wide = _WIDER.get(dtype, dtype)
+    zero, count = equal(x, 0), np.dtype(np.int32 if x.shape[axis] < 1 << 31 else np.int64)
+    seen = _scan(zero, kind="sum", axis=axis, dtype=count)
+    none, one = seen == 0, seen == 1
+    first = zero & one
+    y = conj(_scan(where(first, 1, x), kind="prod", axis=axis, dtype=wide))
+    asked, y = g != 0, g * y  # a product that is infinite is no part of the gradient of those before it
+    behind, at_first = (_from_behind(where(asked & up_to, y, 0), axis) for up_to in (none, one))
+    return where(none, behind / conj(where(zero, 1, x)), where(first, at_first, 0))
 
 
 def _doubled(x: ndarray, axis: int) -> ndarray:
@@ -138,7 +152,7 @@ def cumprod(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = No
 
     Args: x, axis, dtype, out: as for `cumsum`.
     Returns: as `cumsum`. Raises: as `cumsum`.
-    Gradient: exact where factors are 0 as well.
+    Gradient: exact where factors are 0 as well, and, of float32 and narrower numbers, where products are beyond the dtype.
 
     >>> import cudamath as cm
     >>> cm.cumprod([[1, 2], [3, 4]], axis=0).tolist()

@@ -72,6 +72,8 @@ def number(name: str, what: str, value: Any) -> float:
 
 def on_host(name: str, what: str, values: Any, dtype: Any = None) -> np.ndarray:
     """Real numbers as a NumPy array, read from a GPU if they are there; with a dtype also bools, and fractions as objects."""
+    if type(values) is ndarray:  # which says itself that a recorded one would be lost
+        values = np.asarray(values)
     try:
         host = np.asarray(values)
         host = host if dtype is None or host.dtype.kind == "c" else host.astype(dtype, copy=False)
@@ -129,6 +131,11 @@ class Parameters:
         self.values: list[Any] = [x if isinstance(x, float) else asarray(x, kind, device_of(self.place), name=name)
                                   for x in found]
         self.shape = shape_for(name, size, [x.shape for x in self.values if type(x) is ndarray])
+
+    def constants(self) -> list[Any]:
+        """The values without what is recorded of them: of a draw that is not differentiable in them, what a formula that names
+        them beside it passed on would be a part of a gradient, which is wrong alone."""
+        return [x._alias() if type(x) is ndarray else x for x in self.values]
 
     def rounded(self, x: ndarray) -> ndarray:
         """The result of a composition in the dtype requested."""

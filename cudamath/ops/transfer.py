@@ -182,7 +182,7 @@ def fill(x: ndarray, value: Any) -> None:
     try:  # seen before, on a GPU
         if x._node is None and x._owner.__class__ is not ReadOnly:
             run = _fill.plans[key]
-            if tape.state.noting:
+            if tape.holders:
                 tape.wrote(x)
             run(x)
             return

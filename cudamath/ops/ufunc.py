@@ -180,6 +180,8 @@ class Elementwise:
         if dtype is not None or casting_rule(self.name, casting) != "same_kind":
             operands = self._in_dtype(operands, dtype, casting)
         if out is None:
+            if where is not True:  # a gradient rule may give NaN at what is left out, 0 / 0 for log(0): this choice drops it
+                operands = tuple([x if getattr(x, "_node", None) is None else self._choose(where, x, 0) for x in operands])
             result = self(*operands)
             if where is True:
                 return result
@@ -200,7 +202,6 @@ class Elementwise:
                 result = _broadcast_as(self.name, result, target.shape)
         if where is not True:
             from .index import _where_into
-            from .index import where as choose
 
             if out is not None and type(where) is ndarray and result._layout.dtype is target._layout.dtype and (
                     result._layout.device == where._layout.device == target._layout.device >= 0 and target._layout.size and
@@ -211,11 +212,17 @@ class Elementwise:
             if out is not None and result.dtype != target.dtype:  # judged as it is, before the choice promotes it
                 allow(self.name, result, target, casting)
                 result = result.astype(target.dtype)
-            try:
-                result = choose(where, result, base)
-            except ValueError as error:  # shapes
-                raise ValueError(f"{self.name}: {error}") from None
+            result = self._choose(where, result, base)
         return result if out is None else deliver(self.name, result, target, casting)
+
+    def _choose(self, where: Any, x: Any, y: Any) -> ndarray:
+        """`where(where, x, y)` in this op's name."""
+        from .index import where as choose
+
+        try:
+            return choose(where, x, y)
+        except ValueError as error:  # shapes
+            raise ValueError(f"{self.name}: {error}") from None
 
     def into(self, operands: tuple, target: ndarray) -> bool:
         """Whether the kernel could write the result into `target` itself: on a GPU, if that has the layout the result would
@@ -227,7 +234,7 @@ class Elementwise:
                     owner.__class__ is one.__class__ is other.__class__ is Buffer):
                 known = self.plans.get(("into", target._layout, x._layout, y._layout))
                 if known is not None:
-                    if tape.state.noting:
+                    if tape.holders:
                         tape.wrote(target)
                     known(x, y, target)
                     return True
@@ -249,7 +256,7 @@ class Elementwise:
             return False
         if not separate and any([_apart(target, x) is not x for x in operands]):
             return False  # a copy may have another layout than the plan knows
-        if tape.state.noting:
+        if tape.holders:
             tape.wrote(target)
         run(*operands, target)
         return True

@@ -236,7 +236,7 @@ def test_a_thread_that_nobody_holds_any_more_ends_before_the_interpreter():
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n2\n", "")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="wants fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_a_forked_process_goes_on_with_the_same_batches():
     """Where its parent was, by a thread of its own; in the parent nothing changes."""
     code = """if True:

@@ -22,8 +22,8 @@ import numpy as np
 import optree
 
 from ..core import tape
-from ..core.array import asarray, ndarray, read_only, upload
-from ..core.devices import default_index
+from ..core.array import ReadOnly, asarray, ndarray, read_only, upload
+from ..core.devices import CPU, default_index
 from ..core.dtypes import FLOATING, bfloat16, compute_dtype, float16, float32
 from ..core.layout import Layout
 from ..core.op import Op
@@ -85,7 +85,7 @@ def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> lis
         if x._node is not None:
             raise ValueError(f"{name}: updates in place, but a gradient is being recorded for "
                              f"{_paths(params)[i % count]}; call it outside the differentiated function")
-        if read_only(x):
+        if x._owner.__class__ is ReadOnly or x._layout.device == CPU and read_only(x):  # of hundreds: no call for each on a GPU
             raise ValueError(f"{name}: updates in place, but the memory of {_paths(params)[i % count]} is read-only")
     if tape.holders:
         for x in (*arrays[:count], *arrays[2 * count:]):

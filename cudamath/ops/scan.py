@@ -18,6 +18,7 @@ from .index import _along_grad, where
 from .join import concat
 from .output import deliver, target_of
 from .reduce import _total_dtype, normal
+from .reduce import sum as total
 from .shape import astype, flip, ravel, reshape, span
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "nancummax", "nancummin",
@@ -59,7 +60,8 @@ def _prod_grad(g: ndarray, y: ndarray, x: ndarray, axis: int, dtype: np.dtype) -
     first = zero & one
     y = conj(_scan(where(first, 1, x), kind="prod", axis=axis, dtype=wide))
     asked, y = g != 0, g * y  # a product that is infinite is no part of the gradient of those before it
-    behind, at_first = (_from_behind(where(asked & up_to, y, 0), axis) for up_to in (none, one))
+    behind = _from_behind(where(asked & none, y, 0), axis)
+    at_first = total(where(asked & one, y, 0), axis=axis, keepdims=True)
     return where(none, behind / conj(where(zero, 1, x)), where(first, at_first, 0))
 
 

@@ -543,3 +543,28 @@ def test_variances_of_large_numbers_simulated(monkeypatch):
     with simulated_gpu(monkeypatch):
         for numbers in (np.full(3, 2e19, "f4"), np.array([2e19, 2e19, 3e19, 3e19], "f4"), np.array([1e200])):
             np.testing.assert_allclose(cm.var(cm.asarray(numbers)).to_numpy(), np.var(numbers), rtol=1e-6)
+
+
+def check_medians_of_the_smallest(lengths):
+    for dtype in ("f2", "f4", "f8"):
+        tiny, most = np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max
+        for n in lengths:
+            for low, high in ((5 * tiny, 5 * tiny), (tiny, 3 * tiny), (-most, most)):
+                x = np.array([high] * (n - n // 2) + [low] * (n // 2) + [np.nan], dtype)
+                below, above = np.sort(x[:n])[[(n - 1) // 2, n // 2]]
+                expected = float(below) if n % 2 else (float(below) + float(above)) / 2
+                assert float(cm.nanmedian(cm.asarray(x))) == expected, (dtype, n, low, high)
+
+
+def test_medians_of_the_smallest_numbers(device):
+    """The sum of two halves, each of which had been rounded: of float16(3e-7) 2.4e-7."""
+    check_medians_of_the_smallest((1, 2, 7, 8, 5000))
+
+
+@pytest.mark.simulator
+def test_medians_of_the_smallest_numbers_simulated(monkeypatch):
+    from cudamath.ops import statistics
+
+    monkeypatch.setattr(statistics, "_SHORT", 0)
+    with simulated_gpu(monkeypatch):
+        check_medians_of_the_smallest((2, 7))

@@ -346,6 +346,28 @@ class Described:
         self.__cuda_array_interface__ = x.__cuda_array_interface__ | {"data": (x.ptr, reading)} | more
 
 
+def test_numbers_where_a_gpu_cannot_read_them(fake):
+    """The first kernel that read one would have lost the context, and all that is in it. (The layouts are the same.)"""
+    for _ in range(2):
+        x = upload(np.arange(16, dtype="f4"), 0)
+        for at in (2, 1):
+            part = x[at : at + 8]
+            for dtype in ("f8", "i8", "c8", "c16"):
+                if at == 2:
+                    assert part.view(dtype).to_numpy().tobytes() == part.to_numpy().tobytes()
+                else:
+                    with pytest.raises(ValueError, match=f"^view: {np.dtype(dtype)} of shape .* multiples of 8 bytes only"):
+                        part.view(dtype)
+            assert part.view("i4").view("u1").view("f4").shape == (8,)
+        with pytest.raises(ValueError, match="^view: float32 of shape"):
+            x.view("u1")[3:7].view("f4")
+        for more in ({"typestr": "<f8", "shape": (3,), "data": (x.ptr + 4, False)},
+                     {"typestr": "<f8", "shape": (3,), "strides": (12,)}):
+            with pytest.raises(ValueError, match="^asarray: float64 of shape .* multiples of 8 bytes only"):
+                cm.asarray(Described(x, **more))
+        assert cm.asarray(Described(x, typestr="<f8", shape=(3,), strides=(16,))).shape == (3,)
+
+
 def lent_to_read(x, protocol):
     """The memory of `x` as it comes from a library that lends it to be read."""
     y = cm.asarray(Described(x, True))

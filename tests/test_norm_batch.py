@@ -5,6 +5,8 @@ import pytest
 from differences import MACHINES, TOLERANCE, numbers, run_version, wide
 from test_norm import batch_gradients, batch_reference, others
 
+from cudamath.core.dtypes import bfloat16
+from cudamath.core.layout import Layout
 from cudamath.testing import assert_close
 
 
@@ -89,3 +91,33 @@ def test_infinity_and_nan_stay_in_their_channel(machine, few_threads):
     assert np.isnan(y[:, :2][~np.isfinite(x[:, :2])]).all() and np.isnan(y[:, 1]).all()
     assert not np.isfinite(mean[:2]).any() and not np.isfinite(var[:2]).any()
     assert_close(y[:, 2], batch_reference(x[:, 2:], w[:1], w[:1])[:, 0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 2**14, 2**14), (3, 2, 2**29 + 1)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_grids_of_long_runs(shape, dtype):
+    """A plane of 16,384 squared float32 had one chunk more than a grid has room for in its second dimension."""
+    from cudamath.kernels import batch_norm, batch_norm_grad
+
+    x, w = (Layout.new(s, np.dtype(bfloat16 if dtype == "bfloat16" else dtype), 0) for s in (shape, shape[1:2]))
+    for plan in (batch_norm.train("fast", x, w, x, 0.1, 1e-5, True), batch_norm_grad.gradient("fast", x, x, w, None, True),
+                 batch_norm.batch_norm_inference(x, w, w, w, w, eps=1e-5, relu=False)):
+        for step in plan.steps:
+            across, along, deep = step.grid
+            assert across < 2**31 and max(along, deep) <= 65_535, step
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_chunks_along_the_first_dimension_of_a_grid(machine, few_threads, monkeypatch):
+    from cudamath.kernels import batch_norm, batch_norm_grad
+
+    shape = (3, 2, 75) if machine == "simulator" else (3, 2, 40_001)
+    few_threads(machine, 2)
+    monkeypatch.setattr(batch_norm, "MOST_CHUNKS", 1)
+    x, g, w, b = (numbers(s, "float32", seed) for seed, s in enumerate((shape, shape, (2,), (2,))))
+    y, mean, rstd, *_ = run_version(
+        machine, lambda x, w, *_: batch_norm.train("fast", x, w, None, 1.0, 1e-5, False), x, w, b, w, w)
+    assert_close(y, batch_reference(x, w, b), rtol=1e-5, atol=1e-5)
+    dx, *_ = run_version(machine, lambda g, x, w, *_: batch_norm_grad.gradient("fast", g, x, w, None, False),
+                         g, x, w, b, mean, rstd)
+    assert_close(dx, batch_gradients(g, x, w)[0], rtol=1e-5, atol=1e-5)

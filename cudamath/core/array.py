@@ -416,8 +416,19 @@ def refuse_read_only(name: str, x: ndarray) -> None:
         raise ValueError(f"{name}: assignment destination is read-only: {x.dtype} of shape {x.shape}; copy it first")
 
 
-def borrowed(layout: Layout, address: int, lender: Any, reading: bool) -> ndarray:
+def refuse_misaligned(name: str, layout: Layout, address: int) -> None:
+    """ValueError for numbers on a GPU between its borders: the first kernel that read one would lose the whole context."""
+    width = min(layout.itemsize, 8)  # a complex128 is two numbers
+    steps = [step for step, n in zip(layout.strides, layout.shape, strict=True) if n > 1]
+    if layout.size and any([at % width for at in (address, *steps)]):
+        raise ValueError(f"{name}: {layout.dtype} of shape {layout.shape} and strides {layout.strides} at {address:#x}: a GPU "
+                         f"reads such numbers at multiples of {width} bytes only; copy the bytes first")
+
+
+def borrowed(name: str, layout: Layout, address: int, lender: Any, reading: bool) -> ndarray:
     """An array over memory on a GPU of another library's object, to be read alone or to be changed too."""
+    if not (layout.aligned and layout.contiguous):
+        refuse_misaligned(name, layout, address)
     return over(layout, address, (ReadOnly if reading else memory.Borrowed)(lender, stream.stream_of(layout.device)))
 
 

@@ -168,7 +168,7 @@ def take(obj: Any, name: str = "from_dlpack") -> ndarray:
     reading = bool(versioned and managed.flags & _READ_ONLY)
     if on_host:
         return wrap(numpy_over(held, start, Layout.of(shape, strides, dtype, CPU), reading))
-    return borrowed(Layout.of(shape, strides, dtype, int(index), start % 16 == 0), start, held, reading)
+    return borrowed(name, Layout.of(shape, strides, dtype, int(index), start % 16 == 0), start, held, reading)
 
 
 def _dtype(kind: _DataType, name: str) -> np.dtype:

@@ -60,7 +60,7 @@ def take(obj: Any, interface: dict[str, Any], name: str) -> ndarray:
         if theirs.ptr != current.ptr:
             current.wait(theirs)
     layout = Layout.of(shape, tuple(strides), dtype, index, address % 16 == 0)
-    return borrowed(layout, address, obj, bool(reading))
+    return borrowed(name, layout, address, obj, bool(reading))
 
 
 def _device_of_pointer(address: int) -> int:

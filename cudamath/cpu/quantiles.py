@@ -43,4 +43,5 @@ def nan_quantile(x, *, method, wide, scalars):
 
 
 def _halves(low, high, t):
-    return low * t + high * t
+    total = low + high
+    return np.where(np.isfinite(total), total * t, low * t + high * t)  # halves of the smallest numbers are none, or others

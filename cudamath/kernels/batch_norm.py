@@ -60,6 +60,7 @@ LONG = 16  # rounds of loads that a thread adds up before it merges them with wh
 FEW, FEW_OF_A_CHANNEL = 1 << 16, 1024  # elements, at most, for which one launch beats three (of 4,096 three took 10 us, one 16)
 ALONE = 8  # parts that one thread may merge; for more, MERGERS threads do,
 MERGERS = 64
+MOST_CHUNKS = 65_535  # of a grid's second dimension
 NEIGHBOURS = 8  # in blocks of so many channels: 32 bytes of float32, what a read from memory brings at least
 
 
@@ -368,6 +369,11 @@ class Geometry(NamedTuple):
         return blocks(self.run, self.block[0] * self.held)
 
     @property
+    def turned(self) -> bool:
+        """Whether a grid's second dimension has no room for the chunks (its first has: segments.block_of)."""
+        return self.chunks > MOST_CHUNKS
+
+    @property
     def side(self) -> int:
         """Blocks side by side over the channels (columns)."""
         return blocks(self.channels, self.block[0] * self.width)
@@ -383,7 +389,8 @@ class Geometry(NamedTuple):
     def whole(self) -> tuple[int, int]:
         """The grid of a kernel that visits every element once."""
         if self.segments:
-            return blocks(self.n * self.channels, self.block[1]), self.chunks
+            grid = blocks(self.n * self.channels, self.block[1]), self.chunks
+            return grid[::-1] if self.turned else grid
         return self.side, min(blocks(self.n, self.block[1] * HELD // self.width), BLOCKS)
 
 
@@ -433,7 +440,7 @@ def apply(x: Layout, param, stat, inference: bool, add: bool, relu: bool, geo: G
     if geo.segments:
         from . import batch_norm_segments as segments
 
-        kernel, read = segments.apply(*options), [packed(array, x, geo.width) for array in arrays[:2]]
+        kernel, read = segments.apply(*options, geo.turned), [packed(array, x, geo.width) for array in arrays[:2]]
         sizes = [geo.n * geo.channels, geo.channels, geo.run]
     else:
         kernel, read = apply_columns(*options), [array.view((x.size,)) for array in arrays[:2]]

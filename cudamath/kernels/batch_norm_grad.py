@@ -324,12 +324,12 @@ def gradient(version: str, g: Layout, x: Layout, weight: Layout, y: Layout | Non
     second = merging(finish_grad, finish_grad_many, weight.dtype, parts,
                      [Temp(0), Input(5), Output(1), Output(2), Temp(1), max(geo.n * geo.run, 1)])
     if geo.segments:
-        slope, sizes = segments.slope, [geo.n * channels, channels, geo.run]
+        slope, sizes = segments.slope(*flags, *geo.block, geo.width, geo.turned), [geo.n * channels, channels, geo.run]
         views = [packed(array, x, geo.width) for array in (masked, Input(1))]
     else:
-        slope, sizes = slope_columns, [geo.n, channels]
+        slope, sizes = slope_columns(*flags, *geo.block, geo.width), [geo.n, channels]
         views = [array.view(size) for array in (masked, Input(1))]
-    third = Launch(slope(*flags, *geo.block, geo.width), geo.whole(), geo.block,
+    third = Launch(slope, geo.whole(), geo.block,
                    [*views, *constants, Temp(1), Output(0).view(size), *sizes])
     return Plan(outputs, [first, second, third], [parts, x.like((2, channels), T)])
 

@@ -44,6 +44,22 @@ def channel_of(rows):
 
 
 @functools.cache
+def block_of(turned):
+    """Device function: this block's number along the runs, and along a run. `turned`: a run has more chunks than a grid has
+    room for in its second dimension (`Geometry.whole`), so the first one counts them."""
+
+    @device
+    def upright():
+        return cuda.blockIdx.x, cuda.blockIdx.y
+
+    @device
+    def sideways():
+        return cuda.blockIdx.y, cuda.blockIdx.x
+
+    return sideways if turned else upright
+
+
+@functools.cache
 def moments(dtype, threads, rows, width):
     """Block (c, split) reads some runs of channel c; x: accesses (see rows.fetcher), `single` as it is; parts: (4, splits, C).
 
@@ -148,31 +164,33 @@ def moments(dtype, threads, rows, width):
 
 
 @functools.cache
-def apply(dtype, param, stat, inference, add, relu, threads, rows, width):
+def apply(dtype, param, stat, inference, add, relu, threads, rows, width, turned):
     """y, for S > 1; x, more: accesses (see rows.fetcher); y: (N * C * S,); weight, bias, mean, scale: (C,).
 
-    Block (threads, rows), grid (runs, chunks). `scale` is rstd, or in inference the variance to make it from; `more` the
-    residual, or untouched without `add`.
+    Block (threads, rows), grid (runs, chunks), or `turned`. `scale` is rstd, or in inference the variance to make it from;
+    `more` the residual, or untouched without `add`.
     """
     _, _, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     write, raw, channel = writer(dtype, width), numba_type(kind), channel_of(rows)
+    place = block_of(turned)
     load_param, load_stat = codec(param)[0], codec(stat)[0]
     vectors = held(dtype, width) // width
     packed, most = vectors * words, threads * vectors
 
     @bounded(threads * rows)
     def batch_apply_segments(x, more, mean, scale, weight, bias, y, runs, channels, run, eps):
-        line = cuda.blockIdx.x * rows + cuda.threadIdx.y
+        lines, chunk = place()
+        line = lines * rows + cuda.threadIdx.y
         tx = i32(cuda.threadIdx.x)
-        first = cuda.blockIdx.y * most
+        first = chunk * most
         accesses = run // width
         r_x = cuda.local.array(packed, raw)
         r_more = cuda.local.array(packed, raw)
         v = cuda.local.array(width, T)
         r = cuda.local.array(width, T)
         if line < runs:
-            c = channel(cuda.blockIdx.x, cuda.threadIdx.y, channels)
+            c = channel(lines, cuda.threadIdx.y, channels)
             start = line * accesses + first
             inside = i32(min(accesses - first, most))
             for k in range(vectors):
@@ -312,26 +330,28 @@ def sums(dtype, param, relu, kept, two, threads, rows, width):
 
 
 @functools.cache
-def slope(dtype, param, relu, threads, rows, width):
+def slope(dtype, param, relu, threads, rows, width, turned):
     """dx; g, x: accesses; dx: (N * C * S,); weight, bias, mean, rstd: (C,); means: (2, C); launched as `apply`."""
     _, _, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     write, raw, channel, load_param = writer(dtype, width), numba_type(kind), channel_of(rows), codec(param)[0]
+    place = block_of(turned)
     vectors = held(dtype, width) // width
     packed, most = vectors * words, threads * vectors
 
     @bounded(threads * rows)
     def batch_slope_segments(g, x, weight, bias, mean, rstd, means, dx, runs, channels, run):
-        line = cuda.blockIdx.x * rows + cuda.threadIdx.y
+        lines, chunk = place()
+        line = lines * rows + cuda.threadIdx.y
         tx = i32(cuda.threadIdx.x)
-        first = cuda.blockIdx.y * most
+        first = chunk * most
         accesses = run // width
         r_g = cuda.local.array(packed, raw)
         r_x = cuda.local.array(packed, raw)
         a = cuda.local.array(width, T)
         v = cuda.local.array(width, T)
         if line < runs:
-            c = channel(cuda.blockIdx.x, cuda.threadIdx.y, channels)
+            c = channel(lines, cuda.threadIdx.y, channels)
             start = line * accesses + first
             inside = i32(min(accesses - first, most))
             for k in range(vectors):

@@ -65,7 +65,9 @@ def nan_quantile_lines(dtype: np.dtype, wide: np.dtype, method: str) -> Any:
                 end = middle
         last = max(count - 1, 0)
         if method == "median":
-            y[line] = store(load(x[line, last // 2]) * T(0.5) + load(x[line, min(count // 2, last)]) * T(0.5))
+            low, high = load(x[line, last // 2]), load(x[line, min(count // 2, last)])
+            total = low + high  # halves of the smallest numbers are none, or others; the largest have no sum
+            y[line] = store(total * T(0.5) if total - total == T(0) else low * T(0.5) + high * T(0.5))
         else:
             place = cuda.fma(W(count), q, W(0)) + shift - W(1)  # rounded twice, as on the CPU
             k = types.int64(place)

@@ -212,8 +212,8 @@ def view(x: ndarray, dtype: Any = None) -> ndarray:
     """The same bytes read as another dtype (`x.view("int32")`); without one, another array object over the same elements.
 
     Args: x: any array; dtype: one of another size divides or multiplies the length of the last axis, whose elements must
-    lie next to each other. Returns: a view. Raises: ValueError if the sizes do not fit, TypeError for what is no dtype, and
-    RuntimeError where a gradient is being recorded: bits have none.
+    lie next to each other. Returns: a view. Raises: ValueError if the sizes do not fit or, on a GPU, x begins at no multiple of
+    the new one, TypeError for what is no dtype, and RuntimeError where a gradient is being recorded: bits have none.
 
     >>> import cudamath as cm
     >>> cm.asarray([1.0], dtype="float32").view("int32").tolist()

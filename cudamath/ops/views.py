@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..core.array import ndarray
+from ..core.array import ndarray, refuse_misaligned
 from ..core.devices import TRACED
 from ..core.layout import Layout
 
@@ -79,7 +79,10 @@ def viewing_as(function: Function) -> Function:
         if x._layout.device == TRACED and y.dtype != x.dtype:  # its Symbol would be taken for a value of that dtype
             raise TypeError(f"fuse: what is fused has no bytes to view; it saw {x.dtype} of shape {x.shape} as {y.dtype}")
         if x._layout.device >= 0 and x._node is None:
-            remember(known, (x._layout, dtype), y._layout)
+            if y.itemsize > x.itemsize and not x._layout.aligned:  # whether they may begin there, the layout does not say
+                refuse_misaligned("view", y._layout, y._data)
+            else:
+                remember(known, (x._layout, dtype), y._layout)
         return y
 
     return call  # type: ignore[return-value]

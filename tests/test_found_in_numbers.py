@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 import cudamath as cm
 
@@ -22,3 +23,24 @@ def test_quantiles_that_are_elements(device, method):
             assert float(cm.nanquantile(with_nan, q, method=method)) == want
             where = cm.grad(lambda x: cm.nanquantile(x, q, method=method))(with_nan).to_numpy()  # noqa: B023
             np.testing.assert_array_equal(np.flatnonzero(where), np.flatnonzero(x == want))
+
+
+@pytest.mark.parametrize("dtype, far", [("float16", 12.0), ("bfloat16", 100.0), ("float32", 100.0), ("float64", 800.0)])
+@pytest.mark.parametrize("name, rate", [("logaddexp", 1.0), ("logaddexp2", np.log(2.0))])
+def test_curvature_of_sums_in_logarithms_far_apart(device, dtype, far, name, rate):
+    """Where e^(y - x) exceeds the dtype the slope is 0, and its slope was 0 times infinity."""
+    far /= rate
+    x = cm.asarray([-far, -3.0, 0.0, 3.0, far]).astype(dtype)
+    add = getattr(cm, name)
+    found = cm.grad(lambda x: cm.grad(lambda x: add(x, 0 * x).sum())(x).sum())(x).astype("float64").to_numpy()
+    share = expit(rate * x.astype("float64").to_numpy())
+    np.testing.assert_allclose(found, rate * share * (1 - share), rtol=1e-12 if dtype == "float64" else 0.02, atol=1e-5)
+    mixed = cm.grad(lambda x: cm.grad(lambda y: add(x, y).sum())(cm.zeros_like(x)).sum())(x).astype("float64").to_numpy()
+    np.testing.assert_allclose(mixed, -rate * share * (1 - share), rtol=1e-12 if dtype == "float64" else 0.02, atol=1e-5)
+
+
+def test_curvature_of_bce_with_an_array_of_weights_at_0(device):
+    """The logits of a layer that begins with zeros; |x| in the formula has no slope there."""
+    x, t, p = np.array([0.0, 0.0, 1.5, -700.0]), np.array([0.0, 0.25, 1.0, 0.5]), np.array([2.5, 2.5, 1.0, 3.0])
+    found = cm.grad(lambda x: cm.grad(lambda x: cm.ml.bce_with_logits(x, t, pos_weight=p, reduction="sum"))(x).sum())(x)
+    np.testing.assert_allclose(found.to_numpy(), (1 + (p - 1) * t) * expit(x) * expit(-x), rtol=1e-12, atol=1e-300)

@@ -44,3 +44,24 @@ def test_curvature_of_bce_with_an_array_of_weights_at_0(device):
     x, t, p = np.array([0.0, 0.0, 1.5, -700.0]), np.array([0.0, 0.25, 1.0, 0.5]), np.array([2.5, 2.5, 1.0, 3.0])
     found = cm.grad(lambda x: cm.grad(lambda x: cm.ml.bce_with_logits(x, t, pos_weight=p, reduction="sum"))(x).sum())(x)
     np.testing.assert_allclose(found.to_numpy(), (1 + (p - 1) * t) * expit(x) * expit(-x), rtol=1e-12, atol=1e-300)
+
+
+def test_nothing_but_infinity_is_close_to_infinity(device):
+    """The tolerance of an infinite number is infinite: any number passed."""
+    cm.testing.assert_close(cm.asarray([np.inf, -np.inf, np.nan]), [np.inf, -np.inf, np.nan], rtol=1e-6)
+    for wrong in (1.0, -np.inf, np.nan):
+        with pytest.raises(AssertionError, match="1 of 1 elements differ"):
+            cm.testing.assert_close(cm.asarray([wrong]), [np.inf], rtol=1e-6)
+
+
+def test_grids_between_given_numbers_are_not_rounded_to_the_data(device):
+    """0.7 in float32 is less than the edge 0.7 in float64, which NumPy compares it with."""
+    x = (np.arange(11) / 10).astype("f4")
+    for limits in ([(0, 1), (0.0, 1.0)], [(0, 1), None], [(np.float32(0), np.float32(1)), None], None):
+        for bins in (10, (10, 5), (10, np.linspace(0, 1, 6, dtype="f4"))):
+            ours, *edges = cm.histogram2d(cm.asarray(x), cm.asarray(x), bins, range=limits)
+            theirs, *bounds = np.histogram2d(x, x, bins, range=limits)
+            np.testing.assert_array_equal(ours.to_numpy(), theirs)
+            for a, b in zip(edges, bounds, strict=True):
+                assert a.dtype == b.dtype
+                np.testing.assert_array_equal(a.to_numpy(), b)

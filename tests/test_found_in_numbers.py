@@ -77,3 +77,12 @@ def test_gamma_numbers_of_large_shape_are_as_wide_as_they_should_be(device, dtyp
     pairs = cm.random.default_rng(6).beta(shape, shape, size=100_000, dtype=dtype).to_numpy().astype("f8") - 0.5
     if shape < 1e9:  # whose deviation float32 can tell
         assert abs(pairs.std() * np.sqrt(8 * shape) - 1) < 0.015
+
+
+@pytest.mark.parametrize("scale, gradient", [(0.0, 0.0), (1e-40, 1e3)])
+def test_a_step_is_skipped_where_only_the_unscaled_norm_is_not_finite(device, scale, gradient):
+    """It was counted as skipped, but on the CPU the factor was 1."""
+    state = cm.ml.amp.loss_scale(1.0)
+    state["scale"][...] = np.float32(scale)
+    factor, norm = cm.ml.amp.unscale([cm.full(3, gradient, dtype="float32")], state)
+    assert np.isnan(float(factor)) and not np.isfinite(float(norm)) and int(state["skipped"]) == 1

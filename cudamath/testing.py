@@ -89,7 +89,8 @@ def simulate(plan: Plan, *inputs: np.ndarray, scalars: Sequence[Any] = ()) -> An
 
 
 def assert_close(actual: Any, expected: Any, *, rtol: float, atol: float = 0.0, what: str = "") -> None:
-    """Fail with the worst element unless |actual - expected| <= atol + rtol |expected| everywhere (NaN equals NaN).
+    """Fail with the worst element unless |actual - expected| <= atol + rtol |expected| everywhere (NaN equals NaN, and only
+    infinity is near infinity).
 
     >>> import cudamath as cm
     >>> cm.testing.assert_close(cm.array([1.0, 2.0]), [1.0, 2.0], rtol=0)
@@ -100,9 +101,9 @@ def assert_close(actual: Any, expected: Any, *, rtol: float, atol: float = 0.0, 
     kind = np.complex128 if "c" in (a.dtype.kind, e.dtype.kind) else np.float64
     a, e = a.astype(kind), e.astype(kind)
     with np.errstate(all="ignore"):
-        wrong = ~((a == e) | (np.isnan(a) & np.isnan(e)) | (np.abs(a - e) <= atol + rtol * np.abs(e)))
-    if wrong.any():
+        wrong = ~((a == e) | (np.isnan(a) & np.isnan(e)) | np.isfinite(e) & (np.abs(a - e) <= atol + rtol * np.abs(e)))
         error = np.where(wrong, np.abs(a - e) / np.maximum(np.abs(e), atol or 1e-300), 0)
+    if wrong.any():
         worst = np.unravel_index(np.argmax(np.nan_to_num(error, nan=np.inf)), a.shape)
         place = tuple(map(int, worst))
         raise AssertionError(f"{what}: {wrong.sum()} of {a.size} elements differ; worst at {place}: {a[worst]} "

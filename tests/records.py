@@ -141,6 +141,8 @@ ROWS = [
     same("clip", lambda xp, x: xp.clip(x, -0.5, 1.0), M, cards=("clip", "clip_grad")),
     same("maximum", lambda xp, x, y: xp.maximum(x, y), M, V, cards=("maximum", "larger_share")),
     same("square", lambda xp, x: xp.square(x), M, cards=("square", "square_grad")),
+    same("logaddexp", lambda xp, x, y: xp.logaddexp(x, y), M, V, cards=("logaddexp", "logistic")),
+    same("logaddexp2", lambda xp, x, y: xp.logaddexp2(x, y), M, V, cards=("logaddexp2", "logistic2")),
     same("round", lambda xp, x: xp.round(x, 1), M, grad=False, cards=("round_to",), error=8),
     same("where", lambda xp, x, y: xp.where(x > y, x, y * 2), M, V, cards=("where", "greater"), error=0),
     Row("real", lambda xp, x: xp.real(x * (1 + 2j)), (M,), cards=("real",)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import math
+import types
 
 import numpy as np
 import pytest
@@ -12,8 +13,10 @@ from simulated_gpu import simulated_gpu
 
 import cudamath as cm
 from cudamath.core.array import wrap
+from cudamath.core.devices import CPU
 from cudamath.core.plan import Plan
 from cudamath.kernels import build
+from cudamath.ml import pointwise
 from cudamath.testing import assert_close, compile_plan, simulate
 
 F32 = np.float32
@@ -165,6 +168,54 @@ def test_gradients_in_the_simulator(name, dtype, simulated):
         for each, exact in zip(found, wanted, strict=True):
             assert each.shape == exact.shape and each.dtype == dtype
             assert_close(each, exact.to_numpy(), rtol=eps, atol=eps * np.abs(exact.to_numpy()).max(initial=1), what=name)
+
+
+INF = math.inf
+#: loss, x, target, what the sum's slopes by both are, and the second one by x
+AT_LIMITS = {
+    "binary_cross_entropy": (cm.ml.binary_cross_entropy, [0, 1, 0, 1, 0.5], [0, 1, 1, 0, 0.25], [0, 0, -1e12, 1e12, 1],
+                             [100, -100, 100, -100, 0], None),
+    "bce_with_logits": (functools.partial(cm.ml.bce_with_logits, pos_weight=3.0), [0, 0, 800, -800], [0, 1, 0.5, 1],
+                        [0.5, -1.5, 0.5, -3], [2 * math.log(2), 2 * math.log(2), -800, 2400], [0.25, 0.75, 0, 0]),
+    "kl_div": (cm.ml.kl_div, [-1, -2], [0, 0.5], [0, -0.5], [-INF, 3 - math.log(2)], [0, 0]),
+    "kl_div (log)": (functools.partial(cm.ml.kl_div, log_target=True), [-1, -2], [-INF, -1], [0, -1 / math.e], [0, 2 / math.e],
+                     [0, 0]),
+    "huber_loss": (cm.ml.huber_loss, [INF, 0.5, -3], [0, 0, 0], [1, 0.5, -1], [-1, -0.5, 1], None)}
+
+
+def slopes_at_limits(name, fused):
+    """Of a loss made by `fused(function, *arrays)`, which returns the gradient of its sum by all arrays."""
+    loss, x, t, by_x, by_t, second = AT_LIMITS[name]
+    x, t = cm.asarray(x, dtype="float64"), cm.asarray(t, dtype="float64")
+    for reduction, scale in (("sum", 1), ("mean", 1 / x.size)):
+        found = fused(lambda x, t: loss(x, t, reduction=reduction), x, t)  # noqa: B023
+        for one, expected in zip(found, (by_x, by_t), strict=True):
+            assert_close(one, scale * np.array(expected), rtol=1e-12, atol=1e-12, what=name)
+    if second is not None:
+        found, _ = fused(lambda x, t: cm.grad(lambda x: loss(x, t, reduction="sum"))(x).sum(), x, t)
+        assert_close(found, np.array(second), rtol=1e-12, atol=1e-12, what=name)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("name", ["kl_div (log)", "huber_loss"])  # of others Python's functions there raise at the limits
+def test_losses_at_their_limits_in_the_simulator(name, simulated):
+    with cm.device("cpu"):
+        slopes_at_limits(name, lambda function, *arrays: card_of(function, arrays).vjp((cm.ones(()),), None, *arrays))
+
+
+@pytest.mark.parametrize("name", AT_LIMITS)
+def test_losses_at_their_limits(name, device):
+    slopes_at_limits(name, lambda function, *arrays: cm.grad(cm.fuse(function), (0, 1))(*arrays))
+
+
+@pytest.mark.parametrize("name", AT_LIMITS)
+def test_formulas_of_losses_at_their_limits(name, monkeypatch):
+    """What is traced, with arrays of the CPU."""
+    monkeypatch.setattr(pointwise, "TRACED", CPU)
+    knows_no_call = types.SimpleNamespace(again=lambda *_: None, remember=lambda *_, **__: None)
+    monkeypatch.setattr(pointwise, "_card", lambda x, t: knows_no_call)
+    with cm.device("cpu"):
+        slopes_at_limits(name, lambda function, *arrays: cm.grad(function, (0, 1))(*arrays))
 
 
 @pytest.mark.simulator

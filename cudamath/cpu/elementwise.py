@@ -96,6 +96,18 @@ def tanh_grad(g: np.ndarray, y: np.ndarray) -> np.ndarray:
     return g * (1 - y * y)
 
 
+def logistic(g: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """g e^x / (e^x + 1)."""
+    with np.errstate(over="ignore"):
+        return g / (np.exp(-x) + 1)
+
+
+def logistic2(g: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """g 2^x / (2^x + 1)."""
+    with np.errstate(over="ignore"):
+        return g / (np.exp2(-x) + 1)
+
+
 def square_grad(g: np.ndarray, x: np.ndarray) -> np.ndarray:
     """g 2 x."""
     return g * x * 2

@@ -161,10 +161,11 @@ def clip_factor(*arrays, scalars, scaling, strict):
     if scaling:
         scale, good, skipped = arrays[count:]
         old = scale.item()
-        norm = norm / type(norm)(old)
+        with np.errstate(all="ignore"):
+            norm = norm / type(norm)(old)
         most = type(norm)(scalars[0])
         finite = np.isfinite(norm)
-        factor = min(type(norm)(1), most / (norm + type(norm)(1e-6))) / type(norm)(old) if finite else factor
+        factor = min(type(norm)(1), most / (norm + type(norm)(1e-6))) / type(norm)(old) if finite else type(norm)(np.nan)
         if finite:
             good[...] += 1
             if good == scalars[3]:

@@ -25,15 +25,16 @@ def rounded(place, method, lib):
 
 
 def nan_quantile(x, *, method, wide, scalars):
-    """x (..., n), ascending, NaN last -> (...): the quantile at position count q + shift - 1 of each line's numbers, or their
-    "median"; NaN if there are none. Places are computed in ``wide``."""
-    q, shift = map(wide.type, scalars)
+    """x (..., n), ascending, NaN last -> (...): the quantile at position (count - less) q + shift + less - 1 of each line's
+    numbers, or their "median"; NaN if there are none. scalars: q, less, shift. Places are computed in ``wide``."""
+    q, less, shift = map(wide.type, scalars)
     count = np.count_nonzero(x == x, axis=-1, keepdims=True)
     last = np.maximum(count - 1, 0)
     if method == "median":
         below, above, t = last // 2, np.minimum(count // 2, last), wide.type(0.5)
     else:
-        place = np.clip(rounded(count.astype(wide) * q + shift - wide.type(1), method, np), 0, last).astype(wide, copy=False)
+        place = (count.astype(wide) - less) * q + shift + (less - wide.type(1))
+        place = np.clip(rounded(place, method, np), 0, last).astype(wide, copy=False)
         below = np.floor(place).astype(np.int64)
         above, t = np.minimum(below + 1, last), place - below.astype(wide)
     low, high = (np.take_along_axis(x, places, -1)[..., 0] for places in (below, above))

@@ -55,7 +55,7 @@ def leading(x, *, axis, count, descending):
 def medians(x, *, skip):
     """The medians along the last axis; NaN where there is one. skip: of the elements that are not NaN."""
     if skip:
-        return nan_quantile(sort(x, axis=-1, descending=False), method="median", wide=np.dtype(np.float32), scalars=(0, 0))
+        return nan_quantile(sort(x, axis=-1, descending=False), method="median", wide=np.dtype(np.float32), scalars=(0, 0, 0))
     return np.asarray(np.median(comparable(x), axis=-1)).astype(x.dtype, copy=False)
 
 

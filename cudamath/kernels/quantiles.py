@@ -44,14 +44,14 @@ def rounded(method: str, W: Any) -> Any:
 
 @functools.cache
 def nan_quantile_lines(dtype: np.dtype, wide: np.dtype, method: str) -> Any:
-    """y[line] = the quantile at place count q + shift - 1 of the line's numbers, or their "median"; NaN if there are none.
-    wide: what places are computed in."""
+    """y[line] = the quantile at place (count - less) q + shift + less - 1 of the line's numbers, or their "median"; NaN if
+    there are none. wide: what places are computed in."""
     load, store, T = codec(dtype)
     W = numba_type(wide)
     read = rounded(method, W)
 
     @cuda.jit
-    def nan_quantile_lines(x, y, q, shift):  # x: (lines, n) ascending; y: (lines,); q, shift: W
+    def nan_quantile_lines(x, y, q, less, shift):  # x: (lines, n) ascending; y: (lines,); q, less, shift: W
         line = cuda.grid(1)
         if line >= y.size:
             return
@@ -69,7 +69,7 @@ def nan_quantile_lines(dtype: np.dtype, wide: np.dtype, method: str) -> Any:
             total = low + high  # halves of the smallest numbers are none, or others; the largest have no sum
             y[line] = store(total * T(0.5) if total - total == T(0) else low * T(0.5) + high * T(0.5))
         else:
-            place = cuda.fma(W(count), q, W(0)) + shift - W(1)  # rounded twice, as on the CPU
+            place = cuda.fma(W(count) - less, q, W(0)) + shift + (less - W(1))  # rounded twice, as on the CPU
             k = types.int64(place)
             if W(k) > place:
                 k -= types.int64(1)
@@ -89,8 +89,9 @@ def nan_quantile_lines(dtype: np.dtype, wide: np.dtype, method: str) -> Any:
 
 
 def nan_quantile(x: Layout, *, method: str, wide: np.dtype) -> Plan:
-    """x (..., n), contiguous -> (...). Scalars: q and shift."""
+    """x (..., n), contiguous -> (...). Scalars: q, less and shift."""
     y = x.like(x.shape[:-1])
     launch = Launch(nan_quantile_lines(x.dtype, wide, method), blocks(y.size, THREADS), THREADS,
-                    [Input(0).view((y.size, x.shape[-1])), Output(0).view((y.size,)), Scalar(0, wide), Scalar(1, wide)])
+                    [Input(0).view((y.size, x.shape[-1])), Output(0).view((y.size,)),
+                     *[Scalar(i, wide) for i in range(3)]])
     return Plan([y], [launch])

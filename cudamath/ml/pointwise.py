@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import tape
 from ..core.array import ndarray
 from ..core.devices import TRACED
 from ..core.dtypes import result_type
@@ -24,13 +25,15 @@ from ..ops.elementwise import abs, exp, log, log1p, maximum, minimum, sign
 from ..ops.index import where
 from ..ops.shape import permute_dims
 from ..ops.source import number
+from .activation import softplus
 from .loss import _check_reduction, _reduced
 from .softmax import in_order
 
 __all__ = ["bce_with_logits", "binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss",
            "mse_loss", "smooth_l1_loss"]
 
-_XP = SimpleNamespace(abs=abs, exp=exp, log=log, log1p=log1p, maximum=maximum, minimum=minimum, sign=sign, where=where)
+_XP = SimpleNamespace(abs=abs, exp=exp, log=log, log1p=log1p, maximum=maximum, minimum=minimum, sign=sign, softplus=softplus,
+                      where=where)
 
 
 def _operands(name: str, x: Any, target: Any) -> tuple[ndarray, ndarray]:
@@ -54,10 +57,40 @@ def _in_one_order(x: ndarray, t: ndarray) -> tuple[ndarray, ndarray]:
 
 def _loss(kind: str, x: ndarray, t: ndarray, reduction: str, parameter: float = 0.0) -> ndarray:
     if x._layout.device == TRACED:  # `fuse` makes one kernel of the formula and its neighbours
-        return _reduced(LOSSES[kind].value(_XP, x, t, parameter), reduction)
+        return _reduced(_Formula(kind, parameter)(x, t), reduction)
     if reduction != "none":
         x, t = _in_one_order(x, t)
     return _card(x, t)(x, t, scalars=(parameter,), kind=kind, reduction=reduction)
+
+
+class _Formula:
+    """A loss of traced arrays, or its slope `by` x (0) or t (1), and its card: the gradients are the formulas of the slopes.
+    Those of a formula's parts are NaN at the limits, as log's at 0."""
+
+    name, several, broadcasts = "pointwise_loss", False, False
+
+    def __init__(self, kind: str, parameter: float, by: int | None = None):
+        self.kind, self.parameter, self.by = kind, parameter, by
+
+    def saves(self, count: int) -> tuple[bool, tuple[bool, ...]]:
+        """Gradients are computed from the inputs."""
+        return False, (True,) * count
+
+    def __call__(self, x: ndarray, t: ndarray) -> ndarray:
+        loss = LOSSES[self.kind]
+        with tape.paused():
+            y = (loss.value if self.by is None else loss.slopes[self.by])(_XP, x, t, self.parameter)
+        if x._node is not None or t._node is not None:
+            tape.record(self, (x, t), y, {})
+        return y
+
+    def vjp(self, g: ndarray, _y: None, x: ndarray, t: ndarray) -> tuple[ndarray, ndarray]:
+        """g times the derivatives by x and t."""
+        if self.by is None:
+            by_x, by_t = [_Formula(self.kind, self.parameter, by)(x, t) for by in (0, 1)]
+        else:
+            by_x, by_t = [second(_XP, x, t, self.parameter) for second in LOSSES[self.kind].second[self.by:self.by + 2]]
+        return g * by_x, g * by_t
 
 
 def _card(x: Any, t: Any) -> Op:

@@ -132,8 +132,11 @@ log1p = unary("log1p", np.log1p, "log1p(x)", "g / (x + 1)", category=ANY, doc="l
 log2 = unary("log2", np.log2, "log2(x)", "g / (x * LN2)", category=ANY, doc="Logarithm to base 2.")
 log10 = unary("log10", np.log10, "log10(x)", "g / (x * LN10)", category=ANY, doc="Logarithm to base 10.")
 logaddexp = binary("logaddexp", np.logaddexp, "logaddexp(x, y)",
-                   ("g / (exp(_beyond(y, x)) + 1)", "g / (exp(_beyond(x, y)) + 1)"),
+                   ("_logistic(g, _beyond(x, y))", "_logistic(g, _beyond(y, x))"),
                    category=REAL_OR_BOOL, doc="Logarithm of a sum of exponentials.", formula="log(exp(x) + exp(y))")
+_logistic = binary("logistic", np.multiply, "x / (exp(-y) + 1)", ("_logistic(g, y)", "_logistic(_logistic(g * x, y), -y)"),
+                   category=FLOATING, cpu="elementwise.logistic", doc="")
+_logistic.__doc__ = "x e^y / (e^y + 1), in one kernel; its slopes are of its kind too, so that no exponential outgrows them."
 LN2, LN10 = math.log(2), math.log(10)
 
 # ---------------------------------------------------------------- trigonometric and hyperbolic

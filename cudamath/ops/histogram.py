@@ -37,6 +37,7 @@ _histogram = Op("histogram", cpu="histogram.histogram", cuda="histogram.histogra
 _in_range = Op("histogram_in_range", cpu="histogram.in_range", cuda="histogram_range.in_range", outputs=3)
 _between = Op("histogram_between", cpu="histogram.between", cuda="histogram_range.between", outputs=2)
 _MOST_BINS = 8192  # which the latter counts on a GPU
+_NO_DATA = asarray(np.empty(0, np.int8), device="cpu")  # edges of a given range then have the range's dtype
 
 
 def _ends(x: ndarray) -> tuple[Any, Any]:
@@ -391,7 +392,9 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: bool | 
     given = None if weights is None else _weights("histogramdd", columns[0], weights)
     places, edges, hosts = [], [], []
     for x, chosen, limits in zip(columns, each, ranges, strict=True):
-        host, _ = _edges("histogramdd", x, chosen, limits, given is not None)
+        # Here, in contrast to one dimension, NumPy's edges between given numbers are not of the data's dtype.
+        free = limits is not None and _is_number(chosen)
+        host, _ = _edges("histogramdd", _NO_DATA if free else x, chosen, limits, given is not None)
         if host.size < 2:
             raise ValueError(f"histogramdd: edges must bound at least one bin, got shape {host.shape}")
         bounds = asarray(host, device=x.device)

@@ -31,6 +31,7 @@ from .compare import array_equal
 from .creation import ones_like, zeros_like
 from .differences import diff
 from .elementwise import (
+    LN2,  # noqa: F401  in a gradient expression
     PRECISE,
     _beyond,  # noqa: F401  in a gradient expression
     _power,
@@ -39,7 +40,6 @@ from .elementwise import (
     copysign,
     cos,
     equal,
-    exp2,  # noqa: F401  in a gradient expression
     floor_divide,
     logical_and,
     nextafter,
@@ -77,8 +77,12 @@ heaviside = binary("heaviside", np.heaviside, "x if x != x else (0 if x < 0 else
                    doc="0 where x is negative, 1 where it is positive, y where it is 0.")
 logaddexp2 = binary("logaddexp2", np.logaddexp2,
                     "logaddexp(x * 0.6931471805599453, y * 0.6931471805599453) * 1.4426950408889634",
-                    ("g / (exp2(_beyond(y, x)) + 1)", "g / (exp2(_beyond(x, y)) + 1)"),
+                    ("_logistic2(g, _beyond(x, y))", "_logistic2(g, _beyond(y, x))"),
                     category=REAL_OR_BOOL, doc="Logarithm to base 2 of a sum of powers of two.", formula="log2(2**x + 2**y)")
+_logistic2 = binary("logistic2", np.multiply, "x / (2 ** (-y) + 1)",
+                    ("_logistic2(g, y)", "_logistic2(_logistic2(g * x, y), -y) * LN2"), category=FLOATING,
+                    cpu="elementwise.logistic2", doc="")
+_logistic2.__doc__ = "x 2^y / (2^y + 1): as logaddexp's."
 radians = unary("radians", np.radians, "x * 0.017453292519943295", "g * 0.017453292519943295", category=REAL_OR_BOOL,
                 doc="Degrees to radians.", formula="x * pi / 180")
 degrees = unary("degrees", np.degrees, "x * 57.29577951308232", "g * 57.29577951308232", category=REAL_OR_BOOL,

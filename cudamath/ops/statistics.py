@@ -88,15 +88,17 @@ def _fractions(name: str, q: Any, scale: float) -> np.ndarray:
     return host
 
 
-def _shift(q: float, method: str) -> float:
-    """What is added to n q, and 1 taken away, for the position of a quantile among n sorted elements."""
+def _line(q: float, method: str) -> tuple[float, float]:
+    """(less, shift): the position of a quantile among n sorted elements is (n - less) q + shift + less - 1. Where it is
+    (n - 1) q nothing else is added: it would round a whole number down to its neighbour."""
     alpha, beta = (_CONTINUOUS | _STEPS).get(method, (1.0, 1.0))
-    return alpha + q * (1 - alpha - beta)
+    return (1.0, 0.0) if alpha == beta == 1 else (0.0, alpha + q * (1 - alpha - beta))
 
 
 def _place(q: float, n: Any, method: str) -> Any:
     """Where the quantile lies among n sorted elements (n: a number, or an array of them), a fraction between two."""
-    return n * q + _shift(q, method) - 1
+    less, shift = _line(q, method)
+    return (n - less) * q + shift + (less - 1)
 
 
 # low + t (high - low), from the nearer end; exact at both
@@ -290,7 +292,7 @@ def _nan_quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: 
         y = _restored(found, axes, shape, keepdims, fractions.ndim)
         return y if out is None else deliver(name, y, out)
     ordered = sort(lines)  # NaN comes last
-    wide = np.float64 if lines.dtype == np.float64 or lines.shape[-1] >= 1 << 24 or method in _STEPS else np.float32
+    wide = np.float64 if lines.dtype == np.float64 or lines.shape[-1] >= 1 << 24 or method not in _CONTINUOUS else np.float32
     one = functools.partial(_among_numbers, ordered, np.dtype(wide), method) if lines._node is None else (
         _between_neighbours(lines, ordered, wide, method))
     if not fractions.ndim:
@@ -303,7 +305,7 @@ def _nan_quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: 
 
 
 def _among_numbers(ordered: ndarray, wide: np.dtype, method: str, q: float) -> ndarray:
-    return _nan_quantiles(ordered, scalars=(q, _shift(q, method)), method=method, wide=wide)
+    return _nan_quantiles(ordered, scalars=(q, *_line(q, method)), method=method, wide=wide)
 
 
 def _between_neighbours(lines: ndarray, ordered: ndarray, wide: Any, method: str) -> Callable[[float], ndarray]:
@@ -379,7 +381,7 @@ def nanmedian(x: Any, /, axis: Axis = None, out: Any = None, overwrite_input: bo
     ordered = sort(lines)  # NaN comes last
     if lines._node is None:
         how = {"method": "median", "wide": np.dtype(np.float32)}
-        y = _restored(_nan_quantiles(ordered, scalars=(0.0, 0.0), **how), axes, shape, keepdims, 0)
+        y = _restored(_nan_quantiles(ordered, scalars=(0.0, 0.0, 0.0), **how), axes, shape, keepdims, 0)
         first = _sort.plans.get((lines._layout, lines.ndim - 1, False))
         second = _nan_quantiles.plans.get((ordered._layout, *how.values()))
         if out is None and first is not None and second is not None and type(axis) is not list:
@@ -392,8 +394,8 @@ def nanmedian(x: Any, /, axis: Axis = None, out: Any = None, overwrite_input: bo
 
 
 def _median_by(run: Callable, ordered: ndarray) -> ndarray:
-    """What a plan of `_nan_quantiles` gives for the medians, which know neither q nor a shift."""
-    return run(ordered, 0.0, 0.0)
+    """What a plan of `_nan_quantiles` gives for the medians, which know no q."""
+    return run(ordered, 0.0, 0.0, 0.0)
 
 
 def ptp(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:

@@ -90,3 +90,94 @@ def test_paths_and_metadata_that_are_none(tmp_path):
     name = str(path).encode() + b".npy"  # paths may be bytes
     cm.save(name, cm.ones(2))
     assert cm.load(name).tolist() == [1, 1]
+
+
+# ---------------------------------------------------------------- optimizers
+
+
+OPTIMIZERS = {"sgd_update": lambda p: (), "adam_update": lambda p: (cm.ml.adam_init(p),),
+              "adamw_update": lambda p: ({**cm.ml.adam_init(p), "step": 3},),
+              **dict.fromkeys(["adagrad_update", "lion_update", "rmsprop_update"], lambda p: (cm.ml.sgd_init(p),))}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("wrong", [{"decay": [3]}, {"decay": {"a": True}}, {"factor": "a"}, {"factor": [1.0, 2.0]},
+                                   {"copies": [1.0]}, {"copies": [np.ones(2)]}, {"lr": "a"}, {"lr": float("nan")}], ids=str)
+def test_a_step_that_is_refused_is_not_noted_as_one(device, name, wrong):
+    """What may still be differentiated by the parameters stays so."""
+    p, update = [cm.asarray([1.0, 2.0])], getattr(cm.ml, name)
+    state = OPTIMIZERS[name](p)
+    if "copies" in wrong:  # of the parameters' dtype, but other arrays
+        wrong = {"copies": [cm.asarray(x) for x in wrong["copies"]]}
+    _, pull = cm.vjp(lambda x: (x * x * p[0]).sum(), cm.ones(2))
+    with pytest.raises((TypeError, ValueError), match=f"^{name}: "):
+        update(p, [cm.ones(2)], *state, **{"lr": 0.1, **wrong})
+    assert pull(cm.asarray(1.0))[0].tolist() == [2, 4] and p[0].tolist() == [1, 2]
+    update(p, [cm.ones(2)], *state, lr=0.1)
+    with pytest.raises(RuntimeError, match="changed in place"):
+        pull(cm.asarray(1.0))
+
+
+@pytest.mark.parametrize("name", ["adam_update", "adamw_update"])
+def test_steps_that_are_none(device, name):
+    """Not one of them changes anything."""
+    update = getattr(cm.ml, name)
+    wrong = [*[(step, TypeError, f"step in state must be an integer, got {step!r}") for step in (None, 2.5, "1")],
+             (-1, ValueError, "wants a step >= 0 in state, got -1")]
+    if device == "cpu":  # a GPU's arrays are not read-only, and looking there would wait
+        host = np.zeros((), np.int64)
+        host.flags.writeable = False
+        wrong.append((cm.asarray(host, copy=False), ValueError, "assignment destination is read-only: int64"))
+        wrong.append((cm.asarray(-7), ValueError, "wants a step >= 0 in state, got -7"))
+    for step, error, words in wrong:
+        p = [cm.asarray([1.0, 2.0])]
+        state = {**cm.ml.adam_init(p), "step": step}
+        with pytest.raises(error, match=f"^{'adam_update' if 'got -7' in words else name}: {words}"):
+            update(p, [cm.ones(2)], state, lr=0.1)
+        assert p[0].tolist() == [1, 2] and state["m"][0].tolist() == [0, 0] and state["step"] is step
+    assert device != "cpu" or [int(step) for step, *_ in wrong[-2:]] == [0, -7]
+
+
+# ---------------------------------------------------------------- layers
+
+IMAGES, SEQUENCES, WEIGHT = np.ones((1, 2, 6, 6)), np.ones((1, 2, 6)), np.ones((1, 2, 3, 3))
+
+
+@pytest.mark.parametrize("call, error, words", [
+    *[(lambda f=f, x=x, n=n: f(x, n), ValueError, f"{f.__name__}: wants output_size of at most 2147483647, got .?{n}")
+      for f, x in ((cm.ml.adaptive_avg_pool2d, IMAGES), (cm.ml.adaptive_max_pool2d, IMAGES),
+                   (cm.ml.adaptive_avg_pool1d, SEQUENCES), (cm.ml.adaptive_max_pool1d, SEQUENCES),
+                   (cm.ml.adaptive_avg_pool3d, IMAGES[:, :, None]), (cm.ml.adaptive_max_pool3d, IMAGES[:, :, None]))
+      for n in (2**40, 2**70)],
+    (lambda: cm.ml.max_pool2d(IMAGES, 2, stride=2**70), ValueError, "max_pool2d: wants stride of at most"),
+    (lambda: cm.ml.avg_pool1d(SEQUENCES, 2, 2**70), ValueError, "avg_pool1d: wants stride of at most"),
+    *[(lambda more=more: cm.ml.conv2d(IMAGES, WEIGHT, **more), ValueError, f"conv2d: wants {next(iter(more))} of at most")
+      for more in ({"stride": 2**70}, {"padding": 2**40}, {"dilation": (1, 2**31)})],
+    (lambda: cm.ml.conv_transpose2d(IMAGES, np.ones((2, 1, 3, 3)), stride=2**70), ValueError, "conv_transpose2d: wants stride"),
+    (lambda: cm.ml.pad(np.ones((1, 3)), 5), ValueError, r"pad: one integer is for the axes after the first two, which x \(1"),
+    (lambda: cm.ml.rotary_tables(-5, 4), ValueError, "rotary_tables: positions must be at least 0, got -5"),
+    *[(lambda s=s: cm.ml.cross_entropy(WEIGHT[0, 0], [0, 1, 2], label_smoothing=s), TypeError,
+       "cross_entropy: wants label_smoothing as a real number, got") for s in (None, "a", [0.5], 1j)],
+    (lambda: cm.ml.amp.cast({"a": np.ones(2)}, "float16", keep=3), TypeError, "cast: wants a function of an array as keep"),
+    (lambda: cm.ml.amp.unscale([cm.ones(1)], cm.ml.amp.loss_scale(), growth=None), TypeError, "unscale: wants growth"),
+    *[(lambda d=d: cm.ml.quantize(IMAGES, d), TypeError, "quantize: dtype is one of int8") for d in (b"ab", [1], {"a": 1}, 3)],
+    (lambda: cm.ml.init.xavier_normal((2, 2), gain=None), TypeError, "xavier_normal: "),
+    (lambda: cm.ml.init.xavier_uniform((2, 2), gain=-1), ValueError, "xavier_uniform: wants low <= high"),
+    (lambda: cm.ml.init.kaiming_normal((2, 2), nonlinearity=[]), TypeError, "kaiming_normal: "),
+    (lambda: cm.ml.init.kaiming_uniform((2, 2), dtype="x"), TypeError, "kaiming_uniform: 'x' is not a dtype"),
+    (lambda: cm.ml.init.normal((2, 2), std=-1), ValueError, "normal: wants scale >= 0"),
+    (lambda: cm.ml.init.trunc_normal((2, 2), std=None), TypeError, "trunc_normal: "),
+    (lambda: cm.ml.init.orthogonal((2, 2), gain=[1, 2, 3]), ValueError, r"orthogonal: shapes \(2, 2\) and \(3,\)"),
+    (lambda: cm.ml.init.constant(2, [1, 2, 3]), ValueError, "constant: "),
+])
+def test_layers(device, call, error, words):
+    with pytest.raises(error, match=f"^{words}"):
+        call()
+
+
+def test_the_probability_of_attention_may_be_an_array(device):
+    q = cm.ones((1, 1, 4, 8))
+    y = [cm.ml.scaled_dot_product_attention(q, q, q, dropout=p, rng=cm.random.default_rng(1)).tolist()
+         for p in (0.5, cm.asarray(0.5), np.array(0.5))]
+    assert y[0] == y[1] == y[2]
+    assert cm.ml.pad(np.ones((1, 3)), 0).shape == (1, 3)

@@ -20,7 +20,7 @@ from .core import dtypes, shapes, tape
 from .core.array import asarray, ndarray, wrap
 from .core.devices import CPU, TRACED
 from .core.layout import Layout
-from .core.op import NUMERIC, coerce, lazy, require, require_function
+from .core.op import NUMERIC, coerce, lazy, members, require, require_function
 
 __all__ = ["elementwise", "reduction", "vectorize"]
 
@@ -206,6 +206,7 @@ def elementwise(function: Callable | None = None, /, *, dtype: Any = None,
     if function is None:
         return functools.partial(elementwise, dtype=dtype, gradients=gradients)
     _require_scalar("elementwise", function, "a function of scalars")
+    gradients = None if gradients is None else members("elementwise", gradients, "functions of scalars as gradients")
     for each in gradients or ():
         _require_scalar("elementwise", each, "functions of scalars as gradients")
     card = _Elementwise(function, dtype, gradients)

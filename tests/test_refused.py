@@ -1,5 +1,6 @@
 """One argument of a working call made wrong at a time: the error says whose it is, and nothing was lost or changed."""
 
+import enum
 import io
 import zipfile
 
@@ -181,3 +182,111 @@ def test_the_probability_of_attention_may_be_an_array(device):
          for p in (0.5, cm.asarray(0.5), np.array(0.5))]
     assert y[0] == y[1] == y[2]
     assert cm.ml.pad(np.ones((1, 3)), 0).shape == (1, 3)
+
+
+# ---------------------------------------------------------------- NumPy's functions
+
+X, THREE = np.ones((2, 3)), np.arange(3.0)
+PATH = "ij,jk,kl->il", np.ones((2, 3)), np.ones((3, 4)), np.ones((4, 2))
+
+
+def on_the_cpu(x: np.ndarray) -> cm.ndarray:
+    return cm.asarray(x, device="cpu", copy=True)
+
+
+@pytest.mark.parametrize("call, error, words", [
+    *[(lambda w=w: cm.add(X, X, where=w), TypeError, "add: where: wants numbers") for w in (None, "a", {"a": 1})],
+    (lambda: cm.sin(X, where=2**70), OverflowError, "sin: where: Python integer"),
+    (lambda: cm.pow(X, 2, out=3), TypeError, "pow: out must be an ndarray"),
+    (lambda: cm.pow(X, 2, out=cm.ones(3)), ValueError, r"pow: the result of shape \(2, 3\)"),
+    (lambda: cm.average(X, axis=2, weights=X), ValueError, "average: axis 2 is out of bounds"),
+    (lambda: cm.average(X, weights=X, keepdims=None), TypeError, "average: wants keepdims"),
+    (lambda: cm.diagflat(X, 0.5), TypeError, "diagflat: k must be an integer, got 0.5"),
+    *[(lambda a=a: cm.copyto(on_the_cpu(THREE), *a), ValueError, rf"copyto: .*{words}") for a, words in (
+        ((np.ones((2, 3)), "unsafe", True), r"\(2, 3\)"), ((1.0, "same_kind", [True, False]), r"\(2,\)"),
+        (([1.0, 2.0], "same_kind", [True, False, True]), r"\(2,\)"),
+        ((np.ones((2, 3)), "same_kind", [[True], [False]]), r"\(2, 1\)"))],
+    (lambda: cm.fill_diagonal(on_the_cpu(X), 1j), TypeError, "fill_diagonal: 1j as float64"),
+    *[(lambda o=o: cm.einsum(*PATH, optimize=o), ValueError, "einsum: optimize=.* is no order of contractions of ij,jk,kl->il")
+      for o in ("fast", ["einsum_path", (0, 1)], [(0, 1), (0, 5)], [("a", 1)], [(0, [1])])],
+    *[(lambda o=o: cm.einsum_path(*PATH, optimize=o), error, "einsum_path: ") for o, error in (
+        ("fast", ValueError), (5, TypeError), ([1], TypeError), (slice(1), TypeError))],
+    (lambda: cm.partition(THREE, []), ValueError, r"partition: wants at least one kth, got \[\]"),
+    (lambda: cm.argpartition(THREE, np.array(1.5)), TypeError, r"argpartition: kth must be an integer, got 1.5"),
+    (lambda: cm.argpartition(THREE, ()), ValueError, "argpartition: wants at least one kth"),
+    (lambda: cm.elementwise(abs, gradients=5), TypeError, "elementwise: wants a sequence of functions of scalars as gradients"),
+    (lambda: cm.can_cast("f4", "f8", "maybe"), ValueError, "can_cast: casting is 'no'.* got 'maybe'"),
+    (lambda: cm.astype(X, "f4", casting="maybe"), ValueError, "astype: casting is 'no'.* got 'maybe'"),
+    (lambda: cm.fromstring(None, sep=","), TypeError, "fromstring: "),
+    *[(lambda s=s: cm.zeros(s), TypeError, "zeros: shape must be an integer or a sequence of integers, got")
+      for s in (True, "", b"ab", {}, {2: 3}, {2, 3})],
+    (lambda: cm.reshape(np.ones(1), {}), TypeError, "reshape: shape must be an integer or a sequence of integers, got {}"),
+    (lambda: cm.broadcast_to(1.0, b"ab"), TypeError, "broadcast_to: shape must be an integer or a sequence"),
+])
+def test_functions(device, call, error, words):
+    with pytest.raises(error, match=f"^{words}"):
+        call()
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 4
+
+
+class Metres(float):
+    pass
+
+
+@pytest.mark.parametrize("call", [
+    lambda m: m.linspace(Level.LOW, Level.HIGH, 4), lambda m: m.logspace(Level.LOW, Metres(2.5), 3),
+    lambda m: m.select([m.asarray([True, False])], [m.asarray([7, 8])], Level.HIGH),
+    lambda m: m.partition(m.asarray([3.0, 1.0, 2.0]), np.array(1)),
+    lambda m: m.partition(m.asarray([3.0, 1.0, 2.0]), m.asarray([0, 1])),
+    lambda m: m.argpartition(m.asarray([3.0, 1.0, 2.0]), np.array(0))[:1],
+    lambda m: m.nan_to_num(m.asarray([np.nan, -np.inf, np.inf, 1.0]), nan=2.0, neginf=np.nan, posinf=5.0),
+    lambda m: m.nan_to_num(m.asarray([np.nan, -np.inf, np.inf, 1.0]), neginf=np.inf, posinf=-np.inf),
+    lambda m: m.polyder(m.asarray([1.0, 2.0, 3.0]), 10**12)])
+def test_as_numpy(device, call):
+    """What is unusual, but right."""
+    mine, theirs = call(cm).to_numpy(), call(np) if call.__code__.co_names[0] != "polyder" else np.zeros(0)
+    assert mine.dtype == theirs.dtype
+    np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+
+
+def test_gradients_of_scalar_functions_may_be_any_sequence(device):
+    """A generator was used up by the check of what is in it."""
+    double = cm.elementwise(lambda v: v * v, gradients=(g for g in [lambda v: 2 * v]))
+    assert cm.grad(lambda x: double(x).sum())(cm.asarray([1.0, 3.0])).tolist() == [2, 6]
+
+
+def test_gradient_of_numbers_instead_of_infinities(device):
+    x = cm.asarray([np.nan, -np.inf, np.inf, 3.0])
+    assert cm.grad(lambda x: (cm.nan_to_num(x, 1.0, 2.0, -np.inf) * x.shape[0]).sum())(x).tolist() == [0, 0, 0, 4]
+    assert cm.grad(lambda x: cm.nan_to_num(x, True, 1.0, 2.0, -3.0).sum())(x).tolist() == [0, 0, 0, 1]
+
+
+# ---------------------------------------------------------------- random numbers
+
+
+def _recorded(rng):
+    cm.grad(lambda x: (rng.shuffle(x), x.sum())[1])(cm.ones(3))
+
+
+@pytest.mark.parametrize("call, error, words", [
+    (lambda rng: rng.negative_binomial(5, 0.5, 3, "float32"), TypeError, "random.negative_binomial: wants "),
+    (lambda rng: rng.negative_binomial(5, 0.5, 3, "x"), TypeError, "random.negative_binomial: 'x' is not a dtype"),
+    (lambda rng: rng.permuted(cm.ones(3), out="a"), TypeError, "random.permuted: out must be an ndarray"),
+    (lambda rng: rng.permuted(cm.ones(3), out=cm.ones(4)), ValueError, r"random.permuted: the result of shape \(3,\)"),
+    (lambda rng: rng.permuted(cm.ones((2, 3)), axis=1, out=cm.ones((2, 3), "int32")), TypeError, "random.permuted: a result"),
+    (lambda rng: rng.shuffle(cm.broadcast_to(cm.ones(1), (3,))), ValueError, "random.shuffle: "),
+    (_recorded, RuntimeError, "random.shuffle: .* while a gradient is recorded"),
+    *[(lambda rng, n=n: getattr(rng, n)(size=(1,) * 65), ValueError, f"random.{n}: wants at most 64 axes, got 65")
+      for n in ("normal", "uniform", "exponential", "poisson")],
+    (lambda rng: rng.integers(3, size=(1,) * 70), ValueError, "random.integers: wants at most 64 axes, got 70"),
+])
+def test_what_is_refused_draws_nothing(device, call, error, words):
+    rng = cm.random.default_rng(3)
+    before = str(rng.state)
+    with pytest.raises(error, match=f"^{words}"):
+        call(rng)
+    assert str(rng.state) == before

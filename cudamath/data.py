@@ -29,6 +29,7 @@ from .core.array import allocate, ndarray, wrap
 from .core.devices import CPU, device_of, index_of
 from .core.layout import Layout
 from .cuda.memory import pinned
+from .numpy_files import path_of
 from .ops.random import default_rng
 from .runtime import memory
 from .runtime import stream as streams
@@ -130,7 +131,7 @@ def tokens(source: str | os.PathLike[str] | np.ndarray, length: int, *, step: in
     """
     if isinstance(source, np.ndarray):
         sequence = source
-    elif os.fspath(source).endswith(".npy"):
+    elif path_of("tokens", source).endswith(".npy"):
         sequence = np.load(source, mmap_mode="r")
     else:
         size, width = os.path.getsize(source), np.dtype(dtype).itemsize

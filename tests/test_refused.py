@@ -218,6 +218,10 @@ def on_the_cpu(x: np.ndarray) -> cm.ndarray:
     (lambda: cm.can_cast("f4", "f8", "maybe"), ValueError, "can_cast: casting is 'no'.* got 'maybe'"),
     (lambda: cm.astype(X, "f4", casting="maybe"), ValueError, "astype: casting is 'no'.* got 'maybe'"),
     (lambda: cm.fromstring(None, sep=","), TypeError, "fromstring: "),
+    (lambda: cm.linalg.cond(np.eye(2), "x"), ValueError, "cond: wants ord"),
+    (lambda: cm.real_if_close(1j, None), TypeError, "real_if_close: "),
+    (lambda: cm.polyint(THREE, k="a"), TypeError, "polyint: "), (lambda: cm.polyint(THREE, k={1: 2}), TypeError, "polyint: "),
+    *[(lambda p=p: cm.data.tokens(p, 2), TypeError, "tokens: wants a path") for p in (None, 1.5, ["a"])],
     *[(lambda s=s: cm.zeros(s), TypeError, "zeros: shape must be an integer or a sequence of integers, got")
       for s in (True, "", b"ab", {}, {2: 3}, {2, 3})],
     (lambda: cm.reshape(np.ones(1), {}), TypeError, "reshape: shape must be an integer or a sequence of integers, got {}"),
@@ -290,3 +294,25 @@ def test_what_is_refused_draws_nothing(device, call, error, words):
     with pytest.raises(error, match=f"^{words}"):
         call(rng)
     assert str(rng.state) == before
+
+
+# ---------------------------------------------------------------- results
+
+
+@pytest.mark.parametrize("name", ["divmod", "modf", "frexp"])
+@pytest.mark.parametrize("wrong", ["shape", "axes", "dtype", "kind", "casting", "read-only"])
+def test_of_two_results_none_is_written_where_one_cannot_be(device, name, wrong):
+    x, first, function = cm.asarray([1.5, -2.5, 4.0]), cm.zeros(3), getattr(cm, name)
+    operands = (x, 2.0) if name == "divmod" else (x,)
+    host = np.zeros(3)
+    host.flags.writeable = False  # a NumPy array is on the CPU, whatever the device
+    second = {"shape": cm.zeros(2), "axes": cm.zeros(()), "dtype": cm.zeros(3, "bool"), "kind": [0.0] * 3,
+              "read-only": cm.asarray(host, device="cpu", copy=False)}.get(wrong, cm.zeros(3))
+    with pytest.raises((TypeError, ValueError), match=rf"^{name}(: |\(\) got an unexpected)"):
+        function(*operands, out=(first, second), **{"casting": "maybe"} if wrong == "casting" else {})
+    assert first.tolist() == [0, 0, 0]
+    wide = cm.zeros((2, 3)), cm.zeros((2, 3))
+    assert function(*operands, out=wide)[0] is wide[0]  # results are broadcast, as by NumPy
+    truth = getattr(np, name)(*(a.to_numpy() if type(a) is cm.ndarray else a for a in operands))
+    for found, expected in zip(wide, truth, strict=True):
+        np.testing.assert_array_equal(found.to_numpy(), np.broadcast_to(expected, (2, 3)))

@@ -70,6 +70,7 @@ def polyder(p: Any, m: int = 1) -> ndarray:
     return p
 
 
+@speaks_for("polyint")
 def polyint(p: Any, m: int = 1, k: Any = None) -> ndarray:
     """Coefficients of the m-th antiderivative.
 

@@ -204,6 +204,7 @@ class ByteTokenizer:
 
     def encode(self, text: str) -> np.ndarray:
         """Tokens of a text, (n,) int32."""
+        _is_text("ByteTokenizer", text)
         return np.frombuffer(text.encode(), np.uint8).astype(np.int32)
 
     def decode(self, tokens: Any) -> str:
@@ -221,8 +222,15 @@ def _known(name: str, tokens: Any, count: int) -> np.ndarray:
     return found.astype(np.int64)
 
 
+def _is_text(name: str, text: Any) -> None:
+    """TypeError for what is no text."""
+    if not isinstance(text, str):
+        raise TypeError(f"{name}: wants a text, got {type(text).__name__} {text!r:.60}")
+
+
 def _codes(text: str) -> np.ndarray:
     """Characters as numbers, uint32."""
+    _is_text("CharTokenizer", text)
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
 
 
@@ -414,7 +422,7 @@ class Batches:
         >>> [x.tolist() for x in loader.steps(4)]
         [[0, 1], [2], [0, 1], [2]]
         """
-        for _ in range(count):
+        for _ in range(_whole("batches", "count", count, 0)):
             yield self._next()
 
     def close(self) -> None:

@@ -221,6 +221,13 @@ def on_the_cpu(x: np.ndarray) -> cm.ndarray:
     (lambda: cm.linalg.cond(np.eye(2), "x"), ValueError, "cond: wants ord"),
     (lambda: cm.real_if_close(1j, None), TypeError, "real_if_close: "),
     (lambda: cm.polyint(THREE, k="a"), TypeError, "polyint: "), (lambda: cm.polyint(THREE, k={1: 2}), TypeError, "polyint: "),
+    *[(lambda i=i: cm.reduction(max, i), TypeError, "reduction: wants a real number as identity") for i in (None, "a", 1j)],
+    (lambda: list(cm.data.batches(THREE, 2).steps("a")), ValueError, "batches: wants count as an integer >= 0, got 'a'"),
+    (lambda: cm.data.ByteTokenizer().encode(3), TypeError, "ByteTokenizer: wants a text, got int 3"),
+    (lambda: cm.data.CharTokenizer(3), TypeError, "CharTokenizer: wants a text, got int 3"),
+    (lambda: cm.data.CharTokenizer("abc").encode(None), TypeError, "CharTokenizer: wants a text, got NoneType None"),
+    (lambda: cm.distributed.value_and_grad(abs, devices=5), TypeError, "distributed.value_and_grad: wants a sequence"),
+    (lambda: cm.distributed.value_and_grad(abs, devices=["cpu"], split=1.5), TypeError, "distributed.value_and_grad: wants"),
     *[(lambda p=p: cm.data.tokens(p, 2), TypeError, "tokens: wants a path") for p in (None, 1.5, ["a"])],
     *[(lambda s=s: cm.zeros(s), TypeError, "zeros: shape must be an integer or a sequence of integers, got")
       for s in (True, "", b"ab", {}, {2: 3}, {2, 3})],

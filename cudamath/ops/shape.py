@@ -191,7 +191,6 @@ def astype(x: Any, /, dtype: Any, order: str | None = None, casting: str = "unsa
     if casting != "unsafe":
         from .inspection import can_cast
         from .output import casting_rule
-
         if not can_cast(x.dtype, wanted, casting_rule("astype", casting)):
             raise TypeError(f"astype: {x.dtype} cannot become {wanted} by the rule {casting!r}")
     if wanted == x.dtype:

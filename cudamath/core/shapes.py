@@ -216,7 +216,7 @@ def normalize_shape(name: str, shape: "int | Iterable[int]") -> Shape:
     if sizes and min(sizes) < 0:
         raise ValueError(f"{name}: negative size in shape {sizes}")
     if len(sizes) > 64:  # NumPy's arrays have no more
-        raise ValueError(f"{name}: wants at most 64 axes, got {len(sizes)}")
+        raise ValueError(f"{name}: a shape of {len(sizes)} axes is too large: at most 64")
     return sizes
 
 

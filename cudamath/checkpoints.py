@@ -13,7 +13,6 @@ import json
 import math
 import mmap
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -23,7 +22,7 @@ import optree
 from .core import dtypes
 from .core.array import asarray, ndarray, upload
 from .core.devices import CPU, index_of
-from .numpy_files import on_host, read, without_objects
+from .numpy_files import on_host, path_of, read, whole, without_objects
 
 __all__ = ["load", "load_metadata", "save"]
 
@@ -213,7 +212,8 @@ def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None, al
     """
     without_objects("save", allow_pickle)
     opened = hasattr(path, "write")
-    if opened or os.fspath(path).endswith(".npy"):
+    target = "" if opened else path_of("save", path)
+    if opened or target.endswith(".npy"):
         if isinstance(tree, (list, tuple, bool, int, float, complex, np.generic)):
             tree = asarray(tree, device="cpu", name="save")
         if not isinstance(tree, (ndarray, np.ndarray)) or metadata:
@@ -222,11 +222,14 @@ def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None, al
         if opened:
             np.save(path, host, allow_pickle=False)
             return
-        with _whole(path) as beside, open(beside, "wb") as file:
+        with whole("save", target) as beside, open(beside, "wb") as file:
             np.save(file, host, allow_pickle=False)
         return
     library = _library()
-    entries = dict(metadata or {})
+    try:
+        entries = dict(metadata or {})
+    except (TypeError, ValueError):
+        raise TypeError(f"save: wants metadata as a mapping of strings, got {type(metadata).__name__}") from None
     for key, value in entries.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise TypeError(f"save: wants metadata of strings, got {key!r}: {value!r}")
@@ -240,27 +243,12 @@ def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None, al
     specs = {name: library.TensorSpec(dtype=host.dtype.name, shape=host.shape, data_ptr=host.ctypes.data,
                                       data_len=host.nbytes) for name, host in found.items()}
     try:
-        with _whole(path) as beside:
+        with whole("save", target) as beside:
             library.serialize_file(specs, beside, metadata=entries)
+    except UnicodeEncodeError as error:
+        raise ValueError(f"save: wants names and metadata that UTF-8 can hold: {error}") from None
     except library.SafetensorError as error:
-        raise OSError(f"save: cannot write {os.fspath(path)}: {error}") from error
-
-
-@contextlib.contextmanager
-def _whole(path: Path) -> Iterator[str]:
-    """Another name to write under, which becomes `path` when all is written, or goes."""
-    target = os.path.realpath(path)  # through links: they stay
-    if os.path.isdir(target):
-        raise IsADirectoryError(f"save: {os.fspath(path)} is a folder")
-    beside = f"{target}.{os.getpid()}-{threading.get_ident()}.tmp"
-    try:
-        yield beside
-        with open(beside, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(beside, target)
-    finally:
-        if os.path.exists(beside):
-            os.unlink(beside)
+        raise OSError(f"save: cannot write {target}: {error}") from error
 
 
 # ------------------------------------------------------------ load
@@ -271,7 +259,7 @@ class _File:
 
     def __init__(self, path: Path):
         library = _library()
-        name = os.fspath(path)
+        name = path_of("load", path)
         if os.path.isdir(name):
             raise IsADirectoryError(f"load: {name} is a folder")
         try:
@@ -377,6 +365,7 @@ def load(path: Path, like: Any = None, *, device: Any = None, mmap_mode: str | N
     without_objects("load", allow_pickle)
     if mmap_mode not in (None, "r", "c"):
         raise ValueError(f"load: mmap_mode is None, 'r' or 'c', as arrays do not write into their file; got {mmap_mode!r}")
+    path = path if hasattr(path, "read") else path_of("load", path)
     found = read(path, device) if like is None else None
     if found is not None:
         return found

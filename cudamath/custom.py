@@ -20,7 +20,7 @@ from .core import dtypes, shapes, tape
 from .core.array import asarray, ndarray, wrap
 from .core.devices import CPU, TRACED
 from .core.layout import Layout
-from .core.op import NUMERIC, coerce, lazy, require, require_function
+from .core.op import NUMERIC, as_numbers, coerce, lazy, members, require, require_function
 
 __all__ = ["elementwise", "reduction", "vectorize"]
 
@@ -206,6 +206,7 @@ def elementwise(function: Callable | None = None, /, *, dtype: Any = None,
     if function is None:
         return functools.partial(elementwise, dtype=dtype, gradients=gradients)
     _require_scalar("elementwise", function, "a function of scalars")
+    gradients = None if gradients is None else members("elementwise", gradients, "functions of scalars as gradients")
     for each in gradients or ():
         _require_scalar("elementwise", each, "functions of scalars as gradients")
     card = _Elementwise(function, dtype, gradients)
@@ -257,6 +258,7 @@ def reduction(combine: Callable, identity: Any, *, each: Callable | None = None,
     for what, function in (("combine", combine), ("each", each), ("last", last)):
         if function is not None or what == "combine":
             _require_scalar("reduction", function, f"a function of scalars as {what}")
+    as_numbers("reduction", "a real number as identity", identity)
     name = getattr(combine, "__name__", "reduction")
     functions = (combine, identity, each, last)
     wanted = None if dtype is None else dtypes.as_dtype(dtype, "reduction")

@@ -29,6 +29,7 @@ from .core.array import allocate, ndarray, wrap
 from .core.devices import CPU, device_of, index_of
 from .core.layout import Layout
 from .cuda.memory import pinned
+from .numpy_files import path_of
 from .ops.random import default_rng
 from .runtime import memory
 from .runtime import stream as streams
@@ -130,7 +131,7 @@ def tokens(source: str | os.PathLike[str] | np.ndarray, length: int, *, step: in
     """
     if isinstance(source, np.ndarray):
         sequence = source
-    elif os.fspath(source).endswith(".npy"):
+    elif path_of("tokens", source).endswith(".npy"):
         sequence = np.load(source, mmap_mode="r")
     else:
         size, width = os.path.getsize(source), np.dtype(dtype).itemsize
@@ -203,6 +204,7 @@ class ByteTokenizer:
 
     def encode(self, text: str) -> np.ndarray:
         """Tokens of a text, (n,) int32."""
+        _is_text("ByteTokenizer", text)
         return np.frombuffer(text.encode(), np.uint8).astype(np.int32)
 
     def decode(self, tokens: Any) -> str:
@@ -220,8 +222,15 @@ def _known(name: str, tokens: Any, count: int) -> np.ndarray:
     return found.astype(np.int64)
 
 
+def _is_text(name: str, text: Any) -> None:
+    """TypeError for what is no text."""
+    if not isinstance(text, str):
+        raise TypeError(f"{name}: wants a text, got {type(text).__name__} {text!r:.60}")
+
+
 def _codes(text: str) -> np.ndarray:
     """Characters as numbers, uint32."""
+    _is_text("CharTokenizer", text)
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
 
 
@@ -413,7 +422,7 @@ class Batches:
         >>> [x.tolist() for x in loader.steps(4)]
         [[0, 1], [2], [0, 1], [2]]
         """
-        for _ in range(count):
+        for _ in range(_whole("batches", "count", count, 0)):
             yield self._next()
 
     def close(self) -> None:

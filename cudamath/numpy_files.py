@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,15 +18,47 @@ __all__ = ["savez", "savez_compressed"]
 _NPY, _NPZ = b"\x93NUMPY", (b"PK\x03\x04", b"PK\x05\x06")
 
 
-def on_host(name: str, x: Any) -> Any:
-    """What NumPy is to write: arrays on the host. TypeError for bfloat16 and float8, which its files would keep as bytes."""
-    host = x.to_numpy() if type(x) is ndarray else x
+def on_host(name: str, x: Any) -> np.ndarray:
+    """What NumPy is to write: an array on the host. TypeError for bfloat16 and float8, which its files would keep as bytes, and
+    for Python objects, which `load` does not read."""
+    try:
+        host = x.to_numpy() if type(x) is ndarray else np.asanyarray(x)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {type(x).__name__} cannot become an array: {error}") from None
     if isinstance(host, np.ma.MaskedArray):
         raise TypeError(f"{name}: a mask would be lost of {host.dtype} of shape {host.shape}: give x.filled(value)")
-    if isinstance(host, np.ndarray) and host.dtype.kind == "V" and host.dtype.names is None:
+    if host.dtype.kind == "V" and host.dtype.names is None:
         raise TypeError(f"{name}: NumPy's files do not know {host.dtype}, got shape {host.shape}; `save` keeps it "
                         "as safetensors")
+    if host.dtype.hasobject:
+        raise TypeError(f"{name}: Python objects are neither written nor read, got {type(x).__name__} (dtype "
+                        f"{host.dtype}, shape {host.shape})")
     return host
+
+
+def path_of(name: str, path: Any) -> str:
+    """A path as text; TypeError for what is none."""
+    try:
+        return os.fsdecode(path)
+    except TypeError:
+        raise TypeError(f"{name}: wants a path, got {type(path).__name__} {path!r:.60}") from None
+
+
+@contextlib.contextmanager
+def whole(name: str, path: str) -> Iterator[str]:
+    """Another name to write under, which becomes `path` when all is written, or goes."""
+    target = os.path.realpath(path)  # through links: they stay
+    if os.path.isdir(target):
+        raise IsADirectoryError(f"{name}: {path} is a folder")
+    beside = f"{target}.{os.getpid()}-{threading.get_ident()}.tmp"
+    try:
+        yield beside
+        with open(beside, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(beside, target)
+    finally:
+        if os.path.exists(beside):
+            os.unlink(beside)
 
 
 def without_objects(name: str, allow_pickle: Any) -> None:
@@ -34,15 +68,27 @@ def without_objects(name: str, allow_pickle: Any) -> None:
                          f"be False, got {allow_pickle!r}")
 
 
-def _hosted(name: str, args: tuple, kwargs: dict[str, Any]) -> tuple[list, dict[str, Any]]:
-    return [on_host(name, x) for x in args], {key: on_host(name, x) for key, x in kwargs.items()}
+def _write(name: str, writer: Callable, file: Any, args: tuple, kwargs: dict[str, Any]) -> None:
+    arrays, named = [on_host(name, x) for x in args], {key: on_host(name, x) for key, x in kwargs.items()}
+    for taken in kwargs.keys() & {f"arr_{i}" for i in range(len(args))}:
+        raise ValueError(f"{name}: {taken} is the name of an array without a keyword, and a keyword too")
+    if hasattr(file, "write"):
+        writer(file, *arrays, **named)
+        return
+    path = path_of(name, file)
+    with whole(name, path if path.endswith(".npz") else f"{path}.npz") as beside, open(beside, "wb") as target:
+        writer(target, *arrays, **named)
 
 
-def savez(file: Any, *args: Any, **kwargs: Any) -> None:
+def savez(file: Any, *args: Any, allow_pickle: bool = False, **kwargs: Any) -> None:
     """Arrays into one uncompressed .npz file, as NumPy's `savez` does: named by their keywords, or arr_0, arr_1, ...
 
-    Args: file: path (".npz" is added if it is missing) or open file; args, kwargs: arrays on any device, copied to the host.
-    Raises: OSError if the file cannot be written; TypeError for bfloat16 and float8, which are for `save`.
+    The file appears whole or not at all, and what was there before stays where writing fails.
+
+    Args: file: path (".npz" is added if it is missing) or open file; args, kwargs: arrays on any device, copied to the host;
+    allow_pickle: NumPy's, and False: Python objects are not written.
+    Raises: OSError if the file cannot be written; TypeError for bfloat16 and float8, which are for `save`, and for Python
+    objects; ValueError for allow_pickle that is True.
 
     >>> import cudamath as cm, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "points.npz")
@@ -51,11 +97,11 @@ def savez(file: Any, *args: Any, **kwargs: Any) -> None:
     ...     found.files, found["x"].tolist()
     (['x', 'y'], [0, 1, 2])
     """
-    arrays, named = _hosted("savez", args, kwargs)
-    np.savez(file, *arrays, **named)
+    without_objects("savez", allow_pickle)
+    _write("savez", np.savez, file, args, kwargs)
 
 
-def savez_compressed(file: Any, *args: Any, **kwargs: Any) -> None:
+def savez_compressed(file: Any, *args: Any, allow_pickle: bool = False, **kwargs: Any) -> None:
     """`savez` with the arrays compressed.
 
     >>> import cudamath as cm, os, tempfile
@@ -64,8 +110,8 @@ def savez_compressed(file: Any, *args: Any, **kwargs: Any) -> None:
     >>> cm.load(path)["arr_0"].shape, os.path.getsize(path) < 1000
     ((10000,), True)
     """
-    arrays, named = _hosted("savez_compressed", args, kwargs)
-    np.savez_compressed(file, *arrays, **named)
+    without_objects("savez_compressed", allow_pickle)
+    _write("savez_compressed", np.savez_compressed, file, args, kwargs)
 
 
 class Archive(dict):
@@ -100,8 +146,6 @@ def read(path: Any, device: Any) -> Any:
         if opened:
             raise ValueError("load: an open file must be one of NumPy's, .npy or .npz; give the path of others")
         return None
-    import zipfile  # which takes a while, and NumPy imports it where there is an archive
-
     index = index_of(device)
 
     def placed(host: np.ndarray) -> Any:  # strings and dates stay what they are
@@ -109,9 +153,16 @@ def read(path: Any, device: Any) -> Any:
 
     try:
         found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return placed(found)
-        with found:
-            return Archive({name: placed(found[name]) for name in found.files})
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:  # Python objects inside, or cut off
-        raise ValueError(f"load: {path if opened else os.fspath(path)}: {error}") from None
+        if not isinstance(found, np.ndarray):
+            with found:
+                found = {name: found[name] for name in found.files}
+    except MemoryError:
+        raise
+    except Exception as error:  # Python objects inside, cut off or damaged: zlib, tokenize, zipfile have errors of their own
+        raise ValueError(f"load: {path}: {error}") from None
+    if isinstance(found, np.ndarray):
+        return placed(found)
+    for name, held in found.items():
+        if not isinstance(held, np.ndarray):  # NumPy gives the bytes of what does not begin as its files do
+            raise ValueError(f"load: {path}: {name!r} in it is no array")
+    return Archive({name: placed(held) for name, held in found.items()})

@@ -476,7 +476,7 @@ def test_read_only_arrays_stay_as_they_are():
     x = cm.asarray(host, device="cpu")
     for change in (lambda: x.__setitem__(0, 5), lambda: x.__setitem__([0, 1], 5), lambda: x.__setitem__(x > 0, 5), x.sort,
                    lambda: x.fill(1), lambda: cm.copyto(x, 1.0), lambda: cm.random.default_rng(0).shuffle(x)):
-        with pytest.raises(ValueError, match="^(setitem|copyto): assignment destination is read-only: float64"):
+        with pytest.raises(ValueError, match=r"^(setitem|copyto|random\.shuffle): assignment destination is read-only: "):
             change()
     for name, change in {"add": lambda: x.__iadd__(1), "add_at": lambda: cm.add_at(x, [0], 1)}.items():
         with pytest.raises(ValueError, match=f"^{name}: .*read-only"):

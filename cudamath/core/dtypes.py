@@ -170,6 +170,8 @@ def result_type(*operands: Any) -> np.dtype:
             weak.append(type(operand))
         elif hasattr(operand, "_layout"):  # an array: nothing is to be looked up
             found.append(operand._layout.dtype)
+        elif isinstance(operand, (int, float, complex)) and not hasattr(operand, "dtype"):  # an IntEnum, say
+            weak.append(next(kind for kind in (int, float, complex) if isinstance(operand, kind)))
         else:
             # a scalar type such as np.float32 has a `dtype` too: the descriptor of its instances
             found.append(as_dtype(operand if isinstance(operand, type) else getattr(operand, "dtype", operand), "result_type"))

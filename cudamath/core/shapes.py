@@ -194,10 +194,15 @@ def as_integer(name: str, what: str, number: Any, least: int | None = None) -> i
 # ------------------------------------------------------------------------------------------------- reshape
 
 
+_NO_SHAPES = bool, str, bytes, dict, set, frozenset  # in no order, or something else by mistake, though numbers are in them
+
+
 def sizes_of(name: str, shape: Any) -> Shape:
     """A tuple of sizes from an integer or a sequence of integers."""
     try:
         if not isinstance(shape, tuple | list):
+            if isinstance(shape, _NO_SHAPES):
+                raise TypeError
             with contextlib.suppress(TypeError):
                 return (operator.index(shape),)
         return tuple([operator.index(size) for size in shape])
@@ -210,6 +215,8 @@ def normalize_shape(name: str, shape: "int | Iterable[int]") -> Shape:
     sizes = sizes_of(name, shape)
     if sizes and min(sizes) < 0:
         raise ValueError(f"{name}: negative size in shape {sizes}")
+    if len(sizes) > 64:  # NumPy's arrays have no more
+        raise ValueError(f"{name}: a shape of {len(sizes)} axes is too large: at most 64")
     return sizes
 
 

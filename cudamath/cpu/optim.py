@@ -88,8 +88,10 @@ def each(step, states, arrays, scalars, form=PLAIN, kind="plain", most=8):
             return ()
         scalars = [lr, decay, *rest] if kind == "plain" else [lr, 1 - lr * decay, *rest]
         if kind == "adam":
-            extra[0][...] += 1
-            t = extra[0].item()
+            t = extra[0].item() + 1
+            if t < 1:  # a GPU, where looking would wait, gives NaN
+                raise ValueError(f"adam_update: wants a step >= 0 in state, got {t - 1}")
+            extra[0][...] = t
             scalars[0] = lr / -math.expm1(t * math.log1p(-scalars[3])) if scalars[3] < 1 else lr
             scalars[6] = 1 / math.sqrt(-math.expm1(t * math.log1p(-scalars[5]))) if scalars[5] < 1 else 1.0
     first, second = UNDECAYED[kind]

@@ -12,7 +12,7 @@ from ..autodiff import value_and_grad as alone
 from ..core.array import asarray, ndarray
 from ..core.devices import device as place
 from ..core.dtypes import INEXACT, compute_dtype
-from ..core.op import require_function
+from ..core.op import members, require_function
 from ..runtime.comm import world
 from .collectives import all_reduce, part
 
@@ -69,10 +69,11 @@ def value_and_grad(fn: Callable, *, has_aux: bool = False, devices: Sequence[Any
     inner = alone(fn, has_aux=has_aux)
     if devices is None:
         return _over_processes(inner)
-    places = [place(each) for each in devices]
+    places = [place(each) for each in members("distributed.value_and_grad", devices, "devices")]
     if not places:
         raise ValueError("distributed.value_and_grad: wants at least one device, got none")
-    chosen = None if split is None else (split,) if isinstance(split, int) else tuple(split)
+    chosen = None if split is None else (split,) if isinstance(split, int) else members(
+        "distributed.value_and_grad", split, "positions of arguments to split")
 
     @functools.wraps(fn)
     def divided(*args: Any, **options: Any) -> Any:

@@ -42,7 +42,7 @@ import optree
 from ..core.array import ndarray, upload
 from ..core.devices import default_index, index_of
 from ..core.dtypes import FLOATING, as_dtype, float32
-from ..core.op import Op, require_function
+from ..core.op import Op, as_numbers, require_function
 from .clip import norm_and_factor
 
 __all__ = ["cast", "computing_in", "loss_scale", "unscale"]
@@ -95,6 +95,8 @@ def cast(tree: Tree, dtype: Any, *, keep: Callable[[ndarray], bool] | None = Non
     wanted = as_dtype(dtype, "cast")
     if wanted not in FLOATING:
         raise TypeError(f"cast: wants a floating-point dtype, got {wanted}")
+    if keep is not None:
+        require_function("cast", keep, "a function of an array as keep")
 
     def one(x: Any) -> Any:
         if type(x) is not ndarray or x.dtype not in FLOATING or x.dtype == wanted or (keep is not None and keep(x)):
@@ -240,6 +242,7 @@ def unscale(grads: Tree, state: dict[str, ndarray], *, max_norm: float = math.in
         if type(x) is not ndarray or x.shape != () or x.dtype != dtype:
             seen = f"{x.dtype} of shape {x.shape}" if type(x) is ndarray else type(x).__name__
             raise TypeError(f"{name}: wants {key} in state as a 0-d {dtype} array, got {seen}")
+    growth, backoff = as_numbers(name, "growth and backoff as real numbers", growth, backoff)
     if not (growth > 1 and 0 < backoff < 1 and math.isfinite(growth)):
         raise ValueError(f"{name}: wants growth > 1 and backoff between 0 and 1, got {growth} and {backoff}")
     if isinstance(interval, bool) or not isinstance(interval, (int, np.integer)) or interval < 1:

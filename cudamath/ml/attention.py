@@ -96,7 +96,7 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, *, mask: Any = None, ca
         y = scaled_dot_product_attention(*four, mask=mask, causal=causal, scale=scale, dropout=dropout, rng=rng,
                                          query_lengths=query_lengths, key_lengths=key_lengths)
         return y.reshape(y.shape[4 - q.ndim:])
-    params: dict[str, Any] = {"causal": bool(causal), "scale": float(scale), "dropping": dropout != 0}
+    params: dict[str, Any] = {"causal": bool(causal), "scale": float(scale), "dropping": bool(dropout != 0)}
     if mask is None and query_lengths is None and key_lengths is None:
         arrays: tuple[Any, ...] = (q, k, v)
     else:

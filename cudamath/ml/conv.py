@@ -29,6 +29,9 @@ _TAPS = {1: "R", 2: "R, S", 3: "T, R, S"}
 _ALONG = {1: ("columns",), 2: ("rows", "columns"), 3: ("planes", "rows", "columns")}
 
 
+_MOST = (1 << 31) - 1  # what kernels and compiled loops take as an integer of 32 bits
+
+
 def several(name: str, what: str, value: Any, least: int, rank: int) -> tuple[int, ...]:
     """`value`, one integer or one for each of `rank` axes, as `rank` integers that are at least `least`."""
     try:
@@ -37,6 +40,8 @@ def several(name: str, what: str, value: Any, least: int, rank: int) -> tuple[in
         raise ValueError(f"{name}: wants {what} as an integer{_AXES[rank]}, got {value!r}") from None
     if len(found) != rank or min(found) < least:
         raise ValueError(f"{name}: wants {what} as {_COUNT[rank]} >= {least}, got {value!r}")
+    if max(found) > _MOST:
+        raise ValueError(f"{name}: wants {what} of at most {_MOST}, got {value!r}")
     return found
 
 

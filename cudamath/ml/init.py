@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.op import FLOATING, Op, as_numbers
+from ..core.op import FLOATING, Op, as_numbers, speaks_for
 from ..core.shapes import normalize_shape
 from ..ops.creation import full
 from ..ops.generator import Generator
@@ -58,6 +58,7 @@ def _generator(name: str, rng: Generator | None) -> Generator:
     return default_generator() if rng is None else rng
 
 
+@speaks_for("kaiming_normal")
 def kaiming_normal(shape: Shape, *, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
                    dtype: Any = "float32", device: Any = None, rng: Generator | None = None) -> ndarray:
     """Normal values of standard deviation gain / sqrt(fan): keeps the variance through layers with that nonlinearity.
@@ -107,6 +108,7 @@ def kaiming_normal(shape: Shape, *, a: float = 0.0, mode: str = "fan_in", nonlin
     return _generator("kaiming_normal", rng).normal(0.0, std, shape, dtype, device)
 
 
+@speaks_for("kaiming_uniform")
 def kaiming_uniform(shape: Shape, *, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
                     dtype: Any = "float32", device: Any = None, rng: Generator | None = None) -> ndarray:
     """Uniform values in (-b, b), b = gain sqrt(3 / fan): of the same standard deviation as those of `kaiming_normal`.
@@ -123,6 +125,7 @@ def kaiming_uniform(shape: Shape, *, a: float = 0.0, mode: str = "fan_in", nonli
     return _generator("kaiming_uniform", rng).uniform(-bound, bound, shape, dtype, device)
 
 
+@speaks_for("xavier_normal")
 def xavier_normal(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", device: Any = None,
                   rng: Generator | None = None) -> ndarray:
     """Normal values of standard deviation gain sqrt(2 / (fan_in + fan_out)).
@@ -140,6 +143,7 @@ def xavier_normal(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", de
     return _generator("xavier_normal", rng).normal(0.0, gain * math.sqrt(2 / max(fan_in + fan_out, 1)), shape, dtype, device)
 
 
+@speaks_for("xavier_uniform")
 def xavier_uniform(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", device: Any = None,
                    rng: Generator | None = None) -> ndarray:
     """Uniform values in (-b, b), b = gain sqrt(6 / (fan_in + fan_out)).
@@ -155,6 +159,7 @@ def xavier_uniform(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", d
     return _generator("xavier_uniform", rng).uniform(-bound, bound, shape, dtype, device)
 
 
+@speaks_for("normal")
 def normal(shape: Shape, *, mean: float = 0.0, std: float = 1.0, dtype: Any = "float32", device: Any = None,
            rng: Generator | None = None) -> ndarray:
     """Normal values of this mean and standard deviation, float32 by default.
@@ -169,6 +174,7 @@ def normal(shape: Shape, *, mean: float = 0.0, std: float = 1.0, dtype: Any = "f
     return _generator("normal", rng).normal(mean, std, shape, dtype, device)
 
 
+@speaks_for("uniform")
 def uniform(shape: Shape, *, low: float = 0.0, high: float = 1.0, dtype: Any = "float32", device: Any = None,
             rng: Generator | None = None) -> ndarray:
     """Uniform values in [low, high), float32 by default.
@@ -184,6 +190,7 @@ def uniform(shape: Shape, *, low: float = 0.0, high: float = 1.0, dtype: Any = "
     return _generator("uniform", rng).uniform(low, high, shape, dtype, device)
 
 
+@speaks_for("trunc_normal")
 def trunc_normal(shape: Shape, *, mean: float = 0.0, std: float = 1.0, low: float = -2.0, high: float = 2.0,
                  dtype: Any = "float32", device: Any = None, rng: Generator | None = None) -> ndarray:
     """Normal values of this mean and standard deviation, truncated to [low, high].
@@ -215,6 +222,7 @@ def trunc_normal(shape: Shape, *, mean: float = 0.0, std: float = 1.0, low: floa
 _truncated = Op("trunc_normal", cpu="truncated.truncated", cuda="truncated.truncated")
 
 
+@speaks_for("orthogonal")
 def orthogonal(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", device: Any = None,
                rng: Generator | None = None) -> ndarray:
     """A matrix (out, in * kernel), seen in `shape`, whose rows (or columns, if there are fewer) are orthogonal and of length
@@ -252,6 +260,7 @@ def _full(name: str, shape: Shape, value: float, dtype: Any, device: Any) -> nda
     return full(normalize_shape(name, shape), value, _floating(name, dtype), device=device)
 
 
+@speaks_for("constant")
 def constant(shape: Shape, value: float, *, dtype: Any = "float32", device: Any = None) -> ndarray:
     """`value` everywhere, float32 by default.
 

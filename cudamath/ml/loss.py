@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.dtypes import compute_dtype
-from ..core.op import FLOATING, INTEGER, Op, coerce, require
+from ..core.op import FLOATING, INTEGER, Op, as_numbers, coerce, require
 from ..core.shapes import as_integer
 from ..ops.creation import ones
 from ..ops.elementwise import not_equal
@@ -147,6 +147,7 @@ def cross_entropy(logits: Any, targets: Any, *, weight: Any = None, reduction: s
     if known is not None:
         return known
     _check_reduction(name, reduction)
+    (label_smoothing,) = as_numbers(name, "label_smoothing as a real number", label_smoothing)
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"{name}: label_smoothing lies between 0 and 1, got {label_smoothing}")
     logits, targets = _operands(name, logits, targets)

@@ -22,11 +22,12 @@ import numpy as np
 import optree
 
 from ..core import tape
-from ..core.array import ReadOnly, asarray, ndarray, read_only, upload
+from ..core.array import ReadOnly, asarray, ndarray, read_only, refuse_read_only, upload
 from ..core.devices import CPU, default_index
 from ..core.dtypes import FLOATING, bfloat16, compute_dtype, float16, float32
 from ..core.layout import Layout
 from ..core.op import Op
+from ..core.shapes import as_integer
 from ..core.steps import Form
 
 __all__ = ["adagrad_update", "adam_init", "adam_update", "adamw_update", "lion_update", "rmsprop_update", "sgd_init",
@@ -87,9 +88,6 @@ def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> lis
                              f"{_paths(params)[i % count]}; call it outside the differentiated function")
         if x._owner.__class__ is ReadOnly or x._layout.device == CPU and read_only(x):  # of hundreds: no call for each on a GPU
             raise ValueError(f"{name}: updates in place, but the memory of {_paths(params)[i % count]} is read-only")
-    if tape.holders:
-        for x in (*arrays[:count], *arrays[2 * count:]):
-            tape.wrote(x)
     if copies is not None:
         for i, (p, copy) in enumerate(zip(leaves, arrays[-count:], strict=True)):
             if copy.dtype == p.dtype and copy.ptr != p.ptr:
@@ -170,8 +168,6 @@ def _extras(name: str, params: Tree, arrays: list[ndarray], lr: Any, factor: Any
             step: ndarray | None = None) -> tuple[float, list[ndarray], Form]:
     """The learning rate as a run-time scalar, the 0-d arrays of the call, and its form."""
     extra = [] if step is None else [step]
-    if step is not None:
-        tape.wrote(step)
     rated, factored = type(lr) is ndarray, factor is not None
     if rated:
         extra.append(_number(name, "lr", lr, arrays[0]))
@@ -182,6 +178,10 @@ def _extras(name: str, params: Tree, arrays: list[ndarray], lr: Any, factor: Any
             raise TypeError(f"{name}: wants factor as a number or a 0-d array, got {type(factor).__name__}") from None
         extra.append(_number(name, "factor", factor, arrays[0]))
     form = Form(step is not None, rated, factored, copies is not None, _decays(name, params, decay))
+    if tape.holders:  # now that nothing can be refused any more
+        count = optree.tree_structure(params).num_leaves
+        for x in (*arrays[:count], *arrays[2 * count:], *extra[:form.step]):
+            tape.wrote(x)
     return 0.0 if rated else float(lr), extra, form
 
 
@@ -348,6 +348,7 @@ def _adam_step(name: str, params: Tree, grads: Tree, state: dict[str, Any], lr: 
     if type(step) is ndarray:
         if step.shape != () or step.dtype != np.int64:
             raise TypeError(f"{name}: wants step in state as a 0-d int64 array, got {step.dtype} of shape {step.shape}")
+        refuse_read_only(name, step)
         if arrays:
             if step._layout.device != arrays[0]._layout.device:
                 raise ValueError(f"{name}: wants step on {arrays[0].device}, where the parameters are, got {step.device}")
@@ -359,7 +360,7 @@ def _adam_step(name: str, params: Tree, grads: Tree, state: dict[str, Any], lr: 
     if type(lr) is ndarray or factor is not None:
         raise TypeError(f"{name}: wants step in state as an array where {'lr' if factor is None else 'factor'} is one (as from "
                         f"adam_init), got {step!r}")
-    step = int(step) + 1
+    step = as_integer(name, "step in state", step) + 1
     if step < 1:
         raise ValueError(f"{name}: wants a step >= 0 in state, got {step - 1}")
     if arrays:

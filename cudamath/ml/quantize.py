@@ -166,7 +166,10 @@ def quantize(x: Any, dtype: Any = "int8", *, axis: int | None = None, group: int
     >>> cm.ml.quantize(cm.ones((2, 128)), "int4", group=64).scale.shape
     (2, 2)
     """
-    name = dtype if isinstance(dtype, str) else _NAMES.get(np.dtype(dtype).name, str(dtype))
+    try:
+        name = dtype if isinstance(dtype, str) else _NAMES.get(np.dtype(dtype).name, str(dtype))
+    except TypeError:  # nothing that NumPy reads as one
+        name = ""
     if name not in _FORMS:
         raise TypeError(f"quantize: dtype is one of {', '.join(_FORMS)}, got {dtype!r}")
     form, largest = _FORMS[name]

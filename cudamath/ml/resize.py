@@ -223,6 +223,8 @@ def _widths(x: ndarray, padding: Any) -> list[tuple[int, int]]:
             given = [operator.index(padding)] * 2 * max(x.ndim - 2, 0)
     except TypeError:
         raise TypeError(f"pad: padding holds integers, got {padding!r}") from None
+    if not given and not isinstance(padding, (Sequence, np.ndarray)) and operator.index(padding):
+        raise ValueError(f"pad: one integer is for the axes after the first two, which x {x.shape} has not, got {padding!r}")
     if len(given) % 2 or len(given) > 2 * x.ndim:
         raise ValueError(f"pad: wants padding as (before, after) for up to {x.ndim} axes of x {x.shape}, got {padding!r}")
     pairs = list(zip(given[::2], given[1::2], strict=True))[::-1]

@@ -52,7 +52,7 @@ def rotary_tables(positions: Any, dim: int, *, base: float = 10000.0, dtype: Any
     if base <= 0:
         raise ValueError(f"rotary_tables: wants base > 0, got {base}")
     if isinstance(positions, int) or getattr(positions, "ndim", None) == 0 and hasattr(positions, "__index__"):
-        positions = cm.arange(as_integer("rotary_tables", "positions", positions))
+        positions = cm.arange(as_integer("rotary_tables", "positions", positions, 0))
     where = require("rotary_tables", positions, NUMERIC, "positions").astype("float64")
     if not where.ndim:
         raise ValueError("rotary_tables: wants positions of at least one axis, or an integer")

@@ -17,7 +17,7 @@ from .grids import diag_indices, indices, tril_indices, triu_indices
 from .index import _check_writable, _fitted, _where_into
 from .index import where as choose
 from .output import can_write, casting_rule, in_place
-from .shape import _copy, _unview, astype, broadcast_to, diagonal, in_order, ravel
+from .shape import _copy, _unview, astype, diagonal, in_order, ravel
 
 __all__ = ["asanyarray", "ascontiguousarray", "asfortranarray", "copyto", "diag", "diag_indices_from", "diagflat",
            "frombuffer", "fromfunction", "fromiter", "get_printoptions", "isfortran", "isscalar", "may_share_memory", "ndim",
@@ -121,7 +121,8 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = True
         dst[...] = src if number else _fitted("copyto", src, dst.shape)
         return
     src = src if isinstance(src, ndarray) else asarray(src, dst.dtype, device=dst.device)
-    dst[...] = choose(broadcast_to(coerce("copyto", (dst, where))[1], dst.shape), astype(src, dst.dtype, copy=False), dst)
+    mask = _fitted("copyto", coerce("copyto", (dst, where))[1], dst.shape)
+    dst[...] = choose(mask, astype(_fitted("copyto", src, dst.shape), dst.dtype, copy=False), dst)
 
 
 def ndim(x: Any, /) -> int:
@@ -291,7 +292,7 @@ def diagflat(x: Any, /, k: int = 0) -> ndarray:
     >>> cm.diagflat([[1, 2]]).tolist()
     [[1, 0], [0, 2]]
     """
-    return diag(ravel(require("diagflat", x)), k)
+    return diag(ravel(require("diagflat", x)), shapes.as_integer("diagflat", "k", k))
 
 
 def diag_indices_from(x: Any, /) -> tuple[ndarray, ...]:

@@ -127,6 +127,7 @@ class Derived(Orders):
         given = Parameters("random.negative_binomial", size, np.float64, device, {"n": "positive", "p": "chance"}, n, p)
         count, chance = given.values
         place = device_of(given.place)
+        dtype = wanted_dtype("random.negative_binomial", dtype, INTEGER, np.dtype(np.int64))
         means = self.standard_gamma(count, given.shape, np.float64, place) * ((1 - chance) / chance)
         return self.poisson(means, given.shape, dtype, place)
 

@@ -42,6 +42,17 @@ def _path(equation: str, shapes: tuple[tuple[int, ...], ...], optimize: Any) -> 
     return tuple([tuple(pair) for pair in found])
 
 
+def _order(name: str, equation: str, shapes: tuple[tuple[int, ...], ...], optimize: Any) -> tuple[tuple[int, ...], ...]:
+    """`_path`, in an order that is given, or by a strategy; an error in the name of the function where there is none such."""
+    if not isinstance(optimize, bool | str | None):
+        wanted = members(name, optimize, "pairs of operands as optimize, or a bool or the name of a strategy")
+        optimize = tuple([members(name, p, "operands") for p in wanted if not isinstance(p, str)])
+    try:
+        return _path(equation, shapes, optimize)
+    except (LookupError, TypeError, ValueError) as error:
+        raise ValueError(f"{name}: optimize={optimize!r:.60} is no order of contractions of {equation}: {error}") from None
+
+
 def _parsed(name: str, arguments: tuple) -> tuple[list[str], str, list[ndarray]]:
     """Letters of the operands and of the result, and the operands as arrays of one device."""
     if not arguments:
@@ -179,10 +190,7 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, optimize: bool | 
         for x in arrays:
             keeps_imaginary("einsum", x, common)
         arrays = [astype(x, common, copy=False) for x in arrays]
-    if not isinstance(optimize, bool | str | None):
-        wanted = members("einsum", optimize, "pairs of operands as optimize, or a bool or the name of a strategy")
-        optimize = tuple([members("einsum", p, "operands") for p in wanted if not isinstance(p, str)])
-    for step in _path(",".join(terms) + "->" + result, tuple([x.shape for x in arrays]), optimize):
+    for step in _order("einsum", ",".join(terms) + "->" + result, tuple([x.shape for x in arrays]), optimize):
         chosen = [(arrays[i], terms[i]) for i in step]
         for i in sorted(step, reverse=True):
             del arrays[i], terms[i]
@@ -215,7 +223,7 @@ def einsum_path(*operands: Any, optimize: bool | str = "greedy") -> tuple[list, 
 
     terms, result, arrays = _parsed("einsum_path", operands)
     equation, shapes = ",".join(terms) + "->" + result, [x.shape for x in arrays]
-    path = _path(equation, tuple(shapes), "auto" if optimize is True else optimize)
+    path = _order("einsum_path", equation, tuple(shapes), "auto" if optimize is True else optimize)
     _, text = opt_einsum.contract_path(equation, *shapes, shapes=True, optimize=list(path))
     return ["einsum_path", *path], str(text)
 

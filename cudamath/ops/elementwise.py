@@ -29,6 +29,7 @@ from ..core.op import (
     Category,
     as_of,
     require,
+    speaks_for,
 )
 from . import ufunc
 from .output import deliver
@@ -309,7 +310,7 @@ def pow(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = N
     if type(y) in (int, float) and not isinstance(x, (bool, int, float, complex)):
         x = require("pow", x)
         if y == 2 and x.dtype in (NUMERIC if type(y) is int else INEXACT):
-            return square(x) if out is None else square(x, out)
+            return square(x) if out is None else speaks_for("pow")(square)(x, out)
         if y < 0 and x.dtype in INTEGER_OR_BOOL and type(y) is int:
             raise ValueError(f"pow: integers to a negative integer power ({y}) are not integers; convert {x.dtype} of shape "
                              f"{x.shape} to a float dtype first")

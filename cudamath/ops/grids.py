@@ -317,7 +317,7 @@ def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
         line = x
         while line.ndim > 1:
             line = diagonal(line)
-        line[...] = val
+        speaks_for("fill_diagonal")(line.__setitem__)(..., val)
         if known:  # the diagonal begins where the array does, so its plan serves the array
             _fill.remember(("fill_diagonal",), (given,), (line,))
     else:

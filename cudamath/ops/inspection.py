@@ -13,6 +13,7 @@ from ..core import devices, dtypes
 from ..core.array import ndarray
 from ..core.devices import Device, default_device, device_of, index_of
 from ..runtime.device import device_count
+from .output import casting_rule
 
 __all__ = ["__array_namespace_info__", "can_cast", "finfo", "iinfo", "isdtype", "issubdtype", "promote_types"]
 
@@ -155,6 +156,7 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     """
     source = from_.dtype if isinstance(from_, ndarray | np.ndarray) else dtypes.as_dtype(from_, "can_cast")
     target = dtypes.as_dtype(to, "can_cast")
+    casting_rule("can_cast", casting)
     if dtypes.bfloat16 in (source, target) and casting in ("safe", "same_kind"):
         if casting == "safe":
             return dtypes.promote(source, target) == target

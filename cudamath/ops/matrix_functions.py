@@ -206,6 +206,7 @@ def matrix_rank(a: Any, /, tol: Any = None, hermitian: bool = False, *, rtol: An
         return reduce.count_nonzero(s > (expand_dims(tol, axis=-1) if np.ndim(tol) else tol), axis=-1)
 
 
+@speaks_for("cond")
 def cond(a: Any, /, p: float | str | None = None) -> ndarray:
     """Condition number of matrices: norm(a) norm(inv(a)).
 

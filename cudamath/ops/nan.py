@@ -310,9 +310,9 @@ def nan_to_num(x: Any, /, copy: bool = True, nan: float = 0.0, posinf: float | N
         parts = [nan_to_num(part(x), True, nan, posinf, neginf) for part in (real, imag)]
         y = parts[0] + parts[1] * 1j
     elif x.dtype in INEXACT:
-        y = x if posinf is None else choose(isposinf(x), posinf, x)
+        y = _without_nan(x, nan, _largest(x.dtype))
+        y = y if posinf is None else choose(isposinf(x), posinf, y)  # last: they may be NaN or infinite themselves
         y = y if neginf is None else choose(isneginf(x), neginf, y)
-        y = _without_nan(y, nan, _largest(x.dtype))
         y = y if y.dtype == x.dtype else y.astype(x.dtype)  # a float64 for NaN
     else:
         y = x.copy()

@@ -119,6 +119,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") 
     if known is not None:
         return known
     x, ord = _numbers("matrix_norm", x), _order("matrix_norm", ord)
+    keepdims = kept_axes("matrix_norm", keepdims, x)
     if x.ndim < 2:
         raise ValueError(f"matrix_norm: wants arrays of at least two dimensions, got shape {x.shape}")
     if ord == "fro":

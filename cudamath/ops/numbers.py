@@ -52,7 +52,8 @@ from .elementwise import (
 )
 from .index import where
 from .join import concat
-from .shape import astype, span
+from .output import casting_rule, receiver, target_of
+from .shape import _broadcast_as, astype, span
 from .transfer import imag, real
 
 __all__ = ["angle", "around", "array_equiv", "cbrt", "deg2rad", "degrees", "divmod", "fabs", "fix", "float_power", "fmax",
@@ -131,6 +132,11 @@ def _handed(name: str, results: tuple[ndarray, ndarray], out: Any, where: Any, c
         out = None, None
     elif type(out) is not tuple or len(out) != 2:
         raise TypeError(f"{name}: out must be a tuple of two arrays, of which each may be None, got {type(out).__name__}")
+    for y, target in zip(results, out, strict=True):  # both of them, before one is changed
+        if target is not None:
+            target = target_of(name, target)
+            fits = y.ndim > target.ndim or y.shape == target.shape
+            receiver(name, y if fits else _broadcast_as(name, y, target.shape), target, casting_rule(name, casting))
     return tuple([y if target is None and where is True else
                   speaks_for(name)(positive)(y, target, where=where, casting=casting)
                   for y, target in zip(results, out, strict=True)])
@@ -413,6 +419,7 @@ def isrealobj(x: Any, /) -> bool:
     return require("isrealobj", x).dtype not in COMPLEX
 
 
+@speaks_for("real_if_close")
 def real_if_close(x: Any, /, tol: float = 100) -> ndarray:
     """The real part if every imaginary part is near 0, else the array itself.
 

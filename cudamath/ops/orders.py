@@ -13,8 +13,8 @@ from ..core.dtypes import FLOATING
 from ..core.op import Op, lazy
 from ..core.shapes import normalize_axis
 from .discrete import Discrete, _integers
-from .index import take, take_along_axis
-from .output import deliver
+from .index import _check_writable, take, take_along_axis
+from .output import deliver, receiver
 from .sort import argsort
 from .source import Size, drawn, known_size, on_host, shape_of
 
@@ -96,6 +96,8 @@ class Orders(Discrete):
         x = x if type(x) is ndarray else asarray(x, device=device, name=name)
         if not x.ndim:
             raise ValueError(f"{name}: wants an array of at least one dimension, got a 0-d array of {x.dtype}")
+        if out is not None:
+            receiver(name, x, out)  # before a number is drawn
         if axis is None:
             y = self._shuffled(name, x.reshape(-1), 0).reshape(x.shape)
         else:
@@ -112,7 +114,9 @@ class Orders(Discrete):
         TypeError
             `x` is not a cudamath array (`permutation` takes anything and returns a copy).
         ValueError
-            A 0-d array; an axis out of range; an array whose gradient is being recorded.
+            A 0-d array; an axis out of range; memory that is read-only.
+        RuntimeError
+            An array whose gradient is being recorded.
 
         >>> import cudamath as cm
         >>> x = cm.arange(5)
@@ -124,6 +128,7 @@ class Orders(Discrete):
         if type(x) is not ndarray:
             raise TypeError(f"{name}: wants a cudamath array, which it shuffles in place, got {type(x).__name__}; "
                             "permutation returns a shuffled copy")
+        _check_writable(name, x)
         x[...] = self._shuffled(name, x, axis)
 
     def choice(self, a: Any, size: Size = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True,

@@ -50,13 +50,19 @@ def in_place(name: str, x: Any, category: Category = ANY) -> ndarray:
     return require(name, x, category)
 
 
-def deliver(name: str, result: ndarray, out: Any, casting: Any = "same_kind") -> ndarray:
-    """Copies a result into `out` and returns that."""
+def receiver(name: str, result: ndarray, out: Any, casting: Any = "same_kind") -> ndarray:
+    """The array that `out=` names, which must take what has the shape and the dtype of `result`."""
     target = target_of(name, out)
     if result.shape != target.shape:
         raise ValueError(f"{name}: the result of shape {result.shape} cannot be written into an array of shape "
                          f"{target.shape}")
     allow(name, result, target, casting)
+    return target
+
+
+def deliver(name: str, result: ndarray, out: Any, casting: Any = "same_kind") -> ndarray:
+    """Copies a result into `out` and returns that."""
+    target = receiver(name, result, out, casting)
     target[...] = result
     return target
 

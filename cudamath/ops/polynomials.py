@@ -64,12 +64,13 @@ def polyder(p: Any, m: int = 1) -> ndarray:
     p = require("polyder", p, NUMERIC)
     if p.ndim != 1:
         raise ValueError(f"polyder: wants a vector, got shape {p.shape}")
-    for _ in range(as_integer("polyder", "m", m, 0)):
+    for _ in range(min(as_integer("polyder", "m", m, 0), p.size)):  # then nothing is left
         n = p.size - 1
         p = span(p, 0, 0, max(n, 0)) * arange(max(n, 0), 0, -1, device=p.device)
     return p
 
 
+@speaks_for("polyint")
 def polyint(p: Any, m: int = 1, k: Any = None) -> ndarray:
     """Coefficients of the m-th antiderivative.
 

@@ -190,8 +190,8 @@ def astype(x: Any, /, dtype: Any, order: str | None = None, casting: str = "unsa
     wanted = dtypes.as_dtype(dtype, "astype")
     if casting != "unsafe":
         from .inspection import can_cast
-
-        if not can_cast(x.dtype, wanted, casting):
+        from .output import casting_rule
+        if not can_cast(x.dtype, wanted, casting_rule("astype", casting)):
             raise TypeError(f"astype: {x.dtype} cannot become {wanted} by the rule {casting!r}")
     if wanted == x.dtype:
         y = in_order("astype", x, order, copy=copy)

@@ -170,11 +170,14 @@ def _checked_selection(name: str, kind: Any) -> None:
 def _ranks(name: str, kth: Any, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     n = shape[axis]
     ranks = []
-    for k in kth if isinstance(kth, (tuple, list, np.ndarray)) else (kth,):
+    kth = kth.tolist() if isinstance(kth, ndarray | np.ndarray) else kth
+    for k in kth if isinstance(kth, (tuple, list)) else (kth,):
         k = as_integer(name, "kth", k)
         if not -n <= k < n:
             raise ValueError(f"{name}: kth {k} is out of bounds for axis {axis} of shape {shape}")
         ranks.append(k % n)
+    if not ranks:
+        raise ValueError(f"{name}: wants at least one kth, got {kth!r}")
     return tuple(ranks)
 
 

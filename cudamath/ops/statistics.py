@@ -455,8 +455,11 @@ def average(x: Any, /, axis: Axis = None, weights: Any = None, returned: bool = 
     half = x._layout.dtype == dtypes.float16  # sums may lie beyond it
     if half:
         x, w = reduce.wide(x), reduce.wide(w)
-    total = reduce.sum(w, axis, keepdims=keepdims)
-    y = _average(reduce.sum(x * w, axis, keepdims=keepdims), total)
+    try:
+        total = reduce.sum(w, axis, keepdims=keepdims)
+        y = _average(reduce.sum(x * w, axis, keepdims=keepdims), total)
+    except MISTAKES as error:
+        raise as_of("average", error) from None
     if half:
         y, total = astype(y, dtypes.float16), astype(total, dtypes.float16)
     return (y, total) if returned else y

@@ -113,7 +113,7 @@ def fromstring(text: str, dtype: Any = float, count: int = -1, *, sep: str, devi
     >>> cm.fromstring("1, 2, 3", dtype="int32", sep=",").tolist()
     [1, 2, 3]
     """
-    return asarray(np.fromstring(text, dtype, count, sep=sep), device=device)
+    return asarray(speaks_for("fromstring")(np.fromstring)(text, dtype, count, sep=sep), device=device)
 
 
 def ndenumerate(x: Any, /) -> Iterator[tuple[tuple[int, ...], Any]]:

@@ -221,8 +221,8 @@ class Elementwise:
 
         try:
             return choose(where, x, y)
-        except ValueError as error:  # shapes
-            raise ValueError(f"{self.name}: {error}") from None
+        except (TypeError, ValueError, OverflowError) as error:  # what is no array, shapes, integers beyond 64 bits
+            raise type(error)(f"{self.name}: {error}") from None
 
     def into(self, operands: tuple, target: ndarray) -> bool:
         """Whether the kernel could write the result into `target` itself: on a GPU, if that has the layout the result would

@@ -1,5 +1,6 @@
 """What a stranger tries: arguments nobody meant, beside what NumPy makes of them. No answer may be wrong without a word."""
 
+import pickle
 from contextlib import nullcontext
 
 import numpy as np
@@ -320,3 +321,22 @@ def test_options_that_are_none(device, call):
         call(np, A)
     with pytest.raises((TypeError, ValueError), match=r"^(argpartition|partition|isin|cov): (kind must|wants a floating)"):
         call(cm, cm.asarray(A))
+
+
+def test_broadcasting_beside_what_is_no_number(device):
+    """What matplotlib's bars do with their heights."""
+    x, names = cm.asarray(F), ["a"] * 10
+    heights, none, words, row = np.broadcast_arrays(x[:, None], None, names, 2.0, subok=True)
+    assert type(heights) is type(row) is cm.ndarray and heights.shape == row.shape == none.shape == words.shape == (10, 10)
+    np.testing.assert_array_equal(heights.to_numpy(), np.broadcast_to(F[:, None], (10, 10)))
+    assert none.dtype == object and words[3].tolist() == names
+    with pytest.raises(ValueError, match="broadcast"):
+        np.broadcast_arrays(x, names[:3])
+
+
+@pytest.mark.parametrize("name", ["normal", "randint", "seed", "permutation"])
+def test_functions_of_the_modules_generator_go_to_other_processes(name):
+    function = getattr(cm.random, name)
+    assert pickle.loads(pickle.dumps(function)) is function
+    with pytest.raises(TypeError, match=rf"^{name}\(\) takes"):
+        function(1, 2, 3, 4, 5, 6, 7, 8)

@@ -578,3 +578,13 @@ def test_a_kernels_key_holds_what_the_users_function_means(make):
 
     assert key(2) == key(2)
     assert key(2) != key(3)
+
+
+def test_a_kernels_key_holds_no_functions_that_only_share_a_name():
+    """`x.size` in a function that uses a module whose `size` is something else."""
+    pytest.importorskip("numba.cuda")
+    from cudamath.kernels import build
+
+    users, lock = types.ModuleType("users"), threading.Lock()
+    users.K, users.size = 2, lambda: lock  # what a lock stands for in another process cannot be told
+    assert build.fingerprint(build.device_function(lambda x: x.size * users.K + cm.pi))

@@ -235,8 +235,7 @@ plan.compiler = compile_cubin
 
 # ---------------------------------------------------------------- keys
 
-_OURS = __package__.partition(".")[0] + "."
-_TOOLS = sys.stdlib_module_names | {"numba", "numba_cuda", "numpy"}
+_TOOLS = sys.stdlib_module_names | {"numba", "numba_cuda", "numpy", __package__.partition(".")[0]}
 
 
 @functools.cache
@@ -330,27 +329,32 @@ def _generated(generator: Callable) -> bytes:
 
 
 def _members(module: Any, names: list[str], digest: Any, seen: set[int]) -> None:
-    """What a function that uses these names may mean by module.member."""
-    if not _is_followed(module) or id(module) in seen:
+    """What a function that uses these names may mean by module.member, of the user's modules module.module.member too."""
+    kit = _is_kit(module)
+    if id(module) in seen or not (kit or _is_users(module)):
         return
     for member in names:
         if hasattr(module, member):
             meant = getattr(module, member)
+            if not kit and isinstance(meant, python_types.FunctionType):
+                continue  # which Numba calls none of: the name is that of something else's member
             digest.update(member.encode())
             _digest(meant, digest, seen)
-            if not module.__name__.startswith(_OURS):  # package.module.member
+            if not kit:
                 _members(meant, names, digest, seen | {id(module)})
 
 
-def _is_followed(value: Any) -> bool:
-    """Whether it is a module of device functions that kernels share, or one of the user's. Intrinsics (ptx*.py), Numba and
-    NumPy are in the toolchain's name."""
+def _is_kit(value: Any) -> bool:
+    """Whether it is a module of device functions that kernels share. Intrinsics (ptx*.py) are in the toolchain's name."""
     if not isinstance(value, python_types.ModuleType):
         return False
     package, _, name = value.__name__.rpartition(".")
-    if value.__name__.startswith(_OURS):
-        return package == __package__ and not name.startswith("ptx")
-    return value.__name__.partition(".")[0] not in _TOOLS
+    return package == __package__ and not name.startswith("ptx")
+
+
+def _is_users(value: Any) -> bool:
+    """Whether it is a module whose members may change while the toolchain stays what it is: none of Python's, say."""
+    return isinstance(value, python_types.ModuleType) and value.__name__.partition(".")[0] not in _TOOLS
 
 
 @functools.lru_cache(4096)  # many kernels are closures over one function's code, and call the same helpers

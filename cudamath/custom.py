@@ -173,7 +173,7 @@ def elementwise(function: Callable | None = None, /, *, dtype: Any = None,
     ----------
     function : callable
         Takes and returns numbers; parameters may have defaults. Whatever Numba compiles: `if`, loops, the math module,
-        other such functions.
+        functions made by `numba.njit` (not plain ones of Python).
     dtype : dtype, optional
         Of the results; by default that of the operands together. 16-bit floats are computed in float32.
     gradients : sequence of callables, optional

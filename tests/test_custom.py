@@ -136,6 +136,14 @@ def test_defaults(device):
         f(x, 1, 2, 3)
 
 
+def test_functions_may_call_functions_of_numba(device):
+    numba = pytest.importorskip("numba")
+    half = numba.njit(lambda v: v * 0.5)
+    x = cm.asarray([1.0, -3.0])
+    assert cm.elementwise(lambda v: half(v) if v > 0.0 else v)(x).tolist() == [0.5, -3.0]
+    assert float(cm.reduction(lambda a, b: a + b, 0.0, each=lambda v: half(v))(x)) == -1.0
+
+
 @pytest.mark.simulator
 def test_in_the_simulator():
     from cudamath.kernels import user

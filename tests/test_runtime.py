@@ -1,6 +1,7 @@
 """Devices, contexts, streams, events: against the fake driver, without a GPU, and on one."""
 
 import contextlib
+import enum
 import gc
 import multiprocessing
 import os
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from threads import together
 
 import cudamath as cm
 from cudamath.core.array import upload
+from cudamath.core.layout import Layout
 from cudamath.runtime import device, handles, libraries, module, stream
 from cudamath.runtime.errors import check, fail
 
@@ -546,3 +549,42 @@ def test_a_kernels_key_holds_the_assembly_of_its_intrinsics():
 
     assert key("abs.f32 $0, $1;") == key("abs.f32 $0, $1;")
     assert len({key("abs.f32 $0, $1;"), key("neg.f32 $0, $1;"), key("abs.f32 $0, $1;", pure=False)}) == 3
+
+
+@pytest.mark.parametrize("make", [
+    lambda m, njit, k: lambda v, factor=k: v * factor,
+    lambda m, njit, k: (lambda h: lambda v: h(v))(njit(lambda v, factor=k: v * factor)),
+    lambda m, njit, k: setattr(m, "K", k) or (lambda v: v * m.K),
+    lambda m, njit, k: setattr(m.inner, "K", k) or (lambda v: v * m.inner.K),
+    lambda m, njit, k: setattr(m, "scaled", njit(lambda v: v * k)) or (lambda v: m.scaled(v)),
+    lambda m, njit, k: (lambda colours: lambda v: v * colours.RED)(enum.IntEnum("Colours", {"RED": k})),
+    lambda m, njit, k: (lambda h: lambda v: h(v))(njit(lambda v: v / 3.0 + v, fastmath=k == 3)),
+], ids=["default", "default of what it calls", "module", "module of a module", "function of a module", "enum", "fastmath"])
+def test_a_kernels_key_holds_what_the_users_function_means(make):
+    """A constant that is edited, or another one in the same program: the kernel with the old one must not stay in use."""
+    numba = pytest.importorskip("numba")
+    pytest.importorskip("numba.cuda")
+    from cudamath.kernels import build, user
+    from cudamath.runtime.device import assume
+
+    def key(k):
+        m = types.ModuleType("users")
+        m.inner = types.ModuleType("users.inner")
+        functions = (lambda a, b: a + b, 0.0, make(m, numba.njit, k), None)
+        with assume((9, 0)):
+            plan = user.reduction(Layout.new((64,), np.dtype("f4"), 0), functions=functions, axis=(0,), keepdims=False,
+                                  dtype=np.dtype("f4"))
+        return [build.fingerprint(step.kernel) for step in plan.steps]
+
+    assert key(2) == key(2)
+    assert key(2) != key(3)
+
+
+def test_a_kernels_key_holds_no_functions_that_only_share_a_name():
+    """`x.size` in a function that uses a module whose `size` is something else."""
+    pytest.importorskip("numba.cuda")
+    from cudamath.kernels import build
+
+    users, lock = types.ModuleType("users"), threading.Lock()
+    users.K, users.size = 2, lambda: lock  # what a lock stands for in another process cannot be told
+    assert build.fingerprint(build.device_function(lambda x: x.size * users.K + cm.pi))

@@ -1,5 +1,6 @@
 """What a stranger tries: arguments nobody meant, beside what NumPy makes of them. No answer may be wrong without a word."""
 
+import pickle
 from contextlib import nullcontext
 
 import numpy as np
@@ -320,3 +321,51 @@ def test_options_that_are_none(device, call):
         call(np, A)
     with pytest.raises((TypeError, ValueError), match=r"^(argpartition|partition|isin|cov): (kind must|wants a floating)"):
         call(cm, cm.asarray(A))
+
+
+def test_broadcasting_beside_what_is_no_number(device):
+    """What matplotlib's bars do with their heights."""
+    x, names = cm.asarray(F), ["a"] * 10
+    heights, none, words, row = np.broadcast_arrays(x[:, None], None, names, 2.0, subok=True)
+    assert type(heights) is type(row) is cm.ndarray and heights.shape == row.shape == none.shape == words.shape == (10, 10)
+    np.testing.assert_array_equal(heights.to_numpy(), np.broadcast_to(F[:, None], (10, 10)))
+    assert none.dtype == object and words[3].tolist() == names
+    with pytest.raises(ValueError, match="broadcast"):
+        np.broadcast_arrays(x, names[:3])
+
+
+@pytest.mark.parametrize("name", ["normal", "randint", "seed", "permutation"])
+def test_functions_of_the_modules_generator_go_to_other_processes(name):
+    function = getattr(cm.random, name)
+    assert pickle.loads(pickle.dumps(function)) is function
+    with pytest.raises(TypeError, match=rf"^{name}\(\) takes"):
+        function(1, 2, 3, 4, 5, 6, 7, 8)
+
+
+class Column:
+    """As pandas' Series: an array by `__array__`, without `reshape`."""
+
+    def __init__(self, values):
+        self.values, self.dtype = values, values.dtype
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+
+@pytest.mark.parametrize("wrap", [Column, lambda a: pytest.importorskip("torch").from_numpy(a)])
+def test_indices_of_other_libraries(device, wrap):
+    x, places, mask, table = cm.asarray(A), np.array([0, 2]), A > 0, cm.asarray(A.copy())
+    for mine, theirs in ((x[wrap(places)], A[places]), (x[:, wrap(places)], A[:, places]), (x[wrap(mask)], A[mask]),
+                         (x[1, wrap(places)], A[1, places]), (x[wrap(np.array(2))], A[2])):
+        np.testing.assert_array_equal(mine.to_numpy(), theirs)
+    table[wrap(mask)] = 7
+    table[wrap(places), 0] = [8, 9]
+    cm.add.at(table, wrap(places), 1)
+    wanted = np.where(mask, 7, A)
+    wanted[places, 0] = [8, 9]
+    np.add.at(wanted, places, 1)
+    np.testing.assert_array_equal(table.to_numpy(), wanted)
+    with pytest.raises(IndexError, match="must be of integer .or boolean. type, got float64"):
+        x[wrap(A[0])]
+    with pytest.raises(IndexError, match="only integers"):
+        x[Column]

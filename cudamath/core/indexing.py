@@ -193,15 +193,13 @@ def _item(item: Any) -> Any:
         return item
     if _is_integer(item):
         return operator.index(item)
-    if isinstance(item, type) or not hasattr(item, "dtype"):
-        if not isinstance(item, bool | list | tuple | range):
-            raise _invalid(item)
+    if isinstance(item, bool | list | tuple | range):
         array = np.asarray(item)
         if not array.size and array.dtype.kind == "f":  # [] has no type of its own
             array = array.astype(np.intp)
         item = array
-    elif not hasattr(item, "reshape"):
-        raise _invalid(item)
+    elif isinstance(item, type) or not (isinstance(getattr(item, "dtype", None), np.dtype) and hasattr(item, "reshape")):
+        item = _taken(item)
     if item.dtype.kind not in "iub":
         if not item.ndim:
             raise _invalid(item)
@@ -210,6 +208,18 @@ def _item(item: Any) -> Any:
             f"{item.dtype} of shape {item.shape}"
         )
     return item
+
+
+def _taken(item: Any) -> Any:
+    """An array of another library (torch's have dtypes of their own, pandas' no reshape) as one of ours or of NumPy's."""
+    if not isinstance(item, type):
+        if hasattr(item, "__dlpack__") or hasattr(item, "__cuda_array_interface__"):
+            from .array import asarray
+
+            return asarray(item, name="index")
+        if hasattr(item, "__array__") or hasattr(item, "__array_interface__"):
+            return np.asarray(item)
+    raise _invalid(item)
 
 
 def _axes_taken(item: Any) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import dis
+import enum
 import functools
 import hashlib
 import linecache
@@ -234,6 +235,8 @@ plan.compiler = compile_cubin
 
 # ---------------------------------------------------------------- keys
 
+_TOOLS = sys.stdlib_module_names | {"numba", "numba_cuda", "numpy", __package__.partition(".")[0]}
+
 
 @functools.cache
 def _toolchain() -> str:
@@ -270,12 +273,15 @@ def _digest(value: Any, digest: Any, seen: set[int]) -> None:
     if isinstance(value, Module):
         digest.update(repr(value).encode())
         return
-    value = getattr(value, "py_func", value)
+    options, value = getattr(value, "targetoptions", None) or {}, getattr(value, "py_func", value)
     if isinstance(value, python_types.FunctionType):
         if id(value) in seen:
             return
         seen.add(id(value))
         digest.update(_code(value.__code__))
+        for chosen in (value.__defaults__, value.__kwdefaults__, options.get("fastmath")):
+            if chosen:
+                _digest(chosen, digest, seen)
         captured = {name: cell.cell_contents for name, cell in
                     zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)}
         names = sorted(_names(value.__code__))
@@ -285,10 +291,7 @@ def _digest(value: Any, digest: Any, seen: set[int]) -> None:
             meant = captured[name] if name in captured else value.__globals__[name]
             digest.update(name.encode())
             _digest(meant, digest, seen)
-            for member in names if _is_kit(meant) else ():  # what the function may mean by module.member
-                if hasattr(meant, member):
-                    digest.update(member.encode())
-                    _digest(getattr(meant, member), digest, seen)
+            _members(meant, names, digest, seen)
     elif isinstance(value, python_types.ModuleType):
         digest.update(value.__name__.rpartition(".")[2].encode())  # numba.types is renamed while numba is imported
     elif isinstance(value, np.ndarray):
@@ -299,6 +302,8 @@ def _digest(value: Any, digest: Any, seen: set[int]) -> None:
             _digest(item, digest, seen)
     elif isinstance(value, dict):
         _digest(sorted(value.items(), key=lambda item: repr(item[0])), digest, seen)
+    elif isinstance(value, enum.EnumMeta):
+        _digest({member.name: member.value for member in value}, digest, seen)
     elif isinstance(value, (set, frozenset)):
         digest.update(repr(sorted(map(repr, value))).encode())
     elif isinstance(value, (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype)):
@@ -323,12 +328,33 @@ def _generated(generator: Callable) -> bytes:
     return digest.digest()
 
 
+def _members(module: Any, names: list[str], digest: Any, seen: set[int]) -> None:
+    """What a function that uses these names may mean by module.member, of the user's modules module.module.member too."""
+    kit = _is_kit(module)
+    if id(module) in seen or not (kit or _is_users(module)):
+        return
+    for member in names:
+        if hasattr(module, member):
+            meant = getattr(module, member)
+            if not kit and isinstance(meant, python_types.FunctionType):
+                continue  # which Numba calls none of: the name is that of something else's member
+            digest.update(member.encode())
+            _digest(meant, digest, seen)
+            if not kit:
+                _members(meant, names, digest, seen | {id(module)})
+
+
 def _is_kit(value: Any) -> bool:
     """Whether it is a module of device functions that kernels share. Intrinsics (ptx*.py) are in the toolchain's name."""
     if not isinstance(value, python_types.ModuleType):
         return False
     package, _, name = value.__name__.rpartition(".")
     return package == __package__ and not name.startswith("ptx")
+
+
+def _is_users(value: Any) -> bool:
+    """Whether it is a module whose members may change while the toolchain stays what it is: none of Python's, say."""
+    return isinstance(value, python_types.ModuleType) and value.__name__.partition(".")[0] not in _TOOLS
 
 
 @functools.lru_cache(4096)  # many kernels are closures over one function's code, and call the same helpers

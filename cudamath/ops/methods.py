@@ -170,6 +170,18 @@ def _array_function(self: ndarray, func: Callable, types: Any, args: Any, kwargs
     return NotImplemented if function is None else function(*args, **kwargs)
 
 
+def _broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Any, ...]:
+    """np.broadcast_arrays, in which matplotlib's bars have None and names beside numbers: those stay NumPy's."""
+    together = np.broadcast_shapes(*map(np.shape, arrays))
+    out: list[Any] = []
+    for a in arrays:
+        try:
+            out.append(shape.broadcast_to(a, together))
+        except TypeError:
+            out.append(np.broadcast_to(a, together))
+    return tuple(out)
+
+
 def _namespace(self: ndarray, *, api_version: str | None = None) -> Any:
     """The array API namespace: this package."""
     import cudamath
@@ -185,7 +197,8 @@ _BY_UFUNC: dict[np.ufunc, Callable] = {f.card.ufunc: f for space in (elementwise
 _WITH_OUT = {elementwise.pow, elementwise.conj, numbers.fabs, numbers.float_power, numbers.divmod, numbers.modf, numbers.ldexp,
              numbers.frexp, numbers.spacing}
 _ABOUT: dict[Callable, Callable] = {np.shape: lambda x: x.shape, np.ndim: lambda x: x.ndim,
-                                    np.size: lambda x, axis=None: x.size if axis is None else x.shape[axis]}
+                                    np.size: lambda x, axis=None: x.size if axis is None else x.shape[axis],
+                                    np.broadcast_arrays: _broadcast_arrays}
 _LOOKING = {np.save, np.savez, np.savez_compressed, np.savetxt, np.array2string, np.array_repr, np.array_str}
 _BY_UFUNC |= {np.power: elementwise.pow, np.conjugate: elementwise.conj, np.matmul: linalg.matmul, np.vecdot: linalg.vecdot,
               np.fabs: numbers.fabs, np.float_power: numbers.float_power, np.divmod: numbers.divmod, np.modf: numbers.modf,

@@ -172,6 +172,7 @@ def _of_module(name: str) -> Callable[..., Any]:
     source = f"def {name}{bare}:\n    return _method(_generator(), {passed})"
     exec(compile(source, "<cudamath random>", "exec"), made)  # whose name says to user_place that it is ours
     draw = functools.update_wrapper(made[name], method)
+    draw.__module__, draw.__qualname__ = __name__, name  # where pickle finds it, and what Python's own errors call it
     draw.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return draw
 

@@ -307,7 +307,9 @@ def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
     if places is not None:
         places = places[places % (x.shape[1] + 1) < x.shape[1]]
     size = min(x.shape) if places is None else places.size
-    if not isinstance(val, bool | int | float | complex):
+    if isinstance(val, bool | int | float | complex):
+        pattern("fill_diagonal", val, x.dtype)  # which raises in this name
+    else:
         val = ravel(coerce("fill_diagonal", (x, val))[1])
         if not val.size:
             return
@@ -317,7 +319,7 @@ def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
         line = x
         while line.ndim > 1:
             line = diagonal(line)
-        speaks_for("fill_diagonal")(line.__setitem__)(..., val)
+        line[...] = val
         if known:  # the diagonal begins where the array does, so its plan serves the array
             _fill.remember(("fill_diagonal",), (given,), (line,))
     else:

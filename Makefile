@@ -61,6 +61,7 @@ notebooks: $(STAMP)
 
 lint: $(STAMP)
 	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports --no-logo
 

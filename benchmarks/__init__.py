@@ -1,1 +1,2 @@
-"""Measurements of cudamath beside its peers. `python -m benchmarks.run`, or `python -m cudamath bench NAMES`."""
+"""Measurements of cudamath beside its peers. `python -m benchmarks.run`, or `python -m cudamath
+bench NAMES`."""

@@ -1,20 +1,25 @@
 """How near the functions are to the exact answer: `python -m benchmarks.accuracy [--device cuda]`.
 
-Every function of the tests' records, in every floating-point dtype, on random numbers that are first rounded to that
-dtype; the truth is NumPy's in float64 (long double for float64). What is written down is the largest error found:
+Every function of the tests' records, in every floating-point dtype, on random numbers that are
+first rounded to that dtype; the truth is NumPy's in float64 (long double for float64). What is
+written down is the largest error found:
 
 elementwise functions   in units in the last place (ulp) of the exact result, over COUNT numbers
-all others              in epsilons of the dtype, relative to the largest number of the result, over SEEDS draws
-their gradients         the same, against the gradient in float64, which the tests hold against central differences
+all others              in epsilons of the dtype, relative to the largest number of the result, over
+                        SEEDS draws
+their gradients         the same, against the gradient in float64, which the tests hold against
+                        central differences
 
 (What is said of float64 beyond elementwise functions holds NumPy's own rounding too.)
 
-The records' arrays are small. `LARGE` has the sizes at which sums grow long. Results go to results/<device>/accuracy.json;
-results/accuracy.md is made of all of them (`--table` makes it again, `--check` says whether it is up to date). Measured
-elsewhere, perhaps in parts:
+The records' arrays are small. `LARGE` has the sizes at which sums grow long. Results go to
+results/<device>/accuracy.json; results/accuracy.md is made of all of them (`--table` makes it
+again, `--check` says whether it is up to date). Measured elsewhere, perhaps in parts:
 
-    python -m benchmarks.accuracy --part 1/2 --jobs 14 --out a      (and 2/2 to b, perhaps at the same time on another GPU)
-    python -m benchmarks.accuracy --take a/accuracy.json b/accuracy.json        into results/<device>/, and the table
+    python -m benchmarks.accuracy --part 1/2 --jobs 14 --out a      (and 2/2 to b, perhaps at the
+        same time on another GPU)
+    python -m benchmarks.accuracy --take a/accuracy.json b/accuracy.json        into
+        results/<device>/, and the table
 """
 
 from __future__ import annotations
@@ -57,37 +62,102 @@ def convolution(x: np.ndarray, w: np.ndarray) -> np.ndarray:
 #: Long sums and many channels.
 LARGE = [
     Row("sum, 2^20 numbers", lambda xp, x: xp.sum(x), (A((N,), 0, 0.1),), np.sum),
-    Row("sum along columns of 4,096 x 256", lambda xp, x: xp.sum(x, axis=0), (A((4096, 256)),), lambda x: x.sum(0)),
+    Row(
+        "sum along columns of 4,096 x 256",
+        lambda xp, x: xp.sum(x, axis=0),
+        (A((4096, 256)),),
+        lambda x: x.sum(0),
+    ),
     Row("var, 2^20 numbers around 100", lambda xp, x: xp.var(x), (A((N,), 99, 101),), np.var),
-    Row("linalg.vector_norm, 2^20 numbers", lambda xp, x: xp.linalg.vector_norm(x), (A((N,), 0, 0.1),), np.linalg.norm),
+    Row(
+        "linalg.vector_norm, 2^20 numbers",
+        lambda xp, x: xp.linalg.vector_norm(x),
+        (A((N,), 0, 0.1),),
+        np.linalg.norm,
+    ),
     Row("cumsum, 2^16 numbers", lambda xp, x: xp.cumsum(x), (A((1 << 16,), 0, 0.5),), np.cumsum),
-    Row("matmul, 512 x 512 x 512", lambda xp, a, b: a @ b, (A((512, 512)), A((512, 512))), np.matmul),
-    Row("ml.conv2d, 64 channels, 28 x 28, 3 x 3", lambda xp, x, w: xp.ml.conv2d(x, w), (A((4, 64, 28, 28)), A((64, 64, 3, 3))),
-        convolution),
-    Row("ml.softmax, rows of 50,257", lambda xp, x: xp.ml.softmax(x), (A((16, 50_257), -8, 8),), softmax),
-    Row("ml.cross_entropy, rows of 50,257", lambda xp, x, t: xp.ml.cross_entropy(x, t),
-        (A((64, 50_257), -8, 8), W((64,), 50_257)), lambda x, t: -np.log(np.take_along_axis(softmax(x), t[:, None], 1)).mean()),
-    Row("ml.layer_norm, rows of 4,096", lambda xp, x: xp.ml.layer_norm(x, 4096), (A((64, 4096), 1, 5),),
-        lambda x: standard(x, 1)),
-    Row("ml.batch_norm, 32 x 64 x 14 x 14", lambda xp, x: xp.ml.batch_norm(x, training=True)[0], (A((32, 64, 14, 14), 1, 5),),
-        lambda x: standard(x, (0, 2, 3))),
-    Row("ml.scaled_dot_product_attention, causal, 256 x 64",
-        lambda xp, q, k, v: xp.ml.scaled_dot_product_attention(q, k, v, causal=True), (A((1, 4, 256, 64)),) * 3, attention),
-    Row("ml.mse_loss, 2^20 numbers", lambda xp, x, t: xp.ml.mse_loss(x, t), (A((N,)), A((N,))),
-        lambda x, t: ((x - t) ** 2).mean()),
-    Row("ml.upsample, bilinear, 32 x 32 to 64 x 64", lambda xp, x: xp.ml.upsample(x, 64, mode="bilinear"), (A((4, 8, 32, 32)),),
-        lambda x: doubled(doubled(x, 2), 3)),
+    Row(
+        "matmul, 512 x 512 x 512", lambda xp, a, b: a @ b, (A((512, 512)), A((512, 512))), np.matmul
+    ),
+    Row(
+        "ml.conv2d, 64 channels, 28 x 28, 3 x 3",
+        lambda xp, x, w: xp.ml.conv2d(x, w),
+        (A((4, 64, 28, 28)), A((64, 64, 3, 3))),
+        convolution,
+    ),
+    Row(
+        "ml.softmax, rows of 50,257",
+        lambda xp, x: xp.ml.softmax(x),
+        (A((16, 50_257), -8, 8),),
+        softmax,
+    ),
+    Row(
+        "ml.cross_entropy, rows of 50,257",
+        lambda xp, x, t: xp.ml.cross_entropy(x, t),
+        (A((64, 50_257), -8, 8), W((64,), 50_257)),
+        lambda x, t: -np.log(np.take_along_axis(softmax(x), t[:, None], 1)).mean(),
+    ),
+    Row(
+        "ml.layer_norm, rows of 4,096",
+        lambda xp, x: xp.ml.layer_norm(x, 4096),
+        (A((64, 4096), 1, 5),),
+        lambda x: standard(x, 1),
+    ),
+    Row(
+        "ml.batch_norm, 32 x 64 x 14 x 14",
+        lambda xp, x: xp.ml.batch_norm(x, training=True)[0],
+        (A((32, 64, 14, 14), 1, 5),),
+        lambda x: standard(x, (0, 2, 3)),
+    ),
+    Row(
+        "ml.scaled_dot_product_attention, causal, 256 x 64",
+        lambda xp, q, k, v: xp.ml.scaled_dot_product_attention(q, k, v, causal=True),
+        (A((1, 4, 256, 64)),) * 3,
+        attention,
+    ),
+    Row(
+        "ml.mse_loss, 2^20 numbers",
+        lambda xp, x, t: xp.ml.mse_loss(x, t),
+        (A((N,)), A((N,))),
+        lambda x, t: ((x - t) ** 2).mean(),
+    ),
+    Row(
+        "ml.upsample, bilinear, 32 x 32 to 64 x 64",
+        lambda xp, x: xp.ml.upsample(x, 64, mode="bilinear"),
+        (A((4, 8, 32, 32)),),
+        lambda x: doubled(doubled(x, 2), 3),
+    ),
     Row("fft.fft, 2^16 numbers", lambda xp, x: xp.fft.fft(x), (A((1 << 16,)),), np.fft.fft),
-    Row("linalg.solve, 256 x 256", lambda xp, a, b: xp.linalg.solve(a + 32 * xp.eye(256, dtype=a.dtype), b),
-        (A((256, 256)), A((256, 8))), lambda a, b: np.linalg.solve(a + 32 * np.eye(256), b)),
-    Row("linalg.inv, 256 x 256", lambda xp, a: xp.linalg.inv(a + 32 * xp.eye(256, dtype=a.dtype)), (A((256, 256)),),
-        lambda a: np.linalg.inv(a + 32 * np.eye(256))),
-    Row("linalg.cholesky, 256 x 256", lambda xp, a: xp.linalg.cholesky(a @ a.T + xp.eye(256, dtype=a.dtype)), (A((256, 300)),),
-        lambda a: np.linalg.cholesky(a @ a.T + np.eye(256))),
-    Row("linalg.eigvalsh, 128 x 128", lambda xp, a: xp.linalg.eigvalsh(a + a.T), (A((128, 128)),),
-        lambda a: np.linalg.eigvalsh(a + a.T)),
-    Row("linalg.svdvals, 128 x 100", lambda xp, a: xp.linalg.svdvals(a), (A((128, 100)),),
-        lambda a: np.linalg.svd(a, compute_uv=False)),
+    Row(
+        "linalg.solve, 256 x 256",
+        lambda xp, a, b: xp.linalg.solve(a + 32 * xp.eye(256, dtype=a.dtype), b),
+        (A((256, 256)), A((256, 8))),
+        lambda a, b: np.linalg.solve(a + 32 * np.eye(256), b),
+    ),
+    Row(
+        "linalg.inv, 256 x 256",
+        lambda xp, a: xp.linalg.inv(a + 32 * xp.eye(256, dtype=a.dtype)),
+        (A((256, 256)),),
+        lambda a: np.linalg.inv(a + 32 * np.eye(256)),
+    ),
+    Row(
+        "linalg.cholesky, 256 x 256",
+        lambda xp, a: xp.linalg.cholesky(a @ a.T + xp.eye(256, dtype=a.dtype)),
+        (A((256, 300)),),
+        lambda a: np.linalg.cholesky(a @ a.T + np.eye(256)),
+    ),
+    Row(
+        "linalg.eigvalsh, 128 x 128",
+        lambda xp, a: xp.linalg.eigvalsh(a + a.T),
+        (A((128, 128)),),
+        lambda a: np.linalg.eigvalsh(a + a.T),
+    ),
+    Row(
+        "linalg.svdvals, 128 x 100",
+        lambda xp, a: xp.linalg.svdvals(a),
+        (A((128, 100)),),
+        lambda a: np.linalg.svd(a, compute_uv=False),
+    ),
 ]
 
 
@@ -100,13 +170,17 @@ def doubled(x: np.ndarray, axis: int) -> np.ndarray:
     return x.take(first, axis) * (1 - share) + x.take(np.minimum(first + 1, n - 1), axis) * share
 
 
-# ------------------------------------------------------------------------------------------------ measuring
+# ------------------------------------------------------------------------------------------------ m
 
 
 def ulps(found: np.ndarray, exact: np.ndarray, dtype: np.dtype) -> float:
     """The largest error in units in the last place of the exact result."""
     wide = exact.dtype
-    least = -133 if dtype == cm.bfloat16 else math.frexp(float(np.finfo(dtype).smallest_subnormal))[1] - 1
+    least = (
+        -133
+        if dtype == cm.bfloat16
+        else math.frexp(float(np.finfo(dtype).smallest_subnormal))[1] - 1
+    )
     exponent = np.floor(np.log2(np.maximum(np.abs(exact), np.finfo(np.float64).tiny)))
     unit = np.exp2(np.maximum(exponent + math.log2(eps(dtype)), least)).astype(wide)
     return worst(np.abs(found.astype(wide) - exact) / unit, found, exact)
@@ -124,7 +198,8 @@ def epsilons(found: Sequence[np.ndarray], exact: Sequence[np.ndarray], dtype: np
 
 
 def worst(errors: np.ndarray, found: np.ndarray, exact: np.ndarray) -> float:
-    """The largest; where the exact answer is not a number or infinite, the same is wanted (infinity: it is not)."""
+    """The largest; where the exact answer is not a number or infinite, the same is wanted
+    (infinity: it is not)."""
     odd = ~np.isfinite(exact)
     if odd.any() and not np.array_equal(found[odd].astype(exact.dtype), exact[odd], equal_nan=True):
         return math.inf
@@ -132,7 +207,9 @@ def worst(errors: np.ndarray, found: np.ndarray, exact: np.ndarray) -> float:
     return largest if largest == largest else math.inf
 
 
-def gradients(run: Callable[..., Any], arrays: Sequence[np.ndarray], which: Sequence[int], device: str) -> list[np.ndarray]:
+def gradients(
+    run: Callable[..., Any], arrays: Sequence[np.ndarray], which: Sequence[int], device: str
+) -> list[np.ndarray]:
     """Gradients of the weighted sum of what `run` returns, by the arrays at `which`."""
     there = [cm.asarray(a, device=device) for a in arrays]
 
@@ -147,7 +224,9 @@ def gradients(run: Callable[..., Any], arrays: Sequence[np.ndarray], which: Sequ
             result = result + cm.real((y * cm.asarray(weights, dtype=y.dtype, device=device)).sum())
         return result
 
-    return [g.to_numpy() for g in cm.grad(total, tuple(range(len(which))))(*[there[i] for i in which])]
+    return [
+        g.to_numpy() for g in cm.grad(total, tuple(range(len(which))))(*[there[i] for i in which])
+    ]
 
 
 def of_function(row: Elementwise, dtype: np.dtype, device: str) -> dict[str, Any] | None:
@@ -162,21 +241,34 @@ def of_function(row: Elementwise, dtype: np.dtype, device: str) -> dict[str, Any
     wide = np.longdouble if dtype == np.float64 else np.float64
     with np.errstate(all="ignore"):
         exact = row.numpy(*[a.astype(wide) for a in arrays])
-    result = {"op": row.name, "dtype": dtype.name, "unit": "ulp", "value": ulps(found, exact, dtype)}
+    result = {
+        "op": row.name,
+        "dtype": dtype.name,
+        "unit": "ulp",
+        "value": ulps(found, exact, dtype),
+    }
     which = [i for i, has in enumerate(row.grad) if has]
     if which and dtype != np.float64:
         result["gradient"] = gradient_error(row.function, arrays, which, dtype, device)
     return result
 
 
-def gradient_error(run: Callable[..., Any], arrays: Sequence[np.ndarray], which: Sequence[int], dtype: np.dtype,
-                   device: str) -> float:
+def gradient_error(
+    run: Callable[..., Any],
+    arrays: Sequence[np.ndarray],
+    which: Sequence[int],
+    dtype: np.dtype,
+    device: str,
+) -> float:
     full = [a.astype(np.float64) if kind(a.dtype) == "f" else a for a in arrays]
-    return epsilons(gradients(run, arrays, which, device), gradients(run, full, which, device), dtype)
+    return epsilons(
+        gradients(run, arrays, which, device), gradients(run, full, which, device), dtype
+    )
 
 
 def of_row(row: Row, dtype: np.dtype, device: str) -> dict[str, Any] | None:
-    """Any other function; None if it returns no floating-point numbers, or takes none of 16 bits (linalg, fft)."""
+    """Any other function; None if it returns no floating-point numbers, or takes none of 16 bits
+    (linalg, fft)."""
     value, gradient, large = 0.0, None, row in LARGE
     which = [i for i, a in enumerate(row.inputs) if isinstance(a, Array) and not a.constant]
     for seed in range(1 if large else SEEDS):
@@ -194,11 +286,20 @@ def of_row(row: Row, dtype: np.dtype, device: str) -> dict[str, Any] | None:
         if row.grad and dtype != np.float64:
             error = gradient_error(lambda *a: row.run(cm, *a), arrays, which, dtype, device)
             gradient = max(gradient or 0.0, error)
-    return {"op": row.name, "dtype": dtype.name, "unit": "epsilon", "value": value, "gradient": gradient, "large": large}
+    return {
+        "op": row.name,
+        "dtype": dtype.name,
+        "unit": "epsilon",
+        "value": value,
+        "gradient": gradient,
+        "large": large,
+    }
 
 
-WORK: list[tuple[Callable[..., Any], Any]] = [*[(of_function, row) for row in ELEMENTWISE],
-                                              *[(of_row, row) for row in [*ROWS, *LARGE]]]
+WORK: list[tuple[Callable[..., Any], Any]] = [
+    *[(of_function, row) for row in ELEMENTWISE],
+    *[(of_row, row) for row in [*ROWS, *LARGE]],
+]
 
 
 def of_work(index: int, device: str) -> list[dict[str, Any]]:
@@ -210,8 +311,8 @@ def of_work(index: int, device: str) -> list[dict[str, Any]]:
 
 
 def measure(device: str, jobs: int, part: int = 1, parts: int = 1) -> list[dict[str, Any]]:
-    """All functions, or of so many parts one, by so many processes: on a GPU most of the time goes into compiling kernels.
-    Those of large arrays, which take longest, are begun first."""
+    """All functions, or of so many parts one, by so many processes: on a GPU most of the time goes
+    into compiling kernels. Those of large arrays, which take longest, are begun first."""
     run = functools.partial(of_work, device=device)
     chosen = sorted(range(part - 1, len(WORK), parts), reverse=True)
     if jobs == 1:
@@ -228,28 +329,39 @@ def ordered(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def taken(files: Sequence[pathlib.Path]) -> dict[str, Any]:
-    """One record of the parts in these files. ValueError unless all are of one device and commit, and together complete."""
+    """One record of the parts in these files. ValueError unless all are of one device and commit,
+    and together complete."""
     records = [json.loads(file.read_text()) for file in files]
     for what in ("device", "commit", "parts"):
         if len({record[what] for record in records}) > 1:
             raise ValueError(f"take: {what} differs: {[record[what] for record in records]}")
-    found, wanted = sorted(record["part"] for record in records), list(range(1, records[0]["parts"] + 1))
+    found, wanted = (
+        sorted(record["part"] for record in records),
+        list(range(1, records[0]["parts"] + 1)),
+    )
     if found != wanted:
         raise ValueError(f"take: wants parts {wanted}, got {found}")
-    return {**records[0], "part": 1, "parts": 1, "rows": [row for record in records for row in record["rows"]]}
+    return {
+        **records[0],
+        "part": 1,
+        "parts": 1,
+        "rows": [row for record in records for row in record["rows"]],
+    }
 
 
 def write(record: dict[str, Any], out: pathlib.Path) -> None:
     """accuracy.json, one row per line."""
     out.mkdir(parents=True, exist_ok=True)
-    lines = [row | {what: round(row[what], 4) for what in ("value", "gradient") if row.get(what)}
-             for row in ordered(record["rows"])]
+    lines = [
+        row | {what: round(row[what], 4) for what in ("value", "gradient") if row.get(what)}
+        for row in ordered(record["rows"])
+    ]
     head = json.dumps({key: value for key, value in record.items() if key != "rows"}, indent=1)[:-2]
     text = ",\n  ".join(map(json.dumps, lines))
     (out / "accuracy.json").write_text(f'{head},\n "rows": [\n  {text}\n ]\n}}\n')
 
 
-# ------------------------------------------------------------------------------------------------ the table
+# ------------------------------------------------------------------------------------------------ t
 
 
 def figure(error: float | None) -> str:
@@ -258,11 +370,20 @@ def figure(error: float | None) -> str:
     >>> figure(0.0), figure(0.5012), figure(13.7), figure(None)
     ('0', '0.5', '14', '')
     """
-    return "" if error is None else "0" if error == 0 else f"{error:.2g}" if error < 9.95 else f"{error:.0f}"
+    return (
+        ""
+        if error is None
+        else "0"
+        if error == 0
+        else f"{error:.2g}"
+        if error < 9.95
+        else f"{error:.0f}"
+    )
 
 
 def cells(results: Iterable[dict[str, Any]]) -> list[list[str]]:
-    """Lines of a table: function, and for each dtype value and gradient; of several records of a function the worst."""
+    """Lines of a table: function, and for each dtype value and gradient; of several records of a
+    function the worst."""
     lines: dict[str, dict[str, list[Any]]] = {}
     for result in results:
         both = lines.setdefault(result["op"], {}).setdefault(result["dtype"], [None, None])
@@ -270,42 +391,86 @@ def cells(results: Iterable[dict[str, Any]]) -> list[list[str]]:
             if result.get(what) is not None:
                 both[i] = max(result[what], both[i] or 0.0)
     names = [dtype.name for dtype in FLOATS]
-    return [[f"`{op}`" if " " not in op else op,
-             *[" / ".join(filter(None, map(figure, by_dtype.get(name, [None])))) for name in names]]
-            for op, by_dtype in lines.items()]
+    return [
+        [
+            f"`{op}`" if " " not in op else op,
+            *[" / ".join(filter(None, map(figure, by_dtype.get(name, [None])))) for name in names],
+        ]
+        for op, by_dtype in lines.items()
+    ]
 
 
 def markdown(results: pathlib.Path) -> str:
     """results/accuracy.md."""
-    lines = ["# Accuracy", "",
-             "The largest error found: value / gradient. Elementwise functions: in units in the last place of the exact "
-             "result; their gradients and all other functions: in epsilons of the dtype (float16 2^-10, bfloat16 2^-7, float32 "
-             "2^-23, float64 2^-52), relative to the largest number of the result. A result that is only rounded is off by at "
-             "most 0.5. Truth: NumPy in float64 (long double for elementwise functions of float64; otherwise NumPy's own "
-             "rounding is in the figures of float64); gradients: in float64. Generated by `python -m benchmarks.accuracy`."]
-    heading = ["| function | " + " | ".join(dtype.name for dtype in FLOATS) + " |", "|---" + "|---:" * len(FLOATS) + "|"]
+    lines = [
+        "# Accuracy",
+        "",
+        "The largest error found: value / gradient. Elementwise functions: in units in the last "
+        "place of the exact "
+        "result; their gradients and all other functions: in epsilons of the dtype (float16 "
+        "2^-10, bfloat16 2^-7, float32 "
+        "2^-23, float64 2^-52), relative to the largest number of the result. A result that is "
+        "only rounded is off by at "
+        "most 0.5. Truth: NumPy in float64 (long double for elementwise functions of float64; "
+        "otherwise NumPy's own "
+        "rounding is in the figures of float64); gradients: in float64. Generated by `python -m "
+        "benchmarks.accuracy`.",
+    ]
+    heading = [
+        "| function | " + " | ".join(dtype.name for dtype in FLOATS) + " |",
+        "|---" + "|---:" * len(FLOATS) + "|",
+    ]
     for path in sorted(results.glob("*/accuracy.json")):
         record = json.loads(path.read_text())
         rows = record["rows"]
-        lines += ["", f"## {record['device']}", "", f"Commit `{record['commit']}`, {record['date']}."]
-        for title, chosen in (("Elementwise functions", [r for r in rows if r["unit"] == "ulp"]),
-                              ("Other functions", [r for r in rows if r["unit"] != "ulp" and not r["large"]]),
-                              ("Large arrays", [r for r in rows if r.get("large")])):
-            lines += ["", f"**{title}**", "", *heading, *["| " + " | ".join(line) + " |" for line in cells(chosen)]]
+        lines += [
+            "",
+            f"## {record['device']}",
+            "",
+            f"Commit `{record['commit']}`, {record['date']}.",
+        ]
+        for title, chosen in (
+            ("Elementwise functions", [r for r in rows if r["unit"] == "ulp"]),
+            ("Other functions", [r for r in rows if r["unit"] != "ulp" and not r["large"]]),
+            ("Large arrays", [r for r in rows if r.get("large")]),
+        ):
+            lines += [
+                "",
+                f"**{title}**",
+                "",
+                *heading,
+                *["| " + " | ".join(line) + " |" for line in cells(chosen)],
+            ]
     return "\n".join(lines) + "\n"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and write, or make or check the table alone."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.accuracy", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.accuracy", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--device", default="cuda" if cm.cuda.device_count() else "cpu")
-    parser.add_argument("--out", type=pathlib.Path, help="folder for accuracy.json; by default results/<device>, and the table "
-                        "is written")
+    parser.add_argument(
+        "--out",
+        type=pathlib.Path,
+        help="folder for accuracy.json; by default results/<device>, and the table is written",
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes that share the work")
-    parser.add_argument("--part", default="1/1", help="of the functions, such as 2/3: they are dealt out in turn")
-    parser.add_argument("--take", type=pathlib.Path, nargs="+", help="measure nothing: put these records into results/<device>")
+    parser.add_argument(
+        "--part", default="1/1", help="of the functions, such as 2/3: they are dealt out in turn"
+    )
+    parser.add_argument(
+        "--take",
+        type=pathlib.Path,
+        nargs="+",
+        help="measure nothing: put these records into results/<device>",
+    )
     parser.add_argument("--table", action="store_true", help="only write accuracy.md anew")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if accuracy.md is not up to date")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; exit 1 if accuracy.md is not up to date",
+    )
     arguments = parser.parse_args(argv)
     table = RESULTS / "accuracy.md"
     if arguments.check:
@@ -317,7 +482,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         part, parts = map(int, arguments.part.split("/"))
         rows = measure(arguments.device, arguments.jobs, part, parts)
         place = folder(arguments.device)
-        record = {**environment(arguments.device), "folder": place, "part": part, "parts": parts, "rows": rows}
+        record = {
+            **environment(arguments.device),
+            "folder": place,
+            "part": part,
+            "parts": parts,
+            "rows": rows,
+        }
         write(record, arguments.out or RESULTS / place)
     if not arguments.out:
         table.write_text(markdown(RESULTS), encoding="utf-8")

@@ -1,11 +1,13 @@
 """How soon a new process has its first results: `python -m benchmarks.cold_start`.
 
-Each library gets new processes that import it, multiply two matrices, convolve an image and take a softmax, each result
-brought back to the host. What is recorded is the time from the start of the interpreter to each of them, the context of
-the GPU included: the median over processes that take turns, with the disk caches warm. CuPy has no convolution; so that its
-softmax has its like, further processes of the others go from the product to the softmax ("short"). A process that follows a
-large one begins later, up to a tenth of a second: so each follows one of the same library, after a pause. Beside it: how long
-each kernel of cudamath takes to compile in a process with an empty cache; of its variants, the one that takes longest.
+Each library gets new processes that import it, multiply two matrices, convolve an image and take a
+softmax, each result brought back to the host. What is recorded is the time from the start of the
+interpreter to each of them, the context of the GPU included: the median over processes that take
+turns, with the disk caches warm. CuPy has no convolution; so that its softmax has its like, further
+processes of the others go from the product to the softmax ("short"). A process that follows a large
+one begins later, up to a tenth of a second: so each follows one of the same library, after a pause.
+Beside it: how long each kernel of cudamath takes to compile in a process with an empty cache; of
+its variants, the one that takes longest.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ a = cm.asarray(np.ones((512, 512), np.float32))
 x, w = cm.asarray(np.ones((8, 16, 32, 32), np.float32)), cm.asarray(np.ones((32, 16, 3, 3), np.float32))
 cm.ml.conv2d(x, w, padding=1).to_numpy(); done("conv2d")
 cm.ml.softmax(a).to_numpy(); done("softmax")
-""",
+""",  # noqa: E501
     "torch": """
 import numpy as np
 import torch
@@ -56,7 +58,7 @@ a = torch.from_numpy(np.ones((512, 512), np.float32)).to(device)
 x, w = (torch.from_numpy(np.ones(s, np.float32)).to(device) for s in ((8, 16, 32, 32), (32, 16, 3, 3)))
 torch.nn.functional.conv2d(x, w, padding=1).cpu(); done("conv2d")
 torch.softmax(a, -1).cpu(); done("softmax")
-""",
+""",  # noqa: E501
     "cupy": """
 import numpy as np
 import cupy
@@ -77,8 +79,9 @@ def timed(kernel, arguments, cc):
     print(json.dumps(["compile " + kernel.py_func.__name__, time.perf_counter() - start]), flush=True)
     return result
 build.compile_now = timed
-"""
-#: Every `parts`-th of the cases that reach the kernels of all families, versions by name among them.
+"""  # noqa: E501
+#: Every `parts`-th of the cases that reach the kernels of all families, versions by name among
+#: them.
 VERSIONS = """
 import cudamath as cm
 from benchmarks import sanitize_cases as cases
@@ -91,15 +94,21 @@ for name, call in [*made.items()][%d::%d]:
     except Exception as error:  # a version that this device lacks
         print(name, error)
 cm.cuda.synchronize()
-"""
+"""  # noqa: E501
 
 
 def run(program: str, device: str, **variables: str) -> dict[str, float]:
-    """{step: seconds} of one new process; empty where the library is missing or something failed."""
+    """{step: seconds} of one new process; empty where the library is missing or something
+    failed."""
     environment = os.environ | {"CUDAMATH_DEVICE": device} | variables
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    ran = subprocess.run([sys.executable, "-c", PROLOGUE + program, repr(time.time())], capture_output=True, text=True,
-                         env=environment, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", PROLOGUE + program, repr(time.time())],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
     if ran.returncode:
         print(ran.stderr[-600:], flush=True)
     found: dict[str, float] = {}
@@ -112,12 +121,17 @@ def run(program: str, device: str, **variables: str) -> dict[str, float]:
 
 def shorter(program: str) -> str:
     """The program without its convolution, whose softmax is the step "short"."""
-    kept = [line for line in program.splitlines() if "conv2d" not in line and not line.startswith("x, w")]
+    kept = [
+        line
+        for line in program.splitlines()
+        if "conv2d" not in line and not line.startswith("x, w")
+    ]
     return "\n".join(kept).replace('done("softmax")', 'done("short")')
 
 
 def measure(device: str, rounds: int) -> dict[str, dict[str, float]]:
-    """{library: {step: median seconds}}; a first round, which fills the disk's caches, does not count."""
+    """{library: {step: median seconds}}; a first round, which fills the disk's caches, does not
+    count."""
     programs = {name: text for name, text in PROGRAMS.items() if name != "cupy" or device != "cpu"}
     samples: dict[str, list[dict[str, float]]] = {name: [] for name in programs}
     with tempfile.TemporaryDirectory() as bytecode:
@@ -129,12 +143,21 @@ def measure(device: str, rounds: int) -> dict[str, dict[str, float]]:
                     found.append(run(program, device, PYTHONPYCACHEPREFIX=bytecode))
                 if turn and all(found):
                     samples[name].append(functools.reduce(operator.or_, found[1:]))
-    return {name: {step: statistics.median(each[step] for each in kept) for step in STEPS if step in kept[0]}
-            for name, kept in samples.items() if kept}
+    return {
+        name: {
+            step: statistics.median(each[step] for each in kept)
+            for step in STEPS
+            if step in kept[0]
+        }
+        for name, kept in samples.items()
+        if kept
+    }
 
 
 def compile_times(device: str, parts: int) -> dict[str, float]:
-    """{kernel: seconds, the longest of its variants} in so many processes with an empty cache each."""
+    """{kernel: seconds, the longest of its variants} in so many processes with an empty cache
+    each."""
+
     def part(k: int) -> dict[str, float]:
         with tempfile.TemporaryDirectory() as cache:
             return run(COMPILES + VERSIONS % (k, parts), device, CUDAMATH_CACHE_DIR=cache)
@@ -153,15 +176,28 @@ def main(argv: list[str] | None = None) -> int:
     import cudamath as cm
     from benchmarks.run import RESULTS, environment, folder
 
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.cold_start", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.cold_start", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("--device", default=str(cm.default_device()))
-    parser.add_argument("--out", type=pathlib.Path, help="folder for cold_start.json (default: benchmarks/results/...)")
-    parser.add_argument("--rounds", type=int, default=5, help="of processes (0: only how long kernels take to compile)")
+    parser.add_argument(
+        "--out",
+        type=pathlib.Path,
+        help="folder for cold_start.json (default: benchmarks/results/...)",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=5,
+        help="of processes (0: only how long kernels take to compile)",
+    )
     chosen = parser.parse_args(argv)
     out = chosen.out or RESULTS / folder(chosen.device)
     out.mkdir(parents=True, exist_ok=True)
     file = out / "cold_start.json"
-    record: dict[str, Any] = json.loads(file.read_text()) if file.exists() and not chosen.rounds else {}
+    record: dict[str, Any] = (
+        json.loads(file.read_text()) if file.exists() and not chosen.rounds else {}
+    )
     where = environment(chosen.device)
 
     def keep(found: dict[str, Any]) -> None:
@@ -174,7 +210,14 @@ def main(argv: list[str] | None = None) -> int:
     if chosen.device != "cpu":
         record["compile"] = compile_times(chosen.device, max(1, min(14, (os.cpu_count() or 1) - 2)))
         print(json.dumps(record["compile"], indent=1), flush=True)
-    keep(record | ({"compile_commit": where["commit"]} if not chosen.rounds and "commit" in record else where))
+    keep(
+        record
+        | (
+            {"compile_commit": where["commit"]}
+            if not chosen.rounds and "commit" in record
+            else where
+        )
+    )
     return 0
 
 

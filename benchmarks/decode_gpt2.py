@@ -1,10 +1,12 @@
-"""GPT-2 writing one token after the other with weights of 16, 8 and 4 bits: loss and tokens per second.
+"""GPT-2 writing one token after the other with weights of 16, 8 and 4 bits: loss and tokens per
+second.
 
     python -m benchmarks.decode_gpt2 tests/data/tinyshakespeare.txt --json gpt2_decode.json
 
-The model is first trained for some steps on the bytes of the text, because quantizing fresh random weights says nothing. The
-loss is that of sequences of the text. Then each kind of weights writes for one reader (batch 1, the cache of keys and values,
-one CUDA graph a token), interleaved in random order; all are as far in their sequences as the others.
+The model is first trained for some steps on the bytes of the text, because quantizing fresh random
+weights says nothing. The loss is that of sequences of the text. Then each kind of weights writes
+for one reader (batch 1, the cache of keys and values, one CUDA graph a token), interleaved in
+random order; all are as far in their sequences as the others.
 """
 
 from __future__ import annotations
@@ -28,15 +30,20 @@ from cudamath.models import gpt2, quantized, sampling, training
 
 #: Name -> dtype and options of `quantized.quantize`.
 WEIGHTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "int8": ("int8", {}), "float8_e4m3": ("float8_e4m3", {}), "int4, groups of 128": ("int4", {}),
-    "int4, groups of 64": ("int4", {"group": 64})}
+    "int8": ("int8", {}),
+    "float8_e4m3": ("float8_e4m3", {}),
+    "int4, groups of 128": ("int4", {}),
+    "int4, groups of 64": ("int4", {"group": 64}),
+}
 PROMPT, WARM = 8, 8  # tokens
 
 
 def trained(config: gpt2.Config, data: list, device: str) -> dict[str, Any]:
     """Parameters in bfloat16 after a step on each batch."""
     with cm.device(device):
-        trainer = training.Trainer(gpt2.loss, gpt2.create(config), config, schedule=ml.schedules.constant(6e-4, warmup=10))
+        trainer = training.Trainer(
+            gpt2.loss, gpt2.create(config), config, schedule=ml.schedules.constant(6e-4, warmup=10)
+        )
         for pair in data:
             loss, _ = trainer.step(*pair)
     print(f"trained for {len(data)} steps, loss {float(loss):.4f}", flush=True)
@@ -48,16 +55,33 @@ def mean_loss(params: dict[str, Any], data: list, config: gpt2.Config) -> float:
     losses = []
     for tokens, targets in data:
         scores = gpt2.logits(params, gpt2.forward(params, cm.asarray(tokens), config), config)
-        losses.append(float(ml.cross_entropy(scores.reshape((-1, config.vocabulary)).astype("float32"),
-                                             cm.asarray(targets).reshape((-1,)))))
+        losses.append(
+            float(
+                ml.cross_entropy(
+                    scores.reshape((-1, config.vocabulary)).astype("float32"),
+                    cm.asarray(targets).reshape((-1,)),
+                )
+            )
+        )
     return statistics.mean(losses)
 
 
-def measure(params: dict[str, Any], config: gpt2.Config, prompt: np.ndarray, data: list, count: int, rounds: int
-            ) -> list[dict[str, Any]]:
+def measure(
+    params: dict[str, Any],
+    config: gpt2.Config,
+    prompt: np.ndarray,
+    data: list,
+    count: int,
+    rounds: int,
+) -> list[dict[str, Any]]:
     """A row for each kind of weights."""
-    kinds = {"bfloat16": params, **{name: quantized.quantize(params, dtype, **more)
-                                    for name, (dtype, more) in WEIGHTS.items()}}
+    kinds = {
+        "bfloat16": params,
+        **{
+            name: quantized.quantize(params, dtype, **more)
+            for name, (dtype, more) in WEIGHTS.items()
+        },
+    }
     writers: dict[str, sampling.Writer] = {}
     rows: list[dict[str, Any]] = []
     for name, weights in kinds.items():
@@ -65,7 +89,11 @@ def measure(params: dict[str, Any], config: gpt2.Config, prompt: np.ndarray, dat
         writers[name] = sampling.Writer(weights, config, temperature=0)
         writers[name].feed(prompt)
         writers[name].write(WARM)
-        read = sum(x.nbytes for key, x in weights.items() if key != "wte.weight" or "lm_head.weight" not in weights)
+        read = sum(
+            x.nbytes
+            for key, x in weights.items()
+            if key != "wte.weight" or "lm_head.weight" not in weights
+        )
         rows.append({"weights": name, "loss": loss, "bytes": int(read), "seconds": []})
     order = list(range(len(rows)))
     for _ in range(rounds):
@@ -77,14 +105,20 @@ def measure(params: dict[str, Any], config: gpt2.Config, prompt: np.ndarray, dat
     for row in rows:
         row["tokens_per_second"] = 1 / statistics.median(row["seconds"])
         row["change"] = row["loss"] / rows[0]["loss"] - 1
-        print(f"{row['weights']:20} {row['tokens_per_second']:7.0f} tokens/s  loss {row['loss']:.5f} ({row['change']:+.3%})  "
-              f"{row['bytes'] / 1e6:.0f} MB", flush=True)
+        print(
+            f"{row['weights']:20} {row['tokens_per_second']:7.0f} tokens/s  loss "
+            f"{row['loss']:.5f} ({row['change']:+.3%})  "
+            f"{row['bytes'] / 1e6:.0f} MB",
+            flush=True,
+        )
     return rows
 
 
 def main(argv: list[str] | None = None) -> int:
     """The command line; see the top of this file."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.decode_gpt2", description="GPT-2 with quantized weights.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.decode_gpt2", description="GPT-2 with quantized weights."
+    )
     parser.add_argument("text", help="a file")
     parser.add_argument("--size", default="124m", choices=[*gpt2.SIZES])
     parser.add_argument("--device", default="cuda")
@@ -98,9 +132,21 @@ def main(argv: list[str] | None = None) -> int:
     data = batches(config, arguments.batch, config.context, arguments.steps + 2, arguments.text)
     params = trained(config, data[:-2], arguments.device)
     with cm.device(arguments.device):
-        rows = measure(params, config, data[0][0][:1, :PROMPT].astype(np.int64), data[-2:], arguments.tokens, arguments.rounds)
+        rows = measure(
+            params,
+            config,
+            data[0][0][:1, :PROMPT].astype(np.int64),
+            data[-2:],
+            arguments.tokens,
+            arguments.rounds,
+        )
     if arguments.json:
-        record = {**environment(arguments.device), "size": arguments.size, "steps": arguments.steps, "rows": rows}
+        record = {
+            **environment(arguments.device),
+            "size": arguments.size,
+            "steps": arguments.steps,
+            "rows": rows,
+        }
         pathlib.Path(arguments.json).write_text(json.dumps(record, indent=1) + "\n")
     return 0
 

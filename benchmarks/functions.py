@@ -1,8 +1,8 @@
 """Every function family of array math as CuPy has it too, for `python -m benchmarks.versus_cupy`.
 
-A case is one expression, with arguments that grow with n, the number of elements: SIZES says which n are measured. The
-expression is written once and runs in cudamath, CuPy and (in the tests, for truth) NumPy; where CuPy has it under another
-name, the case says so.
+A case is one expression, with arguments that grow with n, the number of elements: SIZES says which
+n are measured. The expression is written once and runs in cudamath, CuPy and (in the tests, for
+truth) NumPy; where CuPy has it under another name, the case says so.
 """
 
 from __future__ import annotations
@@ -27,21 +27,24 @@ Expression = Callable[..., object]  # (library, *arrays)
 
 @functools.lru_cache(maxsize=64)
 def drawn(make: Maker, place: int, n: int) -> np.ndarray:
-    """The array of n elements that stands at a place among the arguments: drawing 2^24 numbers anew for every case would take
-    longer than measuring it."""
+    """The array of n elements that stands at a place among the arguments: drawing 2^24 numbers anew
+    for every case would take longer than measuring it."""
     return make(np.random.default_rng(place), n)
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One expression of a family; `sizes` gives n, `library` of the expression is cudamath's or the peer's module."""
+    """One expression of a family; `sizes` gives n, `library` of the expression is cudamath's or the
+    peer's module."""
 
     family: str
     title: str
     expression: Expression
     makers: tuple[Maker, ...]
     sizes: dict[str, int]
-    otherwise: dict[str, Expression] = dataclasses.field(default_factory=dict)  # by a library that says it in another way
+    otherwise: dict[str, Expression] = dataclasses.field(
+        default_factory=dict
+    )  # by a library that says it in another way
     random: bool = False  # results are other numbers of the same distribution
 
     def arguments(self, size: str) -> tuple[np.ndarray, ...]:
@@ -57,7 +60,14 @@ class Case:
 CASES: list[Case] = []
 
 
-def case(family: str, title: str, expression: Expression, *makers: Maker, sizes: dict[str, int] = SIZES, **more: Any) -> None:
+def case(
+    family: str,
+    title: str,
+    expression: Expression,
+    *makers: Maker,
+    sizes: dict[str, int] = SIZES,
+    **more: Any,
+) -> None:
     """Register a case."""
     if any((family, title) == (other.family, other.title) for other in CASES):
         raise ValueError(f"case: {family} has {title} twice")
@@ -67,7 +77,13 @@ def case(family: str, title: str, expression: Expression, *makers: Maker, sizes:
 def named(family: str, names: str, *makers: Maker, **more: Any) -> None:
     """Register functions of the top namespace by name, one case each."""
     for name in names.split():
-        case(family, name, lambda lib, *arrays, name=name: getattr(lib, name)(*arrays), *makers, **more)
+        case(
+            family,
+            name,
+            lambda lib, *arrays, name=name: getattr(lib, name)(*arrays),
+            *makers,
+            **more,
+        )
 
 
 # ---------------------------------------------------------------- arguments
@@ -166,7 +182,9 @@ def of(dtype: str) -> Maker:
     def make(rng: np.random.Generator, n: int) -> np.ndarray:
         kind = np.dtype(dtype)
         if kind.kind in "iu":
-            return rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, n, dtype=kind, endpoint=True)
+            return rng.integers(
+                np.iinfo(kind).min, np.iinfo(kind).max, n, dtype=kind, endpoint=True
+            )
         return rng.standard_normal(n).astype(kind)
 
     return make
@@ -208,13 +226,25 @@ case("creation", "diag", lambda lib, a: lib.diag(a), line)
 case("creation", "copy", lambda lib, a: a.copy(), x)
 case("creation", "astype float64", lambda lib, a: a.astype("float64"), x)
 
-named("unary", "negative absolute sign sqrt square exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh "
-      "cosh tanh arcsinh arctanh floor ceil trunc rint reciprocal cbrt isnan isfinite isinf signbit logical_not degrees", unit)
+named(
+    "unary",
+    "negative absolute sign sqrt square exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin "
+    "arccos arctan sinh "
+    "cosh tanh arcsinh arctanh floor ceil trunc rint reciprocal cbrt isnan isfinite isinf signbit "
+    "logical_not degrees",
+    unit,
+)
 named("unary", "arccosh", above)
 named("unary", "invert", integers)
 named("unary", "conj angle", complexes)
-named("binary", "add subtract multiply divide power maximum minimum fmod floor_divide remainder hypot arctan2 copysign "
-      "logaddexp nextafter less equal logical_and", unit, above)
+named(
+    "binary",
+    "add subtract multiply divide power maximum minimum fmod floor_divide remainder hypot arctan2 "
+    "copysign "
+    "logaddexp nextafter less equal logical_and",
+    unit,
+    above,
+)
 named("binary", "bitwise_and bitwise_xor left_shift gcd", shifts, integers)
 case("binary", "a + 2.5", lambda lib, a: a + 2.5, x)
 case("binary", "a ** 2", lambda lib, a: a**2, x)
@@ -232,17 +262,32 @@ named("reductions", "sum mean prod max min var std argmax argmin ptp count_nonze
 named("reductions", "any all", mask)
 for _axis in (0, 1):
     for _name in ("sum", "max", "argmax", "var"):
-        case("reductions", f"{_name}, axis {_axis}", lambda lib, a, f=_name, axis=_axis: getattr(lib, f)(a, axis=axis), square)
+        case(
+            "reductions",
+            f"{_name}, axis {_axis}",
+            lambda lib, a, f=_name, axis=_axis: getattr(lib, f)(a, axis=axis),
+            square,
+        )
 named("statistics", "nansum nanmean nanmax nanvar", holes)
 named("statistics", "median average", x)
 case("statistics", "percentile", lambda lib, a: lib.percentile(a, 30), x)
 case("statistics", "quantile", lambda lib, a: lib.quantile(a, 0.9), x)
 case("statistics", "cov", lambda lib, a: lib.cov(a), lambda rng, n: x(rng, n).reshape(16, -1))
-case("statistics", "corrcoef", lambda lib, a: lib.corrcoef(a), lambda rng, n: x(rng, n).reshape(16, -1))
+case(
+    "statistics",
+    "corrcoef",
+    lambda lib, a: lib.corrcoef(a),
+    lambda rng, n: x(rng, n).reshape(16, -1),
+)
 named("scans", "cumsum nancumsum diff ediff1d gradient", x)
 named("scans", "cumprod", above, sizes={"small": 64, "medium": 96, "large": 112})  # stays finite
 for _axis in (0, 1):
-    case("scans", f"cumsum, axis {_axis}", lambda lib, a, axis=_axis: lib.cumsum(a, axis=axis), square)
+    case(
+        "scans",
+        f"cumsum, axis {_axis}",
+        lambda lib, a, axis=_axis: lib.cumsum(a, axis=axis),
+        square,
+    )
 case("scans", "trapezoid", lambda lib, a: lib.trapezoid(a), x)
 case("scans", "interp", lambda lib, a, b: lib.interp(a, b, b), x, ordered)
 case("scans", "convolve", lambda lib, a: lib.convolve(a, a[:31]), x)
@@ -279,7 +324,14 @@ case("indexing", "a[i, j]", lambda lib, a, i: a[i, i], square, some_rows)
 case("indexing", "a[mask]", lambda lib, a, m: a[m], x, mask)
 case("indexing", "compress", lambda lib, m, a: lib.compress(m, a), mask, x)
 case("indexing", "take_along_axis", lambda lib, a, i: lib.take_along_axis(a, i, axis=0), x, places)
-case("indexing", "choose", lambda lib, m, a, b: lib.choose(m.astype("int32"), lib.stack([a, b])), mask, x, x)
+case(
+    "indexing",
+    "choose",
+    lambda lib, m, a, b: lib.choose(m.astype("int32"), lib.stack([a, b])),
+    mask,
+    x,
+    x,
+)
 
 
 def assigned(lib: Any, a: Any, i: Any, value: Any) -> Any:
@@ -294,7 +346,7 @@ case("indexing", "a[::2] = 0", lambda lib, a: assigned(lib, a, slice(None, None,
 case("indexing", "a[:] = b", lambda lib, a, b: assigned(lib, a, slice(None), b), x, x)
 case("indexing", "diagonal, copied", lambda lib, a: lib.diagonal(a).copy(), square)
 
-# ---------------------------------------------------------------- sorting, searching, sets, histograms
+# ---------------------------------------------------------------- sorting, searching, sets, histogr
 
 for _dtype in ("uint8", "int16", "float16", "int32", "float32", "int64", "float64"):
     case("sorting", f"sort {_dtype}", lambda lib, a: lib.sort(a), of(_dtype))
@@ -307,10 +359,21 @@ case("searching", "nonzero", lambda lib, m: lib.nonzero(m), mask)
 case("searching", "flatnonzero", lambda lib, m: lib.flatnonzero(m), mask)
 case("searching", "argwhere", lambda lib, m: lib.argwhere(m), mask)
 case("searching", "searchsorted", lambda lib, a, v: lib.searchsorted(a, v), ordered, x)
-case("searching", "digitize", lambda lib, v, a: lib.digitize(v, a[:: max(1, a.size // 64)]), x, ordered)
+case(
+    "searching",
+    "digitize",
+    lambda lib, v, a: lib.digitize(v, a[:: max(1, a.size // 64)]),
+    x,
+    ordered,
+)
 case("sets", "unique", lambda lib, i: lib.unique(i), integers)
 case("sets", "unique, all distinct", lambda lib, a: lib.unique(a), x)
-case("sets", "unique, inverse", lambda lib, i: lib.unique(i, return_inverse=True)[1].ravel(), integers)
+case(
+    "sets",
+    "unique, inverse",
+    lambda lib, i: lib.unique(i, return_inverse=True)[1].ravel(),
+    integers,
+)
 case("sets", "isin", lambda lib, i, j: lib.isin(i, j), integers, few)
 case("sets", "isin, many", lambda lib, a, b: lib.isin(a, b), x, x)
 case("sets", "intersect1d", lambda lib, i, j: lib.intersect1d(i, j), integers, few)
@@ -321,29 +384,50 @@ case("histograms", "bincount, weights", lambda lib, i, w: lib.bincount(i, w), in
 case("histograms", "histogram", lambda lib, a: lib.histogram(a, 100)[0], x)
 case("histograms", "histogram2d", lambda lib, a, b: lib.histogram2d(a, b, 16)[0], x, x)
 
-# ---------------------------------------------------------------- products, linear algebra, transforms
+# ---------------------------------------------------------------- products, linear algebra, transfo
 
 case("products", "matmul", lambda lib, a, b: a @ b, square, square)
-case("products", "matmul, batch", lambda lib, a, b: a @ b, *(lambda rng, n: x(rng, n).reshape(-1, 16, 16),) * 2)
+case(
+    "products",
+    "matmul, batch",
+    lambda lib, a, b: a @ b,
+    *(lambda rng, n: x(rng, n).reshape(-1, 16, 16),) * 2,
+)
 case("products", "a @ v", lambda lib, a, v: a @ v, square, line)
 case("products", "dot", lambda lib, a, b: lib.dot(a, b), x, x)
 case("products", "inner", lambda lib, a, b: lib.inner(a, b), line, line)
 case("products", "outer", lambda lib, a, b: lib.outer(a, b), line, line)
 case("products", "kron", lambda lib, a, b: lib.kron(a, b[:4]), x, x)
-case("products", "tensordot", lambda lib, a, b: lib.tensordot(a, b, 2), *(lambda rng, n: x(rng, n).reshape(-1, 16, 16),) * 1,
-     lambda rng, n: x(rng, 256 * 16).reshape(16, 16, 16))
+case(
+    "products",
+    "tensordot",
+    lambda lib, a, b: lib.tensordot(a, b, 2),
+    *(lambda rng, n: x(rng, n).reshape(-1, 16, 16),) * 1,
+    lambda rng, n: x(rng, 256 * 16).reshape(16, 16, 16),
+)
 case("products", "einsum ij,jk", lambda lib, a, b: lib.einsum("ij,jk->ik", a, b), square, square)
 case("products", "einsum ij,ij->i", lambda lib, a, b: lib.einsum("ij,ij->i", a, b), square, square)
 case("products", "einsum ii", lambda lib, a: lib.einsum("ii", a), square)
 case("products", "trace", lambda lib, a: lib.trace(a), square)
-case("products", "cross", lambda lib, a, b: lib.linalg.cross(a, b), *(lambda rng, n: x(rng, n // 3 * 3).reshape(-1, 3),) * 2,
-     otherwise={"cupy": lambda lib, a, b: lib.cross(a, b)})
+case(
+    "products",
+    "cross",
+    lambda lib, a, b: lib.linalg.cross(a, b),
+    *(lambda rng, n: x(rng, n // 3 * 3).reshape(-1, 3),) * 2,
+    otherwise={"cupy": lambda lib, a, b: lib.cross(a, b)},
+)
 
 
 def linear(names: str, *makers: Maker, sizes: dict[str, int] = SIDES) -> None:
     """Register functions of linalg by name."""
     for name in names.split():
-        case("linalg", name, lambda lib, *arrays, name=name: getattr(lib.linalg, name)(*arrays), *makers, sizes=sizes)
+        case(
+            "linalg",
+            name,
+            lambda lib, *arrays, name=name: getattr(lib.linalg, name)(*arrays),
+            *makers,
+            sizes=sizes,
+        )
 
 
 def triangular_of_cupy(lib: Any, a: Any, b: Any) -> Any:
@@ -357,19 +441,46 @@ linear("inv det slogdet", matrix)
 linear("cholesky", positive)
 linear("solve", matrix, sides)
 linear("norm", matrix)
-case("linalg", "solve_triangular", lambda lib, a, b: lib.linalg.solve_triangular(a, b, lower=True), lower, sides, sizes=SIDES,
-     otherwise={"cupy": triangular_of_cupy, "numpy": lambda lib, a, b: lib.linalg.solve(a, b)})
-case("linalg", "matrix_power", lambda lib, a: lib.linalg.matrix_power(a / 100, 5), matrix, sizes=SIDES)
+case(
+    "linalg",
+    "solve_triangular",
+    lambda lib, a, b: lib.linalg.solve_triangular(a, b, lower=True),
+    lower,
+    sides,
+    sizes=SIDES,
+    otherwise={"cupy": triangular_of_cupy, "numpy": lambda lib, a, b: lib.linalg.solve(a, b)},
+)
+case(
+    "linalg",
+    "matrix_power",
+    lambda lib, a: lib.linalg.matrix_power(a / 100, 5),
+    matrix,
+    sizes=SIDES,
+)
 case("linalg", "qr", lambda lib, a: lib.linalg.qr(a), matrix, sizes=SIDES)
 case("linalg", "eigh", lambda lib, a: lib.linalg.eigh(a), positive, sizes=SHORT_SIDES)
 case("linalg", "eigvalsh", lambda lib, a: lib.linalg.eigvalsh(a), positive, sizes=SHORT_SIDES)
 case("linalg", "svd", lambda lib, a: lib.linalg.svd(a), matrix, sizes=SHORT_SIDES)
 linear("pinv matrix_rank", matrix, sizes=SHORT_SIDES)
-case("linalg", "lstsq", lambda lib, a, b: lib.linalg.lstsq(a, b)[0], matrix, sides, sizes=SHORT_SIDES,
-     otherwise={"cupy": lambda lib, a, b: lib.linalg.lstsq(a, b, rcond=None)[0]})
+case(
+    "linalg",
+    "lstsq",
+    lambda lib, a, b: lib.linalg.lstsq(a, b)[0],
+    matrix,
+    sides,
+    sizes=SHORT_SIDES,
+    otherwise={"cupy": lambda lib, a, b: lib.linalg.lstsq(a, b, rcond=None)[0]},
+)
 
-for _name, _maker in (("fft", complexes), ("ifft", complexes), ("rfft", x), ("irfft", complexes), ("fft2", complex_square),
-                      ("fftn", complex_square), ("rfft2", square)):
+for _name, _maker in (
+    ("fft", complexes),
+    ("ifft", complexes),
+    ("rfft", x),
+    ("irfft", complexes),
+    ("fft2", complex_square),
+    ("fftn", complex_square),
+    ("rfft2", square),
+):
     case("fft", _name, lambda lib, a, name=_name: getattr(lib.fft, name)(a), _maker)
 case("fft", "fft of rows", lambda lib, a: lib.fft.fft(a), complex_square)
 case("fft", "fft, axis 0", lambda lib, a: lib.fft.fft(a, axis=0), complex_square)
@@ -398,5 +509,11 @@ for _title, _draw in {
     "binomial": lambda rng, n: rng.binomial(10, 0.3, n),
 }.items():
     case("random", _title, lambda lib, a, draw=_draw: draw(generator(lib), a.size), x, random=True)
-case("random", "permutation", lambda lib, a: generator(lib).permutation(a.size), x, random=True,
-     otherwise={"cupy": lambda lib, a: lib.random.permutation(a.size)})
+case(
+    "random",
+    "permutation",
+    lambda lib, a: generator(lib).permutation(a.size),
+    x,
+    random=True,
+    otherwise={"cupy": lambda lib, a: lib.random.permutation(a.size)},
+)

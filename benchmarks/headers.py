@@ -1,12 +1,15 @@
-"""Kernel files' headers hold the measured table of their versions: written by `python -m benchmarks.report` from the records.
+"""Kernel files' headers hold the measured table of their versions: written by `python -m
+benchmarks.report` from the records.
 
-A header says where, and of which row (rows_versions.py; any row will do), between two lines of its own:
+A header says where, and of which row (rows_versions.py; any row will do), between two lines of its
+own:
 
     Measured (row NAME):
     (end of what was measured)
 
-What stands between them is replaced by a table for each device that has a record of that row: each version's rate and its
-share of the last one's, the library (rows of operations), or of a device copy in the same run (rows of bytes).
+What stands between them is replaced by a table for each device that has a record of that row: each
+version's rate and its share of the last one's, the library (rows of operations), or of a device
+copy in the same run (rows of bytes).
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ import pathlib
 import re
 from typing import Any
 
-BLOCK = re.compile(r"^Measured \(row (\w+)\):\n(?:.*\n)*?\(end of what was measured\)$", re.MULTILINE)
+BLOCK = re.compile(
+    r"^Measured \(row (\w+)\):\n(?:.*\n)*?\(end of what was measured\)$", re.MULTILINE
+)
 
 
 def records(results: pathlib.Path) -> dict[str, list[dict[str, Any]]]:
@@ -36,12 +41,17 @@ def table(record: dict[str, Any]) -> list[str]:
     operations = record["unit"] == "FLOP"
     library = list(results)[-1] if operations else "a copy"
     unit, scale = ("TFLOP/s", 1e12) if operations else ("GB/s", 1e9)
-    lines = [f"{record['title']}; {device}, commit {record['commit']}, {record['date']}", "",
-             f"    {'':{width}}{unit:>8}{'of ' + library:>14}"]
+    lines = [
+        f"{record['title']}; {device}, commit {record['commit']}, {record['date']}",
+        "",
+        f"    {'':{width}}{unit:>8}{'of ' + library:>14}",
+    ]
     for name, result in results.items():
         share = result["rate"] / results[library]["rate"] if operations else result["of_ceiling"]
         rate = result["rate"] / scale
-        lines.append(f"    {name:{width}}{f'{rate:.1f}' if rate < 100 else f'{rate:,.0f}':>8}{share:>14.2f}")
+        lines.append(
+            f"    {name:{width}}{f'{rate:.1f}' if rate < 100 else f'{rate:,.0f}':>8}{share:>14.2f}"
+        )
     return lines
 
 

@@ -8,13 +8,20 @@ from collections.abc import Callable
 from typing import Any
 
 LIBRARIES = {"cudamath": "cudamath", "torch": "PyTorch", "cupy": "CuPy", "numpy": "NumPy"}
-STEPS = {"import": "imported", "matmul": "first matmul", "conv2d": "first conv2d", "softmax": "first softmax",
-         "short": "first softmax, no convolution before it"}
+STEPS = {
+    "import": "imported",
+    "matmul": "first matmul",
+    "conv2d": "first conv2d",
+    "softmax": "first softmax",
+    "short": "first softmax, no convolution before it",
+}
 
 
-def section(folder: pathlib.Path, duration: Callable[[float], str], short: bool = False) -> list[str]:
-    """The Markdown of the records in a folder; empty where there are none. short: without the table of all host costs and
-    the times of compilation."""
+def section(
+    folder: pathlib.Path, duration: Callable[[float], str], short: bool = False
+) -> list[str]:
+    """The Markdown of the records in a folder; empty where there are none. short: without the table
+    of all host costs and the times of compilation."""
     lines: list[str] = []
     for name, show in (("host_costs", host_costs), ("cold_start", cold_start), ("sweep", sweep)):
         file = folder / f"{name}.json"
@@ -23,48 +30,90 @@ def section(folder: pathlib.Path, duration: Callable[[float], str], short: bool 
     return lines
 
 
-def host_costs(record: dict[str, Any], duration: Callable[[float], str], _folder: pathlib.Path, short: bool) -> list[str]:
+def host_costs(
+    record: dict[str, Any], duration: Callable[[float], str], _folder: pathlib.Path, short: bool
+) -> list[str]:
     """The calls, the slowest relative to PyTorch's first."""
-    calls = sorted((each for each in record["calls"] if "torch" in each), key=lambda each: each["torch"] / each["cudamath"])
+    calls = sorted(
+        (each for each in record["calls"] if "torch" in each),
+        key=lambda each: each["torch"] / each["cudamath"],
+    )
     cheaper = sum(each["cudamath"] <= each["torch"] for each in calls)
-    lines = [f"**Host time per call, {len(calls):,} calls of public functions** on arrays of at most 4,096 elements: "
-             f"{cheaper:,} take no longer than PyTorch's. Commit `{record['commit']}`, {record['date']}."]
+    lines = [
+        f"**Host time per call, {len(calls):,} calls of public functions** on arrays of at most "
+        "4,096 elements: "
+        f"{cheaper:,} take no longer than PyTorch's. Commit `{record['commit']}`, {record['date']}."
+    ]
     if short:
         return lines
-    return [*lines, "", "<details><summary>all of them, the slowest relative to PyTorch's first</summary>", "",
-            "| call | cudamath | PyTorch | time / PyTorch's |", "|---|---:|---:|---:|",
-            *(f"| `{each['title']}` | {duration(each['cudamath'])} | {duration(each['torch'])} "
-              f"| {each['cudamath'] / each['torch']:.2f} |" for each in calls), "", "</details>"]
+    return [
+        *lines,
+        "",
+        "<details><summary>all of them, the slowest relative to PyTorch's first</summary>",
+        "",
+        "| call | cudamath | PyTorch | time / PyTorch's |",
+        "|---|---:|---:|---:|",
+        *(
+            f"| `{each['title']}` | {duration(each['cudamath'])} | {duration(each['torch'])} "
+            f"| {each['cudamath'] / each['torch']:.2f} |"
+            for each in calls
+        ),
+        "",
+        "</details>",
+    ]
 
 
-def cold_start(record: dict[str, Any], duration: Callable[[float], str], _folder: pathlib.Path, short: bool) -> list[str]:
+def cold_start(
+    record: dict[str, Any], duration: Callable[[float], str], _folder: pathlib.Path, short: bool
+) -> list[str]:
     """One row per library; then how long the kernels take to compile."""
     first = record["first"]
     steps = [step for step in STEPS if any(step in each for each in first.values())]
-    lines = ["**Cold start**: from the start of the interpreter to each first result on the host, including the creation of "
-             "the CUDA context, with warm disk caches (median of interleaved processes). CuPy has no convolution: its "
-             "softmax follows its product, as the others' do in the last column. "
-             f"Commit `{record['commit']}`, {record['date']}.", "",
-             "| library | " + " | ".join(STEPS[step] for step in steps) + " |", "|---" + "|---:" * len(steps) + "|"]
-    lines += [f"| {LIBRARIES[name]} | " + " | ".join(duration(each[step]) if step in each else "" for step in steps) + " |"
-              for name, each in first.items()]
+    lines = [
+        "**Cold start**: from the start of the interpreter to each first result on the host, "
+        "including the creation of "
+        "the CUDA context, with warm disk caches (median of interleaved processes). CuPy has no "
+        "convolution: its "
+        "softmax follows its product, as the others' do in the last column. "
+        f"Commit `{record['commit']}`, {record['date']}.",
+        "",
+        "| library | " + " | ".join(STEPS[step] for step in steps) + " |",
+        "|---" + "|---:" * len(steps) + "|",
+    ]
+    lines += [
+        f"| {LIBRARIES[name]} | "
+        + " | ".join(duration(each[step]) if step in each else "" for step in steps)
+        + " |"
+        for name, each in first.items()
+    ]
     if record.get("compile") and not short:
         times = sorted(record["compile"].items(), key=lambda item: item[1])
-        lines += ["", "Time to compile, once, before the kernel is cached on disk: " + ", ".join(
-            f"`{name}` {duration(seconds)}" for name, seconds in times) + "."]
+        lines += [
+            "",
+            "Time to compile, once, before the kernel is cached on disk: "
+            + ", ".join(f"`{name}` {duration(seconds)}" for name, seconds in times)
+            + ".",
+        ]
     return lines
 
 
-def sweep(record: dict[str, Any], _duration: Callable[[float], str], folder: pathlib.Path, _short: bool) -> list[str]:
+def sweep(
+    record: dict[str, Any], _duration: Callable[[float], str], folder: pathlib.Path, _short: bool
+) -> list[str]:
     """The chart that `sweep_chart` drew."""
     largest = max(each["size"] for each in record["sizes"])
-    return [f"**Time against size**, 1,024 to {largest:,} float32 elements: on the host (public call to return) and on the "
-            f"device. Commit `{record['commit']}`, {record['date']}.", "",
-            f"![Host and device time against size](benchmarks/results/{folder.name}/sweep.png)"]
+    return [
+        f"**Time against size**, 1,024 to {largest:,} float32 elements: on the host (public call "
+        "to return) and on the "
+        f"device. Commit `{record['commit']}`, {record['date']}.",
+        "",
+        f"![Host and device time against size](benchmarks/results/{folder.name}/sweep.png)",
+    ]
 
 
 def sweep_chart(record: dict[str, Any], path: pathlib.Path) -> None:
-    """One panel per operation: device time (or the CPU's) as lines, host time dashed, against size."""
+    """One panel per operation: device time (or the CPU's) as lines, host time dashed, against
+    size."""
     from matplotlib.figure import Figure
 
     operations = list(dict.fromkeys(each["operation"] for each in record["sizes"]))
@@ -74,11 +123,22 @@ def sweep_chart(record: dict[str, Any], path: pathlib.Path) -> None:
         rows = [each for each in record["sizes"] if each["operation"] == operation]
         for color, name in enumerate(LIBRARIES):
             for where, style in (("device", "-"), ("host", "--")):
-                points = [(row["size"], row[where][name] * 1e6) for row in rows if name in row.get(where, {})]
+                points = [
+                    (row["size"], row[where][name] * 1e6)
+                    for row in rows
+                    if name in row.get(where, {})
+                ]
                 if points:
-                    axes.plot(*zip(*points, strict=True), style, color=f"C{color}", marker=".",
-                              label=f"{LIBRARIES[name]}, {where}")
-        axes.set(xscale="log", yscale="log", xlabel="elements", ylabel="microseconds", title=operation)
+                    axes.plot(
+                        *zip(*points, strict=True),
+                        style,
+                        color=f"C{color}",
+                        marker=".",
+                        label=f"{LIBRARIES[name]}, {where}",
+                    )
+        axes.set(
+            xscale="log", yscale="log", xlabel="elements", ylabel="microseconds", title=operation
+        )
         axes.grid(alpha=0.3)
     if operations:
         panels[0].legend(fontsize="x-small")

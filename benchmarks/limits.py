@@ -1,9 +1,11 @@
-"""Where another library is faster, and where our kernel misses its target: what limits ours, and what was tried.
+"""Where another library is faster, and where our kernel misses its target: what limits ours, and
+what was tried.
 
-The two tables on a folder's page are made of this. limits.toml holds the reasons of rows in which another library is faster;
-those within NOISE of the best peer need none. targets.toml holds what the kernels are to reach, a family of rows after the
-other, as a share of a copy's rate (or of a large product's) in the same run or of the best peer's speed, and the reasons of
-the rows that are below. The tests ask for a reason for each such row of a GPU's on record.
+The two tables on a folder's page are made of this. limits.toml holds the reasons of rows in which
+another library is faster; those within NOISE of the best peer need none. targets.toml holds what
+the kernels are to reach, a family of rows after the other, as a share of a copy's rate (or of a
+large product's) in the same run or of the best peer's speed, and the reasons of the rows that are
+below. The tests ask for a reason for each such row of a GPU's on record.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class Target:
     family: str
     of: str  # "ceiling" or "peer"
     least: float  # each row
-    rows: Sequence[str]  # patterns of names, as of files; a row belongs to the first target that fits
+    rows: Sequence[
+        str
+    ]  # patterns of names, as of files; a row belongs to the first target that fits
     mean: float = 0  # the family's geometric mean
     kernels: Sequence[str] = ("cudamath",)  # the fastest of these results counts
     bytes: float = 0  # rows of less work are left out: a launch, not the memory, is what they take
@@ -58,17 +62,23 @@ def reason(name: str) -> str:
 
 
 def missed(name: str) -> str:
-    """Why the kernel of the row of this name is below its target: targets.toml's, or else limits.toml's reason."""
+    """Why the kernel of the row of this name is below its target: targets.toml's, or else
+    limits.toml's reason."""
     return _longest(name, MISSED) or reason(name)
 
 
-def behind(rows: Sequence[dict[str, Any]], libraries: Sequence[str]) -> list[tuple[float, dict[str, Any], str]]:
-    """(speed beside the best peer's, row, that peer) of a GPU's rows below NOISE, the slowest first."""
+def behind(
+    rows: Sequence[dict[str, Any]], libraries: Sequence[str]
+) -> list[tuple[float, dict[str, Any], str]]:
+    """(speed beside the best peer's, row, that peer) of a GPU's rows below NOISE, the slowest
+    first."""
     found = []
     if all(row["kind"] != "device" for row in rows):
         return []
     for row in rows:
-        times = {name: result["median"] for name, result in row["results"].items() if name in libraries}
+        times = {
+            name: result["median"] for name, result in row["results"].items() if name in libraries
+        }
         ours = times.pop("cudamath", None)
         if times and ours:
             best = min(times, key=lambda name: times[name])
@@ -86,11 +96,16 @@ def target(row: dict[str, Any]) -> Target | None:
     return None
 
 
-def reached(row: dict[str, Any], wanted: Target, libraries: Sequence[str]) -> tuple[float, str] | None:
-    """(share of what its target is a share of, the kernel) of a row; None where it has no such kernel or no peer."""
+def reached(
+    row: dict[str, Any], wanted: Target, libraries: Sequence[str]
+) -> tuple[float, str] | None:
+    """(share of what its target is a share of, the kernel) of a row; None where it has no such
+    kernel or no peer."""
     results = row["results"]
     ours = [name for name in wanted.kernels if name in results]
-    peers = [results[name]["median"] for name in libraries if name != "cudamath" and name in results]
+    peers = [
+        results[name]["median"] for name in libraries if name != "cudamath" and name in results
+    ]
     if not ours or (wanted.of == "peer" and not peers):
         return None
     kernel = min(ours, key=lambda name: results[name]["median"])
@@ -99,8 +114,11 @@ def reached(row: dict[str, Any], wanted: Target, libraries: Sequence[str]) -> tu
     return results[kernel]["of_ceiling"], kernel
 
 
-def below(rows: Sequence[dict[str, Any]], libraries: Sequence[str]) -> list[tuple[float, dict[str, Any], str, Target]]:
-    """(share reached, row, kernel, target) of the rows below their family's `least`, the furthest from it first."""
+def below(
+    rows: Sequence[dict[str, Any]], libraries: Sequence[str]
+) -> list[tuple[float, dict[str, Any], str, Target]]:
+    """(share reached, row, kernel, target) of the rows below their family's `least`, the furthest
+    from it first."""
     found = []
     for row in rows:
         wanted = target(row)
@@ -110,24 +128,34 @@ def below(rows: Sequence[dict[str, Any]], libraries: Sequence[str]) -> list[tupl
     return sorted(found, key=lambda each: each[0] / each[3].least)
 
 
-def section(rows: Sequence[dict[str, Any]], libraries: Sequence[str], duration: Callable[[float], str]) -> list[str]:
+def section(
+    rows: Sequence[dict[str, Any]], libraries: Sequence[str], duration: Callable[[float], str]
+) -> list[str]:
     """The table of rows in which another library is faster."""
     found = behind(rows, libraries)
     if not found:
         return []
-    lines = ["", f"**Behind: {len(found)} of {len(rows)} rows, in which another library is more than "
-             f"{1 - NOISE:.0%} faster; what limits ours**", "",
-             "| operation | speed, best peer = 1 | cudamath | best peer | what limits it, what was tried |",
-             "|---|---:|---:|---|---|"]
+    lines = [
+        "",
+        f"**Behind: {len(found)} of {len(rows)} rows, in which another library is more than "
+        f"{1 - NOISE:.0%} faster; what limits ours**",
+        "",
+        "| operation | speed, best peer = 1 | cudamath | best peer | what limits it, what was "
+        "tried |",
+        "|---|---:|---:|---|---|",
+    ]
     for ratio, row, best in found:
         title = row["title"].replace("|", "\\|")
-        lines.append(f"| {title} | {ratio:.2f} | {duration(row['results']['cudamath']['median'])} | "
-                     f"{best} {duration(row['results'][best]['median'])} | {reason(row['name'])} |")
+        lines.append(
+            f"| {title} | {ratio:.2f} | {duration(row['results']['cudamath']['median'])} | "
+            f"{best} {duration(row['results'][best]['median'])} | {reason(row['name'])} |"
+        )
     return lines
 
 
-def targets_section(rows: Sequence[dict[str, Any]], libraries: Sequence[str],
-                    duration: Callable[[float], str]) -> list[str]:
+def targets_section(
+    rows: Sequence[dict[str, Any]], libraries: Sequence[str], duration: Callable[[float], str]
+) -> list[str]:
     """A table of the families with what they reach, and one of the rows below their target."""
     families: dict[str, list[float]] = {}
     for row in rows:
@@ -138,22 +166,38 @@ def targets_section(rows: Sequence[dict[str, Any]], libraries: Sequence[str],
     if not families:
         return []
     found = below(rows, libraries)
-    lines = ["", "**Targets of our own kernels**", "",
-             "| kernels | share of | target | geometric mean | worst row | rows | below |",
-             "|---|---|---|---:|---:|---:|---:|"]
+    lines = [
+        "",
+        "**Targets of our own kernels**",
+        "",
+        "| kernels | share of | target | geometric mean | worst row | rows | below |",
+        "|---|---|---|---:|---:|---:|---:|",
+    ]
     for each in TARGETS:
         if each.family in families:
             shares = families[each.family]
             aim = f"{each.least:.2f}" + (f", mean {each.mean:.2f}" if each.mean else "")
             of = "the ceiling" if each.of == "ceiling" else "the best peer"
-            lines.append(f"| {each.family} | {of} | {aim} | {statistics.geometric_mean(shares):.2f} | {min(shares):.2f} | "
-                         f"{len(shares)} | {sum(wanted is each for *_, wanted in found)} |")
+            lines.append(
+                f"| {each.family} | {of} | {aim} | {statistics.geometric_mean(shares):.2f} | "
+                f"{min(shares):.2f} | "
+                f"{len(shares)} | {sum(wanted is each for *_, wanted in found)} |"
+            )
     if found:
-        lines += ["", f"**Below their target: {len(found)} rows; what limits the kernel**", "",
-                  "| operation | target | reached | time | commit | what limits it, what was tried |",
-                  "|---|---:|---:|---:|---|---|"]
+        lines += [
+            "",
+            f"**Below their target: {len(found)} rows; what limits the kernel**",
+            "",
+            "| operation | target | reached | time | commit | what limits it, what was tried |",
+            "|---|---:|---:|---:|---|---|",
+        ]
     for ratio, row, kernel, wanted in found:
-        title = row["title"].replace("|", "\\|") + (f" (`{kernel}`)" if kernel != "cudamath" else "")
-        lines.append(f"| {title} | {wanted.least:.2f} | {ratio:.2f} | {duration(row['results'][kernel]['median'])} | "
-                     f"`{row['commit']}` | {missed(row['name'])} |")
+        title = row["title"].replace("|", "\\|") + (
+            f" (`{kernel}`)" if kernel != "cudamath" else ""
+        )
+        lines.append(
+            f"| {title} | {wanted.least:.2f} | {ratio:.2f} | "
+            f"{duration(row['results'][kernel]['median'])} | "
+            f"`{row['commit']}` | {missed(row['name'])} |"
+        )
     return lines

@@ -1,6 +1,7 @@
-"""A pytest plugin for GPU tests: says how many were skipped for want of a GPU, and keeps a record of a run.
+"""A pytest plugin for GPU tests: says how many were skipped for want of a GPU, and keeps a record
+of a run.
 
-    python -m pytest -p benchmarks.record -m gpu --record benchmarks/results/<gpu>/tests.json
+python -m pytest -p benchmarks.record -m gpu --record benchmarks/results/<gpu>/tests.json
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _Failures:
-    """Writes each failure down as it happens, so that a run that is cut short still tells what it found."""
+    """Writes each failure down as it happens, so that a run that is cut short still tells what it
+    found."""
 
     def __init__(self, file: pathlib.Path):
         self.file = file
@@ -40,8 +42,13 @@ class _Failures:
 
 
 def _reports(reporter: Any, outcome: str) -> list[pytest.TestReport]:
-    # A failed setup or teardown is an "error"; warnings and deselected items live under other names.
-    return [report for report in reporter.stats.get(outcome, []) if isinstance(report, pytest.TestReport)]
+    # A failed setup or teardown is an "error"; warnings and deselected items live under other
+    # names.
+    return [
+        report
+        for report in reporter.stats.get(outcome, [])
+        if isinstance(report, pytest.TestReport)
+    ]
 
 
 @pytest.hookimpl(trylast=True)
@@ -49,12 +56,20 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     from cudamath.runtime import device as devices
 
     counts = {outcome: len(_reports(terminalreporter, outcome)) for outcome in OUTCOMES}
-    skipped = [report for report in _reports(terminalreporter, "skipped") if {"gpu", "multigpu"} & set(report.keywords)]
+    skipped = [
+        report
+        for report in _reports(terminalreporter, "skipped")
+        if {"gpu", "multigpu"} & set(report.keywords)
+    ]
     if devices.device_count() == 0:
         terminalreporter.write_line(
-            f"{len(skipped)} GPU tests were skipped for want of a GPU; not found: {devices.missing()}")
+            f"{len(skipped)} GPU tests were skipped for want of a GPU; not found: "
+            f"{devices.missing()}"
+        )
     else:
-        terminalreporter.write_line(f"{devices.device_count()} GPU(s); {len(skipped)} GPU tests were skipped")
+        terminalreporter.write_line(
+            f"{devices.device_count()} GPU(s); {len(skipped)} GPU tests were skipped"
+        )
     path = config.getoption("--record")
     if path:
         from benchmarks.run import environment
@@ -66,10 +81,19 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
             "devices": devices.device_count(),
             "exit_status": int(exitstatus),
             **counts,
-            "failures": sorted(report.nodeid for kind in ("failed", "error")
-                               for report in _reports(terminalreporter, kind)),
-            "seconds": round(sum(report.duration for outcome in OUTCOMES
-                                 for report in _reports(terminalreporter, outcome)), 1),
+            "failures": sorted(
+                report.nodeid
+                for kind in ("failed", "error")
+                for report in _reports(terminalreporter, kind)
+            ),
+            "seconds": round(
+                sum(
+                    report.duration
+                    for outcome in OUTCOMES
+                    for report in _reports(terminalreporter, outcome)
+                ),
+                1,
+            ),
             **environment(device),
         }
         file = pathlib.Path(path)

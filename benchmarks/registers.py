@@ -1,7 +1,9 @@
-"""Registers and spills of every version of the matrix kernels on every architecture, from the compiler alone: no GPU.
+"""Registers and spills of every version of the matrix kernels on every architecture, from the
+compiler alone: no GPU.
 
-`python -m benchmarks.registers` compiles them (some minutes) and writes benchmarks/results/registers.json and registers.md;
-`python -m benchmarks.registers wgmma decode` only those whose title contains one of these words, and keeps the others' figures.
+`python -m benchmarks.registers` compiles them (some minutes) and writes
+benchmarks/results/registers.json and registers.md; `python -m benchmarks.registers wgmma decode`
+only those whose title contains one of these words, and keeps the others' figures.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ def lay(*shape: int, dtype: Any = bfloat16) -> Layout:
 def last(n: int, c: int, h: int, w: int, dtype: Any = bfloat16) -> Layout:
     """(n, c, h, w), channels last."""
     size = np.dtype(dtype).itemsize
-    return Layout.of((n, c, h, w), tuple(size * s for s in (h * w * c, 1, w * c, c)), np.dtype(dtype), 0)
+    return Layout.of(
+        (n, c, h, w), tuple(size * s for s in (h * w * c, 1, w * c, c)), np.dtype(dtype), 0
+    )
 
 
 Case = tuple[str, tuple[tuple[int, int], ...], Callable[..., Plan], list[Layout], dict[str, Any]]
@@ -46,38 +50,125 @@ def cases() -> Iterator[Case]:
     for version in ("naive", "tiled", "register", "block", "small"):
         yield version, ALL, matmul.matmul, [lay(4096, 4096, dtype=FLOAT)] * 2, {"version": version}
     for version in ("async", "async small"):
-        yield version, SINCE_8, matmul.matmul, [lay(4096, 4096, dtype=FLOAT)] * 2, {"version": version}
+        yield (
+            version,
+            SINCE_8,
+            matmul.matmul,
+            [lay(4096, 4096, dtype=FLOAT)] * 2,
+            {"version": version},
+        )
     yield "mma", SINCE_8, matmul.matmul, [lay(4096, 4096)] * 2, {"version": "mma"}
-    yield "mma, float64", SINCE_8, matmul.matmul, [lay(4096, 4096, dtype=np.float64)] * 2, {"version": "mma"}
-    for tile in ("64x64", "64x128", "128x64", "128x128", "128x192", "128x256", "192x128", "192x192", "64x256 pingpong",
-                 "128x128 pingpong", "64x128 share 4", "192x192 share 2"):
-        yield f"wgmma {tile}", HOPPER, matmul.matmul, [lay(4096, 4096)] * 2, {"version": f"wgmma {tile}"}
+    yield (
+        "mma, float64",
+        SINCE_8,
+        matmul.matmul,
+        [lay(4096, 4096, dtype=np.float64)] * 2,
+        {"version": "mma"},
+    )
+    for tile in (
+        "64x64",
+        "64x128",
+        "128x64",
+        "128x128",
+        "128x192",
+        "128x256",
+        "192x128",
+        "192x192",
+        "64x256 pingpong",
+        "128x128 pingpong",
+        "64x128 share 4",
+        "192x192 share 2",
+    ):
+        yield (
+            f"wgmma {tile}",
+            HOPPER,
+            matmul.matmul,
+            [lay(4096, 4096)] * 2,
+            {"version": f"wgmma {tile}"},
+        )
     for f in ("gelu", "gelu_tanh", "silu"):
-        yield f"linear, {f}", HOPPER, linear.linear, [lay(8192, 768), lay(3072, 768), lay(3072)], {"activation": f}
-    where: dict[str, Any] = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}
-    for version, weight, dtype, able in (("direct", "weight_direct", FLOAT, ALL), ("implicit_gemm", "weight_gemm", FLOAT, ALL),
-                                         ("mma", "mma", bfloat16, SINCE_8), ("wgmma", "wgmma", bfloat16, HOPPER)):
-        x, w, g = last(64, 128, 28, 28, dtype), last(128, 128, 3, 3, dtype), last(64, 128, 28, 28, dtype)
+        yield (
+            f"linear, {f}",
+            HOPPER,
+            linear.linear,
+            [lay(8192, 768), lay(3072, 768), lay(3072)],
+            {"activation": f},
+        )
+    where: dict[str, Any] = {
+        "stride": (1, 1),
+        "padding": (1, 1, 1, 1),
+        "dilation": (1, 1),
+        "groups": 1,
+    }
+    for version, weight, dtype, able in (
+        ("direct", "weight_direct", FLOAT, ALL),
+        ("implicit_gemm", "weight_gemm", FLOAT, ALL),
+        ("mma", "mma", bfloat16, SINCE_8),
+        ("wgmma", "wgmma", bfloat16, HOPPER),
+    ):
+        x, w, g = (
+            last(64, 128, 28, 28, dtype),
+            last(128, 128, 3, 3, dtype),
+            last(64, 128, 28, 28, dtype),
+        )
         yield version, able, conv.conv2d, [x, w], {**where, "version": version}
-        yield version, able, conv.conv2d_input_grad, [g, w], {**where, "size": (28, 28), "version": version}
-        yield version, able, conv.conv2d_weight_grad, [g, x], {**where, "kernel": (3, 3), "version": weight}
-    for name, size, outputs, channels in (("one tap, a pair", 7, 2048, 512), ("one tap, several pairs", 28, 512, 128)):
+        yield (
+            version,
+            able,
+            conv.conv2d_input_grad,
+            [g, w],
+            {**where, "size": (28, 28), "version": version},
+        )
+        yield (
+            version,
+            able,
+            conv.conv2d_weight_grad,
+            [g, x],
+            {**where, "kernel": (3, 3), "version": weight},
+        )
+    for name, size, outputs, channels in (
+        ("one tap, a pair", 7, 2048, 512),
+        ("one tap, several pairs", 28, 512, 128),
+    ):
         g, x = last(64, outputs, size, size), last(64, channels, size, size)
-        yield f"wgmma, {name}", HOPPER, conv.conv2d_weight_grad, [g, x], {
-            **where, "padding": (0, 0, 0, 0), "kernel": (1, 1), "version": "wgmma"}
+        yield (
+            f"wgmma, {name}",
+            HOPPER,
+            conv.conv2d_weight_grad,
+            [g, x],
+            {**where, "padding": (0, 0, 0, 0), "kernel": (1, 1), "version": "wgmma"},
+        )
     options = {"causal": True, "scale": 0.1, "dropping": False}
     for depth in (64, 128):
         for version, able in (("plain", ALL), ("mma", SINCE_8), ("wgmma", HOPPER)):
             q, lse = lay(4, 16, 4096, depth), lay(4, 16, 4096, dtype=FLOAT)
-            yield f"{version}, depth {depth}", able, attention.attention, [q] * 3, {**options, "version": version}
-            yield f"{version}, depth {depth}", able, attention.attention_grad, [q] * 5 + [lse], {**options, "version": version}
+            yield (
+                f"{version}, depth {depth}",
+                able,
+                attention.attention,
+                [q] * 3,
+                {**options, "version": version},
+            )
+            yield (
+                f"{version}, depth {depth}",
+                able,
+                attention.attention_grad,
+                [q] * 5 + [lse],
+                {**options, "version": version},
+            )
         one = lay(16, 16, 1, depth)
-        yield f"decode, depth {depth}", SINCE_8, attention.attention, [one, *[lay(16, 16, 4096, depth)] * 2], {
-            **options, "version": "decode"}
+        yield (
+            f"decode, depth {depth}",
+            SINCE_8,
+            attention.attention,
+            [one, *[lay(16, 16, 4096, depth)] * 2],
+            {**options, "version": "decode"},
+        )
 
 
 def compiled(words: Sequence[str] = ()) -> dict[str, dict[str, list[int]]]:
-    """"kernel (version)" -> capability -> registers a thread, bytes spilled, bytes of stack; of titles with one of `words`."""
+    """ "kernel (version)" -> capability -> registers a thread, bytes spilled, bytes of stack; of
+    titles with one of `words`."""
     found: dict[str, dict[str, list[int]]] = {}
     for title, capabilities, planner, layouts, options in cases():
         if words and not any(word in title for word in words):
@@ -93,9 +184,13 @@ def compiled(words: Sequence[str] = ()) -> dict[str, dict[str, list[int]]]:
         for (kernel, types), (_, able) in kernels.items():
             name = f"{kernel.py_func.__name__} ({title})"
             targets = [build.target(c) for c in able]
-            for capability, (_, log) in zip(able, build.compile_each(kernel, build.types.void(*types), targets), strict=True):
+            for capability, (_, log) in zip(
+                able, build.compile_each(kernel, build.types.void(*types), targets), strict=True
+            ):
                 figures = [re.search(pattern, log) for pattern in FIGURES]
-                found.setdefault(name, {})[".".join(map(str, capability))] = [int(f[1]) if f else 0 for f in figures]
+                found.setdefault(name, {})[".".join(map(str, capability))] = [
+                    int(f[1]) if f else 0 for f in figures
+                ]
             print(name, found[name], flush=True)
     return found
 
@@ -103,14 +198,22 @@ def compiled(words: Sequence[str] = ()) -> dict[str, dict[str, list[int]]]:
 def markdown(record: dict[str, Any]) -> str:
     """The table."""
     columns = [".".join(map(str, c)) for c in ALL]
-    lines = ["# Registers a thread, by the compiler", "",
-             f"Generated by `python -m benchmarks.registers` at commit {record['commit']}. In brackets: bytes a thread spills.",
-             "", "| kernel | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
+    lines = [
+        "# Registers a thread, by the compiler",
+        "",
+        f"Generated by `python -m benchmarks.registers` at commit {record['commit']}. In "
+        "brackets: bytes a thread spills.",
+        "",
+        "| kernel | " + " | ".join(columns) + " |",
+        "|---|" + "---:|" * len(columns),
+    ]
     for name, figures in record["kernels"].items():
         cells = []
         for column in columns:
             registers, spilled, _ = figures.get(column, (0, 0, 0))
-            cells.append((f"{registers} ({spilled})" if spilled else str(registers)) if registers else "")
+            cells.append(
+                (f"{registers} ({spilled})" if spilled else str(registers)) if registers else ""
+            )
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 

@@ -1,8 +1,10 @@
-"""Writes README's tables and those in kernel files' headers from benchmarks/results/: `python -m benchmarks.report`.
+"""Writes README's tables and those in kernel files' headers from benchmarks/results/: `python -m
+benchmarks.report`.
 
-README gets a few highlights and a summary of each folder of records, each between two markers; the folder gets a page of its
-own with all of them, and kernel files the tables that headers.py makes. With --check nothing is written, and the exit status
-says whether everything is up to date. Where there are no records, there is no table.
+README gets a few highlights and a summary of each folder of records, each between two markers; the
+folder gets a page of its own with all of them, and kernel files the tables that headers.py makes.
+With --check nothing is written, and the exit status says whether everything is up to date. Where
+there are no records, there is no table.
 """
 
 from __future__ import annotations
@@ -32,22 +34,80 @@ FAMILIES = {
     "matrix products, fused layers": ("matmul", "linear_"),
     "convolution": ("conv",),
     "attention": ("attention", "host_attention"),
-    "linear algebra": ("inv_", "det_", "cholesky", "qr_", "eigh", "solve", "svd", "host_inv", "host_cholesky"),
+    "linear algebra": (
+        "inv_",
+        "det_",
+        "cholesky",
+        "qr_",
+        "eigh",
+        "solve",
+        "svd",
+        "host_inv",
+        "host_cholesky",
+    ),
     "FFT": ("fft", "ifft", "rfft", "irfft", "host_fft", "host_rfft"),
-    "sorting, scans, searching": ("sort_", "argsort", "cumsum", "searchsorted", "bincount", "histogram", "unique", "nonzero",
-                                  "host_sort", "host_cumsum", "host_searchsorted"),
-    "random numbers": ("random_", "dropout", "host_uniform", "host_normal", "host_integers", "host_permutation",
-                       "host_dropout"),
+    "sorting, scans, searching": (
+        "sort_",
+        "argsort",
+        "cumsum",
+        "searchsorted",
+        "bincount",
+        "histogram",
+        "unique",
+        "nonzero",
+        "host_sort",
+        "host_cumsum",
+        "host_searchsorted",
+    ),
+    "random numbers": (
+        "random_",
+        "dropout",
+        "host_uniform",
+        "host_normal",
+        "host_integers",
+        "host_permutation",
+        "host_dropout",
+    ),
     "elementwise, reductions, normalisation, losses, pools, optimizers": ("",),
 }
 #: Rows that README shows; all are on the folder's page.
 HEADLINES = (
-    "host_add", "host_sum", "host_softmax", "host_matmul", "add", "sum_all", "softmax", "layer_norm_gradients_768",
-    "cross_entropy_bf16", "batch_norm_gradients", "max_pool2d", "adamw", "fuse_gelu", "matmul", "matmul_bfloat16_2048",
-    "matmul_bfloat16_8192", "linear_gelu", "conv_bf16_large_forward", "conv_bf16_28_3x3_forward", "conv_bf16_28_3x3_input",
-    "conv_bf16_28_3x3_weight", "attention_128_4096_causal", "attention_128_4096_causal_gradients", "attention_decode_64",
-    "sort_float32", "cumsum_float32", "fft2", "random_normal_f4_26")
-LIBRARIES = {"cudamath": "cudamath", "torch": "PyTorch", "cupy": "CuPy", "jax": "JAX", "numpy": "NumPy"}
+    "host_add",
+    "host_sum",
+    "host_softmax",
+    "host_matmul",
+    "add",
+    "sum_all",
+    "softmax",
+    "layer_norm_gradients_768",
+    "cross_entropy_bf16",
+    "batch_norm_gradients",
+    "max_pool2d",
+    "adamw",
+    "fuse_gelu",
+    "matmul",
+    "matmul_bfloat16_2048",
+    "matmul_bfloat16_8192",
+    "linear_gelu",
+    "conv_bf16_large_forward",
+    "conv_bf16_28_3x3_forward",
+    "conv_bf16_28_3x3_input",
+    "conv_bf16_28_3x3_weight",
+    "attention_128_4096_causal",
+    "attention_128_4096_causal_gradients",
+    "attention_decode_64",
+    "sort_float32",
+    "cumsum_float32",
+    "fft2",
+    "random_normal_f4_26",
+)
+LIBRARIES = {
+    "cudamath": "cudamath",
+    "torch": "PyTorch",
+    "cupy": "CuPy",
+    "jax": "JAX",
+    "numpy": "NumPy",
+}
 
 
 def duration(seconds: float) -> str:
@@ -70,7 +130,8 @@ def records(folder: pathlib.Path) -> list[dict[str, Any]]:
 
 
 def table(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """A Markdown table of rows of one kind: the libraries, and cudamath beside the best of the others."""
+    """A Markdown table of rows of one kind: the libraries, and cudamath beside the best of the
+    others."""
     names = [name for name in LIBRARIES if any(name in row["results"] for row in rows)]
     shared = any("of_ceiling" in row["results"]["cudamath"] for row in rows)
     heading = ["operation", *(LIBRARIES[name] for name in names), "time / best peer"]
@@ -81,7 +142,9 @@ def table(rows: Sequence[dict[str, Any]]) -> list[str]:
         results = row["results"]
         cells = [row["title"].replace("|", "\\|")]
         cells += [duration(results[name]["median"]) if name in results else "" for name in names]
-        peers = [results[name]["median"] for name in names if name in results and name != "cudamath"]
+        peers = [
+            results[name]["median"] for name in names if name in results and name != "cudamath"
+        ]
         cells.append(f"{results['cudamath']['median'] / min(peers):.2f}" if peers else "")
         if shared:
             share = results["cudamath"].get("of_ceiling")
@@ -97,8 +160,10 @@ def kernels(rows: Iterable[dict[str, Any]]) -> list[str]:
         fastest = min(result["median"] for result in row["results"].values())
         for name, result in row["results"].items():
             if name not in (*LIBRARIES, AGAIN):
-                lines.append(f"| `{name}` | {row['title']} | {duration(result['median'])} "
-                             f"| {fastest / result['median']:.2f} |")
+                lines.append(
+                    f"| `{name}` | {row['title']} | {duration(result['median'])} "
+                    f"| {fastest / result['median']:.2f} |"
+                )
     head = ["| kernel | operation | time | speed, fastest in the row = 1 |", "|---|---|---:|---:|"]
     return head + lines if lines else []
 
@@ -107,19 +172,31 @@ def where(rows: Sequence[dict[str, Any]]) -> str:
     """The line under a heading: commits, dates and versions."""
     record, dates = rows[0], sorted({row["date"] for row in rows})
     commits = ", ".join(f"`{commit}`" for commit in dict.fromkeys(row["commit"] for row in rows))
-    versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items()
-                         if version and name in ("numpy", "torch", "cupy", "cupy-cuda13x", "jax", "numba-cuda"))
-    return f"Commit{'s' if ', ' in commits else ''} {commits}, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}; {versions}."
+    versions = ", ".join(
+        f"{name} {version}"
+        for name, version in record["versions"].items()
+        if version and name in ("numpy", "torch", "cupy", "cupy-cuda13x", "jax", "numba-cuda")
+    )
+    return (
+        f"Commit{'s' if ', ' in commits else ''} {commits}, "
+        f"{' to '.join(dict.fromkeys((dates[0], dates[-1])))}; {versions}."
+    )
 
 
 def speedups(rows: Sequence[dict[str, Any]]) -> dict[str, list[tuple[float, str]]]:
     """Family -> (best peer's time over ours, title) of each of its rows that has a peer."""
     ratios: dict[str, list[tuple[float, str]]] = {}
     for row in rows:
-        peers = [result["median"] for name, result in row["results"].items() if name in LIBRARIES and name != "cudamath"]
+        peers = [
+            result["median"]
+            for name, result in row["results"].items()
+            if name in LIBRARIES and name != "cudamath"
+        ]
         if peers and "cudamath" in row["results"]:
             family = next(f for f, starts in FAMILIES.items() if row["name"].startswith(starts))
-            ratios.setdefault(family, []).append((min(peers) / row["results"]["cudamath"]["median"], row["title"]))
+            ratios.setdefault(family, []).append(
+                (min(peers) / row["results"]["cudamath"]["median"], row["title"])
+            )
     return {family: ratios[family] for family in FAMILIES if family in ratios}
 
 
@@ -129,9 +206,13 @@ def mean(ratios: Iterable[tuple[float, str]]) -> float:
 
 
 def families(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """A Markdown table: the speedup over the best peer in each family, in the geometric mean and in the worst row."""
+    """A Markdown table: the speedup over the best peer in each family, in the geometric mean and in
+    the worst row."""
     found = speedups(rows)
-    lines = ["| family | rows | speedup over the best peer, geometric mean | worst row |", "|---|---:|---:|---|"]
+    lines = [
+        "| family | rows | speedup over the best peer, geometric mean | worst row |",
+        "|---|---:|---:|---|",
+    ]
     for family, ratios in found.items():
         least, title = min(ratios)
         title = title.replace("|", "\\|")
@@ -141,12 +222,16 @@ def families(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 def heading(rows: Sequence[dict[str, Any]]) -> str:
     """The line under the device's name."""
-    return (f"{where(rows)} Ceilings, measured in each run: copy {ceilings(rows, 'B', 1e9, ',.0f')} GB/s (read and written), "
-            f"float32 product {ceilings(rows, 'FLOP', 1e12, '.3g')} TFLOP/s.")
+    return (
+        f"{where(rows)} Ceilings, measured in each run: copy {ceilings(rows, 'B', 1e9, ',.0f')} "
+        "GB/s (read and written), "
+        f"float32 product {ceilings(rows, 'FLOP', 1e12, '.3g')} TFLOP/s."
+    )
 
 
 def ceilings(rows: Sequence[dict[str, Any]], unit: str, scale: float, form: str) -> str:
-    """A ceiling in the runs that rows are from: "4,229 to 4,253", or the one number that it was in all of them."""
+    """A ceiling in the runs that rows are from: "4,229 to 4,253", or the one number that it was in
+    all of them."""
     found = [row["ceilings"][unit] / scale for row in rows]
     return " to ".join(dict.fromkeys(format(each, form) for each in (min(found), max(found))))
 
@@ -156,15 +241,23 @@ def seen(folder: pathlib.Path) -> list[str]:
     lines = []
     for path in sorted(folder.glob("tests*.json")):
         tests = json.loads(path.read_text())
-        lines += ["", f"Tests marked `{tests['marks']}` on {tests['devices']} GPU(s) ({tests['device']}): "
-                  f"{tests['passed']} passed, {tests['failed'] + tests['error']} failed, {tests['skipped']} skipped; "
-                  f"commit `{tests['commit']}`, {tests['date']}."]
+        lines += [
+            "",
+            f"Tests marked `{tests['marks']}` on {tests['devices']} GPU(s) ({tests['device']}): "
+            f"{tests['passed']} passed, {tests['failed'] + tests['error']} failed, "
+            f"{tests['skipped']} skipped; "
+            f"commit `{tests['commit']}`, {tests['date']}.",
+        ]
     demo = folder / "demo.json"
     if demo.is_file():
         ran = json.loads(demo.read_text())
         training = ran["training"]
-        lines += ["", f"The demo there: {training['accuracy']:.2%} held-out accuracy after {training['epochs']} "
-                  f"epochs, {training['seconds']:.1f} s."]
+        lines += [
+            "",
+            f"The demo there: {training['accuracy']:.2%} held-out accuracy after "
+            f"{training['epochs']} "
+            f"epochs, {training['seconds']:.1f} s.",
+        ]
     return lines
 
 
@@ -172,7 +265,9 @@ def tables(rows: Sequence[dict[str, Any]]) -> list[str]:
     """A table for each kind of row, and the kernels by name."""
     lines: list[str] = []
     for kind, title in KINDS.items():
-        chosen = [row for row in rows if row["kind"] == kind and not row["name"].startswith("grid_")]
+        chosen = [
+            row for row in rows if row["kind"] == kind and not row["name"].startswith("grid_")
+        ]
         if chosen:
             lines += ["", f"**{title}**", "", *table(chosen)]
             lines += ["", *kernels(chosen)] if kernels(chosen) else []
@@ -185,9 +280,18 @@ def summary(folder: pathlib.Path) -> list[str]:
     lines: list[str] = []
     if rows:
         lines += [f"### {rows[0]['device']}", "", heading(rows), "", *families(rows)]
-        lines += tables([row for row in rows if row["name"] in HEADLINES or row["name"].startswith("grid_")])
-        lines += ["", f"All {len(rows)} rows: [{folder.name}](benchmarks/results/{folder.name}/README.md)."]
-    lines += latency.section(folder, duration, short=True) + beside_cupy.section(folder) + models.section(folder)
+        lines += tables(
+            [row for row in rows if row["name"] in HEADLINES or row["name"].startswith("grid_")]
+        )
+        lines += [
+            "",
+            f"All {len(rows)} rows: [{folder.name}](benchmarks/results/{folder.name}/README.md).",
+        ]
+    lines += (
+        latency.section(folder, duration, short=True)
+        + beside_cupy.section(folder)
+        + models.section(folder)
+    )
     lines += beside_numpy.section(rows)
     return lines + charts.section(folder, ("headlines", "roofline")) + seen(folder)
 
@@ -197,12 +301,25 @@ def page(folder: pathlib.Path) -> str:
     rows = records(folder)
     if not rows:
         return ""
-    lines = [f"# {rows[0]['device']}", "", "Written by `python -m benchmarks.report` from the records in this folder.", "",
-             heading(rows), "", *families(rows), *limits.section(rows, tuple(LIBRARIES), duration),
-             *limits.targets_section(rows, tuple(LIBRARIES), duration), *tables(rows),
-             *charts.section(folder), *latency.section(folder, duration),
-             *models.section(folder), *headlines.section(folder, duration), *beside_cupy.section(folder),
-             *beside_numpy.section(rows), *seen(folder)]
+    lines = [
+        f"# {rows[0]['device']}",
+        "",
+        "Written by `python -m benchmarks.report` from the records in this folder.",
+        "",
+        heading(rows),
+        "",
+        *families(rows),
+        *limits.section(rows, tuple(LIBRARIES), duration),
+        *limits.targets_section(rows, tuple(LIBRARIES), duration),
+        *tables(rows),
+        *charts.section(folder),
+        *latency.section(folder, duration),
+        *models.section(folder),
+        *headlines.section(folder, duration),
+        *beside_cupy.section(folder),
+        *beside_numpy.section(rows),
+        *seen(folder),
+    ]
     return "\n".join(lines).replace(f"benchmarks/results/{folder.name}/", "") + "\n"
 
 
@@ -225,14 +342,22 @@ def highlights(results: pathlib.Path) -> str:
         if any(row["kind"] == "device" for row in rows):
             found = speedups(rows)
             behind = len(limits.behind(rows, tuple(LIBRARIES)))
-            peers = ", ".join(label for name, label in LIBRARIES.items()
-                              if name != "cudamath" and any(name in row["results"] for row in rows))
+            peers = ", ".join(
+                label
+                for name, label in LIBRARIES.items()
+                if name != "cudamath" and any(name in row["results"] for row in rows)
+            )
             count = sum(map(len, found.values()))
-            lines = [f"On {rows[0]['device'].split(',')[0]}: speedup over the fastest of the libraries measured beside it "
-                     f"({peers}); above 1, cudamath is faster.", "",
-                     f"- **Operations**, {count} rows, geometric mean of each family (a peer is more than "
-                     f"{1 - limits.NOISE:.0%} faster in {behind} rows):",
-                     *(f"  - {mean(ratios):.2f} {family}" for family, ratios in found.items())]
+            lines = [
+                f"On {rows[0]['device'].split(',')[0]}: speedup over the fastest of the libraries "
+                "measured beside it "
+                f"({peers}); above 1, cudamath is faster.",
+                "",
+                f"- **Operations**, {count} rows, geometric mean of each family (a peer is more "
+                "than "
+                f"{1 - limits.NOISE:.0%} faster in {behind} rows):",
+                *(f"  - {mean(ratios):.2f} {family}" for family, ratios in found.items()),
+            ]
             return "\n".join([*lines, *models.highlights(folder), *beside_cupy.highlights(folder)])
     return ""
 
@@ -249,25 +374,37 @@ def replaced(readme: str, text: str, markers: tuple[str, str] = (START, END)) ->
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Rewrite README, or check it."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__.split("\n")[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if README is not up to date")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.report", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1 if README is not up to date"
+    )
     arguments = parser.parse_args(argv)
     results = ROOT / "benchmarks" / "results"
     if not arguments.check:
         for folder in folders(results):
             charts.draw(records(folder), folder, HEADLINES)
             if (folder / "sweep.json").is_file():
-                latency.sweep_chart(json.loads((folder / "sweep.json").read_text()), folder / "sweep.png")
+                latency.sweep_chart(
+                    json.loads((folder / "sweep.json").read_text()), folder / "sweep.png"
+                )
     readme = ROOT / "README.md"
     texts = headers.rewritten(ROOT / "cudamath", results)
     summaries = replaced(readme.read_text(encoding="utf-8"), markdown(results))
     texts[readme] = replaced(summaries, highlights(results), HIGHLIGHTS)
     texts |= {folder / "README.md": page(folder) for folder in folders(results) if page(folder)}
-    changed = {path: text for path, text in texts.items()
-               if not path.is_file() or path.read_text(encoding="utf-8") != text}
+    changed = {
+        path: text
+        for path, text in texts.items()
+        if not path.is_file() or path.read_text(encoding="utf-8") != text
+    }
     if arguments.check:
         for path in changed:
-            print(f"not what the records say: {path.relative_to(ROOT)}; run python -m benchmarks.report")
+            print(
+                f"not what the records say: {path.relative_to(ROOT)}; run python -m "
+                "benchmarks.report"
+            )
         return 1 if changed else 0
     for path, text in changed.items():
         path.write_text(text, encoding="utf-8")

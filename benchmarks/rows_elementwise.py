@@ -1,5 +1,6 @@
-"""Rows on the CPU: elementwise operations of 100,000 numbers beside NumPy, where the cost of a call still shows (issue 2: no
-slower from there up). The arguments are NumPy's arrays as they are, shared with ours without a copy."""
+"""Rows on the CPU: elementwise operations of 100,000 numbers beside NumPy, where the cost of a call
+still shows (issue 2: no slower from there up). The arguments are NumPy's arrays as they are, shared
+with ours without a copy."""
 
 from __future__ import annotations
 
@@ -15,13 +16,16 @@ LARGER = 1_000_000
 LIBRARIES = ("cudamath", "numpy")
 
 
-def drawn(dtype: str, count: int, size: int) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
+def drawn(
+    dtype: str, count: int, size: int
+) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
     """Arguments: normal numbers, whole ones from 1 to 99, or bits."""
 
     def make(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
         kind = np.dtype(dtype).kind
         draw = {"f": lambda: rng.standard_normal(size), "b": lambda: rng.random(size) > 0.5}.get(
-            kind, lambda: rng.integers(1, 100, size))
+            kind, lambda: rng.integers(1, 100, size)
+        )
         return tuple(draw().astype(dtype) for _ in range(count))
 
     return make
@@ -64,13 +68,32 @@ CASES = {
     "copy": Case("a.copy()", 1, method("copy")),
     "single": Case("a.astype(float32)", 1, method("astype", "float32")),
     "double": Case("a.astype(float64)", 1, method("astype", "float64")),
-    **{name: Case(f"{name}(a)", 1, function(name)) for name in (
-        "abs", "square", "isnan", "isfinite", "floor", "rint", "exp", "expm1", "sin", "cos", "tanh", "arctan")},
+    **{
+        name: Case(f"{name}(a)", 1, function(name))
+        for name in (
+            "abs",
+            "square",
+            "isnan",
+            "isfinite",
+            "floor",
+            "rint",
+            "exp",
+            "expm1",
+            "sin",
+            "cos",
+            "tanh",
+            "arctan",
+        )
+    },
 }
 
 MEASURED = {
-    ("float32", SIZE): "add subtract multiply divide greater equal maximum arctan2 negative plus inverse positive clip copy "
-                       "double abs square isnan isfinite floor rint exp expm1 sin cos tanh arctan",
+    (
+        "float32",
+        SIZE,
+    ): "add subtract multiply divide greater equal maximum arctan2 negative plus inverse positive "
+    "clip copy "
+    "double abs square isnan isfinite floor rint exp expm1 sin cos tanh arctan",
     ("float64", SIZE): "add multiply divide greater plus maximum abs exp tanh single",
     ("int32", SIZE): "add greater and plus positive single",
     ("int64", SIZE): "add multiply equal",
@@ -82,6 +105,12 @@ MEASURED = {
 for (dtype, size), names in MEASURED.items():
     for name in names.split():
         case = CASES[name]
-        row(f"cpu_{name}_{dtype}_{size:.0e}".replace("+0", ""), "cpu", f"{case.title}, {dtype}, {size:,}",
-            drawn(dtype, case.operands, size), everywhere(case.bind, *LIBRARIES),
-            work=(case.operands + 1) * size * np.dtype(dtype).itemsize, unit="B")
+        row(
+            f"cpu_{name}_{dtype}_{size:.0e}".replace("+0", ""),
+            "cpu",
+            f"{case.title}, {dtype}, {size:,}",
+            drawn(dtype, case.operands, size),
+            everywhere(case.bind, *LIBRARIES),
+            work=(case.operands + 1) * size * np.dtype(dtype).itemsize,
+            unit="B",
+        )

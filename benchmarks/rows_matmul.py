@@ -1,8 +1,9 @@
-"""Rows of matrix products: squares, the layers of GPT-2 and Llama, transposed operands, odd sizes, many small ones, also of
-different sizes; the fully connected layer with what follows it.
+"""Rows of matrix products: squares, the layers of GPT-2 and Llama, transposed operands, odd sizes,
+many small ones, also of different sizes; the fully connected layer with what follows it.
 
-"cudamath" is what the public function does, the other names (NUMBERS) are kernels of it. Operands are drawn in float32 and
-rounded by each library. Layouts are those of BLAS: in "nt" the second operand lies transposed.
+"cudamath" is what the public function does, the other names (NUMBERS) are kernels of it. Operands
+are drawn in float32 and rounded by each library. Layouts are those of BLAS: in "nt" the second
+operand lies transposed.
 """
 
 from __future__ import annotations
@@ -18,9 +19,15 @@ def stored(m: int, k: int, n: int, layout: str, batch: int = 1) -> Any:
     """Arguments as they lie in memory: repeated random numbers, which are quickly drawn."""
 
     def make(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-        left, right = ((m, k) if layout[0] == "n" else (k, m)), ((k, n) if layout[1] == "n" else (n, k))
+        left, right = (
+            ((m, k) if layout[0] == "n" else (k, m)),
+            ((k, n) if layout[1] == "n" else (n, k)),
+        )
         lead = (batch,) * (batch > 1)
-        return tuple(np.resize(rng.standard_normal(MEBI + 7, dtype=np.float32), (*lead, *shape)) for shape in (left, right))
+        return tuple(
+            np.resize(rng.standard_normal(MEBI + 7, dtype=np.float32), (*lead, *shape))
+            for shape in (left, right)
+        )
 
     return make
 
@@ -34,7 +41,10 @@ def product(dtype: str, layout: str, version: str | None = None, tf32: bool = Fa
             a, b = a.to(getattr(lib, dtype)), b.to(getattr(lib, dtype))
         else:
             a, b = a.astype(dtype), b.astype(dtype)
-        a, b = (x if how == "n" else lib.swapaxes(x, -1, -2) for x, how in zip((a, b), layout, strict=True))
+        a, b = (
+            x if how == "n" else lib.swapaxes(x, -1, -2)
+            for x, how in zip((a, b), layout, strict=True)
+        )
         if version is None:
             if lib.__name__ == "cudamath" and tf32:
                 from cudamath.ops.linalg import _matmul
@@ -50,12 +60,18 @@ def product(dtype: str, layout: str, version: str | None = None, tf32: bool = Fa
 
 
 #: kind of number -> (its dtype, bytes, the ceiling measured beside, our kernels)
-NUMBERS = {"bfloat16": ("bfloat16", 2, "FLOP16", ("wgmma", "mma")), "float16": ("float16", 2, "FLOP16", ("wgmma",)),
-           "tf32": ("float32", 4, "TF32", ("wgmma",)), "float32": ("float32", 4, "FLOP", ("async",)),
-           "float64": ("float64", 8, "FLOP64", ("mma",))}
+NUMBERS = {
+    "bfloat16": ("bfloat16", 2, "FLOP16", ("wgmma", "mma")),
+    "float16": ("float16", 2, "FLOP16", ("wgmma",)),
+    "tf32": ("float32", 4, "TF32", ("wgmma",)),
+    "float32": ("float32", 4, "FLOP", ("async",)),
+    "float64": ("float64", 8, "FLOP64", ("mma",)),
+}
 
 
-def products(name: str, m: int, k: int, n: int, layout: str = "nn", kind: str = "bfloat16", batch: int = 1) -> None:
+def products(
+    name: str, m: int, k: int, n: int, layout: str = "nn", kind: str = "bfloat16", batch: int = 1
+) -> None:
     """One row: cudamath and its kernels, torch, and CuPy where it has the dtype."""
     dtype, size, ceiling, versions = NUMBERS[kind]
     tf32 = kind == "tf32"
@@ -63,16 +79,34 @@ def products(name: str, m: int, k: int, n: int, layout: str = "nn", kind: str = 
     if kind not in ("bfloat16", "tf32"):
         calls["cupy"] = product(dtype, layout)
     few = m <= 16 and kind in ("bfloat16", "float16") and layout == "nt"  # rows: gemv.py's
-    more = ["gemv"] if few else ["async small"] if kind == "float32" and batch > 1 and m <= 128 else []
+    more = (
+        ["gemv"] if few else ["async small"] if kind == "float32" and batch > 1 and m <= 128 else []
+    )
     calls |= {version: product(dtype, layout, version, tf32) for version in (*versions, *more)}
     copies = max(1, min(4, (128 << 20) // (batch * (m * k + k * n) * size)))
-    row(f"matmul_{kind}_{name}", "device", f"{f'{batch} times ' * (batch > 1)}{m}x{k} @ {k}x{n} {layout}, {kind}",
-        stored(m, k, n, layout, batch), calls, work=2 * batch * m * k * n, unit="FLOP", copies=copies,
-        traffic=batch * (m * k + k * n + m * n) * size, ceiling=ceiling, hide_host=True)
+    row(
+        f"matmul_{kind}_{name}",
+        "device",
+        f"{f'{batch} times ' * (batch > 1)}{m}x{k} @ {k}x{n} {layout}, {kind}",
+        stored(m, k, n, layout, batch),
+        calls,
+        work=2 * batch * m * k * n,
+        unit="FLOP",
+        copies=copies,
+        traffic=batch * (m * k + k * n + m * n) * size,
+        ceiling=ceiling,
+        hide_host=True,
+    )
 
 
 #: layer -> numbers that go in, numbers that come out
-GPT2 = {"qkv": (768, 2304), "out": (768, 768), "up": (768, 3072), "down": (3072, 768), "head": (768, 50304)}
+GPT2 = {
+    "qkv": (768, 2304),
+    "out": (768, 768),
+    "up": (768, 3072),
+    "down": (3072, 768),
+    "head": (768, 50304),
+}
 LLAMA = {"qkv": (4096, 6144), "out": (4096, 4096), "up": (4096, 14336), "down": (14336, 4096)}
 
 for kind in ("bfloat16", "float16"):
@@ -89,7 +123,12 @@ for kind in ("bfloat16", "float16"):
     for name, (k, n) in LLAMA.items():
         products(f"llama_{name}", 4096, k, n, "nt", kind)
         products(f"llama_decode_{name}", 16, k, n, "nt", kind)
-for name, (m, n) in {"qkv": (2304, 768), "out": (768, 768), "up": (3072, 768), "down": (768, 3072)}.items():
+for name, (m, n) in {
+    "qkv": (2304, 768),
+    "out": (768, 768),
+    "up": (3072, 768),
+    "down": (768, 3072),
+}.items():
     products(f"gpt2_{name}_weight", m, 8192, n, "tn")  # the gradient of the weights
 for kind in ("tf32", "float32", "float64"):
     for size in (1024, 2048, 4096, 8192, 16384):
@@ -109,18 +148,26 @@ for kind in ("bfloat16", "float32"):
 
 
 def grouped(gradient: bool) -> dict[str, Bind]:
-    """Groups of rows, each times its own matrix, whose transpose lies in memory (groups, out, in); `gradient`: what x and the
-    rows y give for those matrices, x^T y of each group."""
+    """Groups of rows, each times its own matrix, whose transpose lies in memory (groups, out, in);
+    `gradient`: what x and the rows y give for those matrices, x^T y of each group."""
 
     def ours(lib: Any, x: Any, w: Any, y: Any, ends: Any) -> Call:
         from cudamath.ml.grouped import _grouped_outer
 
         x, w, y = (a.astype("bfloat16") for a in (x, w, y))
-        return (lambda: _grouped_outer(x, y, ends)) if gradient else lambda: lib.ml.grouped_matmul(x, w.mT, ends)
+        return (
+            (lambda: _grouped_outer(x, y, ends))
+            if gradient
+            else lambda: lib.ml.grouped_matmul(x, w.mT, ends)
+        )
 
     def theirs(lib: Any, x: Any, w: Any, y: Any, ends: Any) -> Call:
         x, w, y = (a.bfloat16() for a in (x, w, y))
-        return (lambda: lib._grouped_mm(x.mT, y, offs=ends)) if gradient else lambda: lib._grouped_mm(x, w.mT, offs=ends)
+        return (
+            (lambda: lib._grouped_mm(x.mT, y, offs=ends))
+            if gradient
+            else lambda: lib._grouped_mm(x, w.mT, offs=ends)
+        )
 
     return {"cudamath": ours, "torch": theirs}
 
@@ -130,23 +177,45 @@ def ends_of(rng: np.random.Generator, count: int, least: int, most: int) -> np.n
     return np.cumsum(rng.integers(least, most + 1, count)).astype(np.int32)
 
 
-for name, (count, least, most, inner, outer) in {"small": (64, 64, 512, 512, 512), "8_experts": (8, 200, 1848, 2048, 5632),
-                                                 "64_experts": (64, 100, 924, 2048, 768)}.items():
+for name, (count, least, most, inner, outer) in {
+    "small": (64, 64, 512, 512, 512),
+    "8_experts": (8, 200, 1848, 2048, 5632),
+    "64_experts": (64, 100, 924, 2048, 768),
+}.items():
     rows = int(ends_of(np.random.default_rng(0), count, least, most)[-1])
 
-    def arrays(rng: np.random.Generator, sizes: tuple[int, ...] = (count, least, most),
-               shapes: tuple[tuple[int, ...], ...] = ((rows, inner), (count, outer, inner), (rows, outer))) -> tuple[Any, ...]:
+    def arrays(
+        rng: np.random.Generator,
+        sizes: tuple[int, ...] = (count, least, most),
+        shapes: tuple[tuple[int, ...], ...] = ((rows, inner), (count, outer, inner), (rows, outer)),
+    ) -> tuple[Any, ...]:
         ends = ends_of(rng, *sizes)
-        return (*[np.resize(rng.standard_normal(MEBI + 7, dtype=np.float32), shape) for shape in shapes], ends)
+        return (
+            *[
+                np.resize(rng.standard_normal(MEBI + 7, dtype=np.float32), shape)
+                for shape in shapes
+            ],
+            ends,
+        )
 
     for gradient in (False, True):
-        row(f"grouped_{name}{'_weight' * gradient}", "device", f"{count} groups of {least} to {most} rows, {inner} -> {outer}, "
-            f"bfloat16{', gradient of the weights' * gradient}", arrays, grouped(gradient),
-            work=2 * rows * inner * outer, unit="FLOP", ceiling="FLOP16", hide_host=True)
+        row(
+            f"grouped_{name}{'_weight' * gradient}",
+            "device",
+            f"{count} groups of {least} to {most} rows, {inner} -> {outer}, "
+            f"bfloat16{', gradient of the weights' * gradient}",
+            arrays,
+            grouped(gradient),
+            work=2 * rows * inner * outer,
+            unit="FLOP",
+            ceiling="FLOP16",
+            hide_host=True,
+        )
 
 
 def layer(activation: str | None, residual: bool, compiled: bool) -> dict[str, Bind]:
-    """linear, activation and residual: cudamath's one call; torch's functions, eager and compiled."""
+    """linear, activation and residual: cudamath's one call; torch's functions, eager and
+    compiled."""
 
     def ours(lib: Any, *arrays: Any) -> Call:
         x, w, b, *r = (a.astype("bfloat16") for a in arrays)
@@ -171,10 +240,24 @@ def layer(activation: str | None, residual: bool, compiled: bool) -> dict[str, B
 
 
 for name, (k, n, activation, residual) in {
-        "gelu": (768, 3072, "gelu", False), "relu": (768, 3072, "relu", False), "silu": (768, 3072, "silu", False),
-        "residual": (3072, 768, None, True)}.items():
+    "gelu": (768, 3072, "gelu", False),
+    "relu": (768, 3072, "relu", False),
+    "silu": (768, 3072, "silu", False),
+    "residual": (3072, 768, None, True),
+}.items():
     shapes = ((8192, k), (n, k), (n,), *[(8192, n)] * residual)
-    row(f"linear_{name}", "device", f"linear 8192x{k} -> {n}, {name}, bfloat16",
-        lambda rng, shapes=shapes: tuple(np.resize(rng.standard_normal(MEBI + 7, dtype=np.float32), s) for s in shapes),
-        layer(activation, residual, True), work=2 * 8192 * k * n, unit="FLOP", ceiling="FLOP16", copies=2, hide_host=True,
-        traffic=2 * (8192 * k + n * k + (2 if residual else 1) * 8192 * n))
+    row(
+        f"linear_{name}",
+        "device",
+        f"linear 8192x{k} -> {n}, {name}, bfloat16",
+        lambda rng, shapes=shapes: tuple(
+            np.resize(rng.standard_normal(MEBI + 7, dtype=np.float32), s) for s in shapes
+        ),
+        layer(activation, residual, True),
+        work=2 * 8192 * k * n,
+        unit="FLOP",
+        ceiling="FLOP16",
+        copies=2,
+        hide_host=True,
+        traffic=2 * (8192 * k + n * k + (2 if residual else 1) * 8192 * n),
+    )

@@ -1,8 +1,10 @@
-"""Measure rows and keep the figures: `python -m benchmarks.run [NAMES...] [--device D] [--out DIR]`.
+"""Measure rows and keep the figures: `python -m benchmarks.run [NAMES...] [--device D] [--out
+DIR]`.
 
-Records go to benchmarks/results/<processor>/rows.json, each with what it ran on and beside: commit, versions, device,
-and the ceilings (device copy, large matrix product) measured in the same run. A row that was there before is replaced.
-README's tables come from these files by `python -m benchmarks.report`.
+Records go to benchmarks/results/<processor>/rows.json, each with what it ran on and beside: commit,
+versions, device, and the ceilings (device copy, large matrix product) measured in the same run. A
+row that was there before is replaced. README's tables come from these files by `python -m
+benchmarks.report`.
 """
 
 from __future__ import annotations
@@ -54,16 +56,21 @@ PEERS = ("torch", "cupy", "cupy-cuda13x", "jax", "scikit-learn")
 
 
 def commit() -> str:
-    """The commit that is measured, "+" for changes on top; from CUDAMATH_COMMIT where the tree came without git."""
+    """The commit that is measured, "+" for changes on top; from CUDAMATH_COMMIT where the tree came
+    without git."""
     told = os.environ.get("CUDAMATH_COMMIT")
     if told:
         return told
     root = pathlib.Path(__file__).parents[1]
     git = ["git", "-C", str(root)]
     try:
-        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)
+        head = subprocess.run(
+            [*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True
+        )
         paths = ["--", "cudamath", "benchmarks/*.py", "tests"]
-        changes = subprocess.run([*git, "status", "--porcelain", *paths], capture_output=True, text=True, check=True)
+        changes = subprocess.run(
+            [*git, "status", "--porcelain", *paths], capture_output=True, text=True, check=True
+        )
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return head.stdout.strip() + ("+" if changes.stdout.strip() else "")
@@ -89,12 +96,15 @@ def environment(device: str) -> dict[str, Any]:
 def folder(device: str) -> str:
     """Name of the results folder: the GPU's, or the CPU's with its number of cores."""
     name = processor() if device == "cpu" else devices.info(cm.device(device).index).name
-    return re.sub(r"[^a-z0-9]+", "-", re.sub(r"\((R|TM)\)|CPU|Processor", " ", name).lower()).strip("-")
+    return re.sub(r"[^a-z0-9]+", "-", re.sub(r"\((R|TM)\)|CPU|Processor", " ", name).lower()).strip(
+        "-"
+    )
 
 
 def ceilings(device: str) -> dict[str, float]:
-    """What this device can do today: bytes per second of a copy (read and written), flops per second of a large product, in
-    float32 and on a GPU that has tensor cores for them also in bfloat16 (FLOP16) and in TF32.
+    """What this device can do today: bytes per second of a copy (read and written), flops per
+    second of a large product, in float32 and on a GPU that has tensor cores for them also in
+    bfloat16 (FLOP16) and in TF32.
 
     On a GPU: our copy of contiguous arrays, as fast as the driver's (kernels/copy.py), and cuBLAS.
     """
@@ -115,13 +125,17 @@ def ceilings(device: str) -> dict[str, float]:
             calls["FLOP16"] = product("bfloat16", "nn", "cublas")(cm, b, b)
             calls["TF32"] = product("float32", "nn", "cublas", tf32=True)(cm, b, b)
         spread = timer.on_device(calls, rounds=9)
-    return {name: (8 * length if name == "B" else 2 * side**3) / each.median for name, each in spread.items()}
+    return {
+        name: (8 * length if name == "B" else 2 * side**3) / each.median
+        for name, each in spread.items()
+    }
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How rows are measured. quick: fewer rounds; rounds, warm: turns of each library and seconds of load before, by default
-    what the kind of row wants; verify: compare the libraries' results first, `threshold` apart at most (verify.py)."""
+    """How rows are measured. quick: fewer rounds; rounds, warm: turns of each library and seconds
+    of load before, by default what the kind of row wants; verify: compare the libraries' results
+    first, `threshold` apart at most (verify.py)."""
 
     quick: bool = False
     rounds: int | None = None
@@ -130,15 +144,25 @@ class Settings:
     threshold: float | None = None
 
 
-def measure(row: Row, device: str, libraries: Sequence[timer.Peer], settings: Settings = Settings(),
-            errors: dict[str, float] | None = None) -> dict[str, Spread]:
-    """Time one row in each library that takes part; name -> Spread, cudamath's kernels by name included. errors: is given how
-    far from cudamath's result the others' are, where they are compared."""
+def measure(
+    row: Row,
+    device: str,
+    libraries: Sequence[timer.Peer],
+    settings: Settings = Settings(),
+    errors: dict[str, float] | None = None,
+) -> dict[str, Spread]:
+    """Time one row in each library that takes part; name -> Spread, cudamath's kernels by name
+    included. errors: is given how far from cudamath's result the others' are, where they are
+    compared."""
     values = row.arguments(np.random.default_rng(0))
     calls = {}
-    asked = row.calls | ({AGAIN: row.calls["numpy"]} if row.kind == "cpu" and "numpy" in row.calls else {})
+    asked = row.calls | (
+        {AGAIN: row.calls["numpy"]} if row.kind == "cpu" and "numpy" in row.calls else {}
+    )
     for name, bind in asked.items():
-        library = next((peer for peer in libraries if peer.name == ("numpy" if name == AGAIN else name)), None)
+        library = next(
+            (peer for peer in libraries if peer.name == ("numpy" if name == AGAIN else name)), None
+        )
         if library is None and name in ("numpy", AGAIN, "torch", "cupy", "jax"):
             continue  # not installed, or not on this device
         library = library or libraries[0]  # a kernel of cudamath, by name
@@ -162,36 +186,66 @@ def measure(row: Row, device: str, libraries: Sequence[timer.Peer], settings: Se
     if row.kind == "device":
         usual: dict[str, Any] = {"rounds": 5 if quick else 15, "warm": 0.2 if quick else 0.5}
         return timer.on_device(calls, hide_host=row.hide_host, **(usual | given))
-    if row.kind == "host":  # at most 500 launches a turn: a full launch queue would time the GPU instead
-        return interleave(calls, most=500, synchronize=synchronize, wait=False, **({"rounds": 7 if quick else 51} | given))
+    if (
+        row.kind == "host"
+    ):  # at most 500 launches a turn: a full launch queue would time the GPU instead
+        return interleave(
+            calls,
+            most=500,
+            synchronize=synchronize,
+            wait=False,
+            **({"rounds": 7 if quick else 51} | given),
+        )
     return interleave(calls, **({"rounds": 5 if quick else 21} | given))
 
 
-def record(row: Row, spreads: dict[str, Spread], ceiling: dict[str, float], where: dict[str, Any],
-           errors: dict[str, float] | None = None) -> dict[str, Any]:
+def record(
+    row: Row,
+    spreads: dict[str, Spread],
+    ceiling: dict[str, float],
+    where: dict[str, Any],
+    errors: dict[str, float] | None = None,
+) -> dict[str, Any]:
     """The JSON of a row: seconds a call, what share of the ceiling that is, and the environment."""
     results = {}
     for name, spread in spreads.items():
         results[name] = dataclasses.asdict(spread)
         if row.unit:
             results[name]["rate"] = row.work / spread.median
-        if row.kind == "device" and (row.ceiling or row.unit) in ceiling:  # the CPU's rows run from its caches: no one ceiling
-            results[name]["of_ceiling"] = row.work / spread.median / ceiling[row.ceiling or row.unit]
+        if (
+            row.kind == "device" and (row.ceiling or row.unit) in ceiling
+        ):  # the CPU's rows run from its caches: no one ceiling
+            results[name]["of_ceiling"] = (
+                row.work / spread.median / ceiling[row.ceiling or row.unit]
+            )
         if errors and name in errors:
             results[name]["error"] = errors[name]
-    return {"name": row.name, "kind": row.kind, "title": row.title, "work": row.work, "unit": row.unit, "traffic": row.traffic,
-            "results": results, "ceilings": ceiling, **where}
+    return {
+        "name": row.name,
+        "kind": row.kind,
+        "title": row.title,
+        "work": row.work,
+        "unit": row.unit,
+        "traffic": row.traffic,
+        "results": results,
+        "ceilings": ceiling,
+        **where,
+    }
 
 
-def run(names: Sequence[str], device: str, settings: Settings = Settings(),
-        keep: Callable[[dict[str, Any]], None] | None = None) -> tuple[list[dict[str, Any]], list[str]]:
-    """Measure the rows whose names contain one of `names` (all rows, if there are none) and that fit the device.
+def run(
+    names: Sequence[str],
+    device: str,
+    settings: Settings = Settings(),
+    keep: Callable[[dict[str, Any]], None] | None = None,
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Measure the rows whose names contain one of `names` (all rows, if there are none) and that
+    fit the device.
 
     Args:
         names: parts of names of rows, those to be measured first first.
-        device: "cpu", "cuda:0", ... : CPU rows run for "cpu", device rows for a GPU, host rows for both.
-        settings: how.
-        keep: is given each record as soon as it is there.
+        device: "cpu", "cuda:0", ... : CPU rows run for "cpu", device rows for a GPU, host rows for
+        both. settings: how. keep: is given each record as soon as it is there.
 
     Returns:
         (records, printed as a table; names of the rows that failed, each printed with its error).
@@ -203,15 +257,26 @@ def run(names: Sequence[str], device: str, settings: Settings = Settings(),
     from rich.progress import track
 
     fitting = ("host", "cpu") if device == "cpu" else ("host", "device")
-    chosen = list({row.name: row for name in names or [""] for row in ROWS.values()
-                   if row.kind in fitting and name in row.name}.values())
+    chosen = list(
+        {
+            row.name: row
+            for name in names or [""]
+            for row in ROWS.values()
+            if row.kind in fitting and name in row.name
+        }.values()
+    )
     if not chosen:
-        raise ValueError(f"bench: no row on {device} has a name with {' or '.join(names)}; there are "
-                         + " ".join(row.name for row in ROWS.values() if row.kind in fitting))
+        raise ValueError(
+            f"bench: no row on {device} has a name with {' or '.join(names)}; there are "
+            + " ".join(row.name for row in ROWS.values() if row.kind in fitting)
+        )
     console = Console(highlight=False)
     libraries, absent = timer.peers(device)
-    console.print(f"{device}: {describe(cm.device(device).index)}; beside cudamath: "
-                  + (", ".join(peer.name for peer in libraries[1:]) or "nobody"), markup=False)
+    console.print(
+        f"{device}: {describe(cm.device(device).index)}; beside cudamath: "
+        + (", ".join(peer.name for peer in libraries[1:]) or "nobody"),
+        markup=False,
+    )
     for name, why in absent.items():
         console.print(f"  without {name}: {why}", markup=False, style="dim")
     records, failed = [], []
@@ -224,9 +289,13 @@ def run(names: Sequence[str], device: str, settings: Settings = Settings(),
                 records.append(record(row, spreads, ceiling, where, errors))
                 if keep:
                     keep(records[-1])
-            except Exception as error:  # one row out of memory, say, must not cost the others' figures
+            except (
+                Exception
+            ) as error:  # one row out of memory, say, must not cost the others' figures
                 failed.append(row.name)
-                console.print(f"{row.name} failed: {type(error).__name__}: {error}", markup=False, style="red")
+                console.print(
+                    f"{row.name} failed: {type(error).__name__}: {error}", markup=False, style="red"
+                )
     if records:
         console.print(table(records))
     return records, failed
@@ -237,7 +306,9 @@ def table(records: Sequence[dict[str, Any]]) -> Any:
     from rich.table import Table
 
     names = list(dict.fromkeys(name for each in records for name in each["results"]))
-    made = Table(title="a call takes (median; in brackets the share of the ceiling)", title_justify="left")
+    made = Table(
+        title="a call takes (median; in brackets the share of the ceiling)", title_justify="left"
+    )
     made.add_column("row")
     for name in names:
         made.add_column(name, justify="right")
@@ -261,44 +332,81 @@ def chart(records: Sequence[dict[str, Any]], path: str | os.PathLike[str]) -> No
     height = 0.8 / len(names)
     for place, name in enumerate(names):
         rows = [i for i, each in enumerate(records) if name in each["results"]]
-        ratios = [records[i]["results"][name]["median"] / records[i]["results"]["cudamath"]["median"] for i in rows]
+        ratios = [
+            records[i]["results"][name]["median"] / records[i]["results"]["cudamath"]["median"]
+            for i in rows
+        ]
         axes.barh([i + place * height for i in rows], ratios, height, label=name)
-    axes.set_yticks([i + 0.4 - height / 2 for i in range(len(records))], [each["title"] for each in records])
+    axes.set_yticks(
+        [i + 0.4 - height / 2 for i in range(len(records))], [each["title"] for each in records]
+    )
     axes.axvline(1, color="black", linewidth=0.5)
-    axes.set(xscale="log", xlabel="time of a call, cudamath = 1 (longer is slower)", title=records[0]["device"])
+    axes.set(
+        xscale="log",
+        xlabel="time of a call, cudamath = 1 (longer is slower)",
+        title=records[0]["device"],
+    )
     axes.invert_yaxis()
     axes.legend()
     figure.savefig(path, dpi=100)
 
 
 def summary(records: Sequence[dict[str, Any]], failed: Sequence[str]) -> str:
-    """What many records say together: how cudamath stands beside each library, where it is behind, and how far apart the
-    results were where they were compared."""
-    lines = [f"{len(records)} rows measured" + (f", {len(failed)} failed: {', '.join(failed)}" if failed else "") + "."]
+    """What many records say together: how cudamath stands beside each library, where it is behind,
+    and how far apart the results were where they were compared."""
+    lines = [
+        f"{len(records)} rows measured"
+        + (f", {len(failed)} failed: {', '.join(failed)}" if failed else "")
+        + "."
+    ]
     ratios: dict[str, dict[str, float]] = {}
     for each in records:
         results = each["results"]
-        for name in set(results) & {"numpy", "torch", "cupy", "jax"} if "cudamath" in results else ():
-            ratios.setdefault(name, {})[each["title"]] = results[name]["median"] / results["cudamath"]["median"]
+        for name in (
+            set(results) & {"numpy", "torch", "cupy", "jax"} if "cudamath" in results else ()
+        ):
+            ratios.setdefault(name, {})[each["title"]] = (
+                results[name]["median"] / results["cudamath"]["median"]
+            )
     for name, found in sorted(ratios.items()):
         mean = float(np.exp(np.mean(np.log(list(found.values())))))
         behind = sorted((ratio, title) for title, ratio in found.items() if ratio < 1)
-        lines.append(f"{name}: {len(found)} rows, its time over cudamath's {mean:.2f} (geometric mean); cudamath is behind in "
-                     f"{len(behind)}" + "".join(f"\n  {ratio:.2f}  {title}" for ratio, title in behind[:10]))
-    errors = [(result["error"], name, each["title"]) for each in records for name, result in each["results"].items()
-              if "error" in result]
+        lines.append(
+            f"{name}: {len(found)} rows, its time over cudamath's {mean:.2f} (geometric mean); "
+            "cudamath is behind in "
+            f"{len(behind)}" + "".join(f"\n  {ratio:.2f}  {title}" for ratio, title in behind[:10])
+        )
+    errors = [
+        (result["error"], name, each["title"])
+        for each in records
+        for name, result in each["results"].items()
+        if "error" in result
+    ]
     if errors:
         value, name, title = max(errors)
-        lines.append(f"{len(errors)} results compared with cudamath's; the largest error is {value:.2g}, {name}'s in {title}")
+        lines.append(
+            f"{len(errors)} results compared with cudamath's; the largest error is {value:.2g}, "
+            f"{name}'s in {title}"
+        )
     return "\n".join(lines)
 
 
-def command(names: Sequence[str], *, plot: str | None = None, json: str | None = None, everything: bool = False,
-            settings: Settings = Settings(), plots: bool = False, save: str | None = None) -> int:
-    """`python -m cudamath bench`: run rows on the default device, print them, keep them only where asked.
+def command(
+    names: Sequence[str],
+    *,
+    plot: str | None = None,
+    json: str | None = None,
+    everything: bool = False,
+    settings: Settings = Settings(),
+    plots: bool = False,
+    save: str | None = None,
+) -> int:
+    """`python -m cudamath bench`: run rows on the default device, print them, keep them only where
+    asked.
 
-    names: parts of rows' names; everything: all rows; plot, json: files for a chart and the figures; plots, save: charts of
-    CHART_ROWS rows each, and figures and summary, into the folder `save` (for plots alone "bench-output").
+    names: parts of rows' names; everything: all rows; plot, json: files for a chart and the
+    figures; plots, save: charts of CHART_ROWS rows each, and figures and summary, into the folder
+    `save` (for plots alone "bench-output").
     """
     if not names and not everything:
         print("rows: " + " ".join(ROWS))
@@ -313,7 +421,9 @@ def command(names: Sequence[str], *, plot: str | None = None, json: str | None =
             (folder / "rows.json").write_text(json_module.dumps(records, indent=1) + "\n")
             (folder / "summary.txt").write_text(text + "\n")
         for start in range(0, len(records) if plots else 0, CHART_ROWS):
-            chart(records[start:start + CHART_ROWS], folder / f"rows-{start // CHART_ROWS + 1}.png")
+            chart(
+                records[start : start + CHART_ROWS], folder / f"rows-{start // CHART_ROWS + 1}.png"
+            )
         print(f"saved: {folder}")
     if plot and records:
         chart(records, plot)
@@ -326,24 +436,41 @@ def command(names: Sequence[str], *, plot: str | None = None, json: str | None =
 
 def main(argv: Sequence[str] | None = None) -> int:
     """`python -m benchmarks.run`: run rows and keep each as a JSON file."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", help="rows whose name contains one of these (default: all)")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.run", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument(
+        "names", nargs="*", help="rows whose name contains one of these (default: all)"
+    )
     parser.add_argument("--device", default=str(cm.default_device()))
-    parser.add_argument("--out", type=pathlib.Path, help="folder for rows.json (default: benchmarks/results/...)")
+    parser.add_argument(
+        "--out", type=pathlib.Path, help="folder for rows.json (default: benchmarks/results/...)"
+    )
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--plot", help="also write a chart to this PNG file")
-    parser.add_argument("--merge", nargs="+", type=pathlib.Path, default=[], help="measure nothing; take these files' rows")
+    parser.add_argument(
+        "--merge",
+        nargs="+",
+        type=pathlib.Path,
+        default=[],
+        help="measure nothing; take these files' rows",
+    )
     arguments = parser.parse_args(argv)
     if arguments.merge and not arguments.out:
         parser.error("--merge wants --out, the folder of the rows.json that takes the rows")
     out = arguments.out or RESULTS / folder(arguments.device)
     out.mkdir(parents=True, exist_ok=True)
     file = out / "rows.json"
-    kept = {each["name"]: each for each in (json_module.loads(file.read_text()) if file.exists() else [])}
+    kept = {
+        each["name"]: each
+        for each in (json_module.loads(file.read_text()) if file.exists() else [])
+    }
 
     def keep(record: dict[str, Any]) -> None:
         kept[record["name"]] = record
-        ordered = [kept[name] for name in ROWS if name in kept]  # rows that no longer exist are dropped
+        ordered = [
+            kept[name] for name in ROWS if name in kept
+        ]  # rows that no longer exist are dropped
         file.write_text(json_module.dumps(ordered, indent=1) + "\n")
 
     for each in arguments.merge:

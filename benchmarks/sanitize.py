@@ -1,10 +1,12 @@
-"""Kernels under NVIDIA's compute-sanitizer: `python -m benchmarks.sanitize [--out FILE] [--tools memcheck racecheck]`.
+"""Kernels under NVIDIA's compute-sanitizer: `python -m benchmarks.sanitize [--out FILE] [--tools
+memcheck racecheck]`.
 
-Each version of each matrix kernel, one call of every other family and every function with its gradient (sanitize_cases.py)
-runs at one small size under each tool, in a few processes side by side, after a run without a tool that fills the cache of
-compiled kernels. What the tool reports is counted for the case that was running. Errors that the driver returns to a caller who
-asked (is this pointer known to you?) are part of its protocol and are not reported. A process that takes too long is stopped;
-the record then names the case it was at.
+Each version of each matrix kernel, one call of every other family and every function with its
+gradient (sanitize_cases.py) runs at one small size under each tool, in a few processes side by
+side, after a run without a tool that fills the cache of compiled kernels. What the tool reports is
+counted for the case that was running. Errors that the driver returns to a caller who asked (is this
+pointer known to you?) are part of its protocol and are not reported. A process that takes too long
+is stopped; the record then names the case it was at.
 """
 
 from __future__ import annotations
@@ -32,12 +34,15 @@ from benchmarks.sanitize_cases import cases
 CASE, ABSENT = "case: ", "did not run: "
 #: Numba's name of a kernel: its own is the last.
 DEMANGLED = re.compile(r"(?:\w+::)+(\w+)\[abi:[^\]]*\](?:\(.*?\))?(?=\+0x| in |$)")
-REPORT = re.compile(r"^========= (?:Error: |Warning: |Race|Invalid|Uninitialized|Barrier|Fatal|Leaked)")
+REPORT = re.compile(
+    r"^========= (?:Error: |Warning: |Race|Invalid|Uninitialized|Barrier|Fatal|Leaked)"
+)
 
 
 def run_cases(only: str, part: int, parts: int, first: int) -> None:
-    """In a checked process: run every `parts`-th of those whose names contain `only`, from the `first` of these on; say before
-    each which it is. After an error that leaves the device unusable, the process ends."""
+    """In a checked process: run every `parts`-th of those whose names contain `only`, from the
+    `first` of these on; say before each which it is. After an error that leaves the device
+    unusable, the process ends."""
     with cm.device("cuda:0"):
         chosen = [(name, call) for name, call in cases().items() if only in name]
         for name, call in chosen[part::parts][first:]:
@@ -45,15 +50,20 @@ def run_cases(only: str, part: int, parts: int, first: int) -> None:
             try:
                 call()
                 cm.cuda.synchronize()
-            except Exception as error:  # a kernel that this device lacks, or one that the tool stopped
+            except (
+                Exception
+            ) as error:  # a kernel that this device lacks, or one that the tool stopped
                 print(f"{ABSENT}{type(error).__name__}: {error}", flush=True)
-                if isinstance(error, cm.cuda.CudaError) and not isinstance(error, cm.cuda.OutOfMemoryError):
+                if isinstance(error, cm.cuda.CudaError) and not isinstance(
+                    error, cm.cuda.OutOfMemoryError
+                ):
                     return
     print(CASE + "end", flush=True)
 
 
 def summary(log: str) -> dict[str, Any]:
-    """From a log: how many cases ran, what was reported of which, which did not run, and where it stopped before the end."""
+    """From a log: how many cases ran, what was reported of which, which did not run, and where it
+    stopped before the end."""
     counted, name = 0, "before the first"
     reports: dict[str, list[str]] = {}
     absent: dict[str, str] = {}
@@ -64,11 +74,21 @@ def summary(log: str) -> dict[str, Any]:
         elif line.startswith(ABSENT):
             absent[name] = line.removeprefix(ABSENT)[:200]
         elif REPORT.match(line):
-            reports.setdefault(name, []).append(DEMANGLED.sub(r"\1", line.removeprefix("========= "))[:400])
-        elif line.startswith("=========     and ") and name in reports:  # the other access of a race
+            reports.setdefault(name, []).append(
+                DEMANGLED.sub(r"\1", line.removeprefix("========= "))[:400]
+            )
+        elif (
+            line.startswith("=========     and ") and name in reports
+        ):  # the other access of a race
             reports[name][-1] += DEMANGLED.sub(r"\1", line.removeprefix("=========    "))[:400]
-    return {"cases": counted - len(absent), "stopped_at": [] if name == "end" else [name], "did_not_run": absent,
-            "reports": {case: {"count": len(lines), "first": lines[0]} for case, lines in reports.items()}}
+    return {
+        "cases": counted - len(absent),
+        "stopped_at": [] if name == "end" else [name],
+        "did_not_run": absent,
+        "reports": {
+            case: {"count": len(lines), "first": lines[0]} for case, lines in reports.items()
+        },
+    }
 
 
 def version(about: str) -> str:
@@ -79,20 +99,41 @@ def version(about: str) -> str:
 
 def together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The summary of a run from those of its processes."""
-    return {"cases": sum(each["cases"] for each in parts),
-            "stopped_at": [name for each in parts for name in each["stopped_at"]],
-            **{key: {name: what for each in parts for name, what in each[key].items()} for key in ("did_not_run", "reports")}}
+    return {
+        "cases": sum(each["cases"] for each in parts),
+        "stopped_at": [name for each in parts for name in each["stopped_at"]],
+        **{
+            key: {name: what for each in parts for name, what in each[key].items()}
+            for key in ("did_not_run", "reports")
+        },
+    }
 
 
-def in_turn(command: Sequence[str], only: str, part: int, parts: int, end: float, file: pathlib.Path) -> str:
-    """A part of the cases under this command ([]: no tool): the log. Where a process ends early, another goes on behind the
-    case it was at; at the time `end` all is stopped."""
+def in_turn(
+    command: Sequence[str], only: str, part: int, parts: int, end: float, file: pathlib.Path
+) -> str:
+    """A part of the cases under this command ([]: no tool): the log. Where a process ends early,
+    another goes on behind the case it was at; at the time `end` all is stopped."""
     reached = 0
     while (left := end - time.monotonic()) > 0:
         with file.open("a") as log:  # a file: what was said before a process was stopped is kept
-            process = subprocess.Popen([*command, sys.executable, "-m", "benchmarks.sanitize", "--cases", str(part), str(parts),
-                                        str(reached), "--only", only], stdout=log, stderr=subprocess.STDOUT,
-                                       start_new_session=True)
+            process = subprocess.Popen(
+                [
+                    *command,
+                    sys.executable,
+                    "-m",
+                    "benchmarks.sanitize",
+                    "--cases",
+                    str(part),
+                    str(parts),
+                    str(reached),
+                    "--only",
+                    only,
+                ],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
             try:
                 process.wait(left)
             except subprocess.TimeoutExpired:
@@ -103,15 +144,18 @@ def in_turn(command: Sequence[str], only: str, part: int, parts: int, end: float
         began = [i for i, line in enumerate(lines) if line.startswith(CASE)]
         if len(began) <= reached or lines[began[-1]] == CASE + "end":
             break
-        if not any(line.startswith(ABSENT) for line in lines[began[-1]:]):
+        if not any(line.startswith(ABSENT) for line in lines[began[-1] :]):
             with file.open("a") as log:
                 log.write(f"{ABSENT}its process ended\n")
         reached = len(began)
     return file.read_text(errors="replace")
 
 
-def side_by_side(command: Sequence[str], only: str, parts: int, seconds: float, logs: pathlib.Path, name: str) -> list[str]:
-    """Run the cases in so many processes under this command, and give their logs; stopped after `seconds`."""
+def side_by_side(
+    command: Sequence[str], only: str, parts: int, seconds: float, logs: pathlib.Path, name: str
+) -> list[str]:
+    """Run the cases in so many processes under this command, and give their logs; stopped after
+    `seconds`."""
     end = time.monotonic() + seconds
 
     def log(part: int) -> str:
@@ -123,11 +167,23 @@ def side_by_side(command: Sequence[str], only: str, parts: int, seconds: float, 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the tools and write the record."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.sanitize", description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=pathlib.Path, help="JSON file (default: benchmarks/results/<gpu>/sanitizer.json)")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.sanitize", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument(
+        "--out",
+        type=pathlib.Path,
+        help="JSON file (default: benchmarks/results/<gpu>/sanitizer.json)",
+    )
     parser.add_argument("--tools", nargs="+", default=["memcheck", "racecheck"])
     parser.add_argument("--only", default="", help="cases whose names contain this")
-    parser.add_argument("--cases", type=int, nargs=3, metavar=("PART", "PARTS", "FIRST"), help="run a part here, under no tool")
+    parser.add_argument(
+        "--cases",
+        type=int,
+        nargs=3,
+        metavar=("PART", "PARTS", "FIRST"),
+        help="run a part here, under no tool",
+    )
     parser.add_argument("--parts", type=int, default=4, help="processes side by side")
     parser.add_argument("--seconds", type=float, default=600, help="stop a tool after so long")
     arguments = parser.parse_args(argv)
@@ -137,21 +193,41 @@ def main(argv: Sequence[str] | None = None) -> int:
     program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     file = arguments.out or RESULTS / folder("cuda") / "sanitizer.json"
     file.parent.mkdir(parents=True, exist_ok=True)
-    about = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    about = subprocess.run(
+        [program, "--version"], capture_output=True, text=True, check=True
+    ).stdout
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
-        run = functools.partial(side_by_side, only=arguments.only, parts=arguments.parts, seconds=arguments.seconds,
-                                logs=pathlib.Path(name))
+        run = functools.partial(
+            side_by_side,
+            only=arguments.only,
+            parts=arguments.parts,
+            seconds=arguments.seconds,
+            logs=pathlib.Path(name),
+        )
         for tool in ("none", *arguments.tools):
             options = ["--report-api-errors", "no"] if tool == "memcheck" else []
             began = time.monotonic()
             texts = run([] if tool == "none" else [program, "--tool", tool, *options], name=tool)
-            found[tool] = {**together([summary(text) for text in texts]), "seconds": round(time.monotonic() - began, 1)}
-            print(tool, json.dumps(found[tool], indent=1), *[line for text in texts for line in text.splitlines()[-2:]],
-                  sep="\n", flush=True)
+            found[tool] = {
+                **together([summary(text) for text in texts]),
+                "seconds": round(time.monotonic() - began, 1),
+            }
+            print(
+                tool,
+                json.dumps(found[tool], indent=1),
+                *[line for text in texts for line in text.splitlines()[-2:]],
+                sep="\n",
+                flush=True,
+            )
             if tool != "none":
                 kept = {each: found[each] for each in found if each != "none"}
-                file.write_text(json.dumps({**kept, "sanitizer": version(about), **environment("cuda")}, indent=1) + "\n")
+                file.write_text(
+                    json.dumps(
+                        {**kept, "sanitizer": version(about), **environment("cuda")}, indent=1
+                    )
+                    + "\n"
+                )
     return int(any(each["reports"] or each["stopped_at"] for each in found.values()))
 
 

@@ -1,8 +1,10 @@
-"""Host and device time against size, from a thousand elements to the memory's limit: `python -m benchmarks.sweep`.
+"""Host and device time against size, from a thousand elements to the memory's limit: `python -m
+benchmarks.sweep`.
 
-For add, sum, softmax (rows of 1,024) and matmul, float32, in each library that is installed, on the same arrays (handed on
-without a copy). Small arrays show what a call costs the host, large ones the memory's or the arithmetic's speed; beyond
-2^31 elements, that 64-bit indexing works. The record is sweep.json in benchmarks/results/<gpu>/; benchmarks.report draws it.
+For add, sum, softmax (rows of 1,024) and matmul, float32, in each library that is installed, on the
+same arrays (handed on without a copy). Small arrays show what a call costs the host, large ones the
+memory's or the arithmetic's speed; beyond 2^31 elements, that 64-bit indexing works. The record is
+sweep.json in benchmarks/results/<gpu>/; benchmarks.report draws it.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from cudamath.timing import interleave
 ROW = 1024  # numbers of a row of softmax
 SIDE = 1 << 14  # of the largest matrices: beyond, a product takes seconds
 
-#: name -> (arrays it takes, bytes of memory an element with one result a library, call(library, arrays))
+#: name -> (arrays it takes, bytes of memory an element with one result a library, call(library,
+#: arrays))
 OPERATIONS: dict[str, tuple[int, int, Callable[..., object]]] = {
     "add": (2, 20, lambda lib, a, b: a + b),
     "sum": (1, 4, lambda lib, a: a.sum()),
@@ -57,7 +60,13 @@ def sizes(operation: str, memory: int) -> list[int]:
 
 def seen(library: Any, x: cm.ndarray) -> Any:
     """The same array in another library, without a copy."""
-    return x if library is cm else x.to_numpy() if library.__name__ == "numpy" else library.from_dlpack(x)
+    return (
+        x
+        if library is cm
+        else x.to_numpy()
+        if library.__name__ == "numpy"
+        else library.from_dlpack(x)
+    )
 
 
 def release(libraries: list[timer.Peer]) -> None:
@@ -72,7 +81,8 @@ def release(libraries: list[timer.Peer]) -> None:
 
 
 def measure(device: str, memory: int, quick: bool = False) -> list[dict[str, Any]]:
-    """[{operation, size, host: {library: seconds}, device: {library: seconds}}]; on the CPU host is all of it."""
+    """[{operation, size, host: {library: seconds}, device: {library: seconds}}]; on the CPU host is
+    all of it."""
     libraries = [peer for peer in timer.peers(device)[0] if peer.name != "jax"]
     if device != "cpu":
         libraries = [peer for peer in libraries if peer.default_stream]
@@ -81,21 +91,33 @@ def measure(device: str, memory: int, quick: bool = False) -> list[dict[str, Any
         for operation, (count, _, function) in OPERATIONS.items():
             for size in sizes(operation, memory):
                 try:
-                    ours = [cm.random.default_rng(i).random(shape(operation, size), dtype="float32") for i in range(count)]
+                    ours = [
+                        cm.random.default_rng(i).random(shape(operation, size), dtype="float32")
+                        for i in range(count)
+                    ]
                     calls = {}
                     for peer in libraries:
                         if operation == "softmax" and peer.name == "numpy":
                             continue
                         arrays = [seen(peer.library, x) for x in ours]
-                        calls[peer.name] = lambda lib=peer.library, arrays=arrays: function(lib, *arrays)  # noqa: B023
+                        calls[peer.name] = lambda lib=peer.library, arrays=arrays: function(  # noqa: B023
+                            lib, *arrays
+                        )  # noqa: B023
                     record: dict[str, Any] = {"operation": operation, "size": size}
                     rounds = 3 if quick or size > 1 << 26 else 9
                     if device == "cpu":
                         spreads = interleave(calls, rounds=rounds, seconds=0.002, warm=0)
                         record["host"] = {name: spread.median for name, spread in spreads.items()}
                     else:
-                        spreads = interleave(calls, rounds=rounds, seconds=0.002, warm=0.005, most=200 if size < 1 << 20 else 4,
-                                             synchronize=cm.cuda.synchronize, wait=False)
+                        spreads = interleave(
+                            calls,
+                            rounds=rounds,
+                            seconds=0.002,
+                            warm=0.005,
+                            most=200 if size < 1 << 20 else 4,
+                            synchronize=cm.cuda.synchronize,
+                            wait=False,
+                        )
                         record["host"] = {name: spread.median for name, spread in spreads.items()}
                         spreads = timer.on_device(calls, rounds=rounds, seconds=0.003, warm=0.02)
                         record["device"] = {name: spread.median for name, spread in spreads.items()}
@@ -107,17 +129,33 @@ def measure(device: str, memory: int, quick: bool = False) -> list[dict[str, Any
                     if device != "cpu" and size >= 1 << 28:
                         release(libraries)
                 found.append(record)
-                print(operation, size, {where: {name: f"{s * 1e6:.2f} us" for name, s in record[where].items()}
-                                        for where in ("host", "device") if where in record}, flush=True)
+                print(
+                    operation,
+                    size,
+                    {
+                        where: {name: f"{s * 1e6:.2f} us" for name, s in record[where].items()}
+                        for where in ("host", "device")
+                        if where in record
+                    },
+                    flush=True,
+                )
     return found
 
 
 def main(argv: list[str] | None = None) -> int:
     """Measure, print, and keep the record."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.sweep", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.sweep", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("--device", default=str(cm.default_device()))
-    parser.add_argument("--out", type=pathlib.Path, help="folder for sweep.json (default: benchmarks/results/...)")
-    parser.add_argument("--memory", type=float, help="GB to use at most (default: nine tenths of the device's; CPU: 0.2)")
+    parser.add_argument(
+        "--out", type=pathlib.Path, help="folder for sweep.json (default: benchmarks/results/...)"
+    )
+    parser.add_argument(
+        "--memory",
+        type=float,
+        help="GB to use at most (default: nine tenths of the device's; CPU: 0.2)",
+    )
     parser.add_argument("--quick", action="store_true")
     chosen = parser.parse_args(argv)
     out = chosen.out or RESULTS / folder(chosen.device)

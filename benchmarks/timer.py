@@ -1,12 +1,14 @@
 """Fair timing of one operation in several libraries, on one device, in one process.
 
-Host cost and CPU time come from cudamath.timing (turns in random order, median over the rounds). Time on the GPU
-comes from CUDA events around a turn of calls (cudamath, torch and CuPy all work in CUDA's default stream). There the
-device is kept busy from the first turn to the last, because a GPU that has just idled clocks higher than one at its
-power limit, and whoever is timed first after a pause would win by up to a tenth. Calls walk through copies of their
-arguments that together exceed the second-level cache, so that nothing is timed out of a cache which a real program
-would not find filled. Work that takes the device less time than the host needs to ask for it waits, where a row says so
-(`hide_host`), in the queue behind large products until all of its turn has been requested: what is timed is the device.
+Host cost and CPU time come from cudamath.timing (turns in random order, median over the rounds).
+Time on the GPU comes from CUDA events around a turn of calls (cudamath, torch and CuPy all work in
+CUDA's default stream). There the device is kept busy from the first turn to the last, because a GPU
+that has just idled clocks higher than one at its power limit, and whoever is timed first after a
+pause would win by up to a tenth. Calls walk through copies of their arguments that together exceed
+the second-level cache, so that nothing is timed out of a cache which a real program would not find
+filled. Work that takes the device less time than the host needs to ask for it waits, where a row
+says so (`hide_host`), in the queue behind large products until all of its turn has been requested:
+what is timed is the device.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ QUEUED = 60  # calls that fit into the driver's queue even if each is a dozen la
 
 
 class Peer:
-    """A library to measure: how to give it an array, and how to time it. ImportError if it cannot run here.
+    """A library to measure: how to give it an array, and how to time it. ImportError if it cannot
+    run here.
 
     `library` is the module whose functions the rows call.
     """
@@ -104,7 +107,8 @@ class CuPy(Peer):
 
 
 class Jax(Peer):
-    """JAX, each function jitted by the row. It keeps its own streams, so rows timed by events leave it out."""
+    """JAX, each function jitted by the row. It keeps its own streams, so rows timed by events leave
+    it out."""
 
     name = "jax"
     default_stream = False
@@ -124,7 +128,8 @@ class Jax(Peer):
 
 
 def peers(device: str, *names: str) -> tuple[list[Peer], dict[str, str]]:
-    """(the libraries that can run on this device, cudamath first; name -> why another cannot); names: import these alone."""
+    """(the libraries that can run on this device, cudamath first; name -> why another cannot);
+    names: import these alone."""
     there: list[Peer] = []
     absent = {}
     for kind in (Cudamath, NumPy, Torch, CuPy, Jax):
@@ -138,7 +143,8 @@ def peers(device: str, *names: str) -> tuple[list[Peer], dict[str, str]]:
 
 
 def turns(calls: Sequence[Callable[[], object]]) -> Callable[[], None]:
-    """One function that runs these calls in turn (the same operation on copies of its arguments)."""
+    """One function that runs these calls in turn (the same operation on copies of its
+    arguments)."""
     walk = itertools.cycle(calls).__next__
 
     def call() -> None:
@@ -162,7 +168,8 @@ def on_device(
         rounds: how often each takes its turn.
         seconds: about how long one turn lasts.
         warm: seconds of steady load before anything is timed.
-        hide_host: let short calls wait in the queue until their turn is complete (at most QUEUED of them).
+        hide_host: let short calls wait in the queue until their turn is complete (at most QUEUED of
+        them).
 
     Returns:
         name -> Spread.
@@ -189,12 +196,23 @@ def on_device(
         synchronize()
         counts[name] = max(2, round(seconds / max(elapsed(*turn(call, 3)) / 3e3, 1e-6)))
     if hide_host:
-        large = cm.random.normal(size=(LARGE, LARGE), dtype="float32", device="cuda").astype("bfloat16")
-        product = interleave({"": lambda: large @ large}, rounds=3, synchronize=synchronize)[""].median
+        large = cm.random.normal(size=(LARGE, LARGE), dtype="float32", device="cuda").astype(
+            "bfloat16"
+        )
+        product = interleave({"": lambda: large @ large}, rounds=3, synchronize=synchronize)[
+            ""
+        ].median
         for name, call in calls.items():
             counts[name] = min(counts[name], QUEUED)
-            asked = interleave({"": call}, rounds=3, seconds=0.002, warm=0, most=counts[name], synchronize=synchronize,
-                               wait=False)[""].median
+            asked = interleave(
+                {"": call},
+                rounds=3,
+                seconds=0.002,
+                warm=0,
+                most=counts[name],
+                synchronize=synchronize,
+                wait=False,
+            )[""].median
             ahead[name] = math.ceil(1.5 * (counts[name] + 1) * asked / product)
     deadline = time.perf_counter() + warm
     while time.perf_counter() < deadline:

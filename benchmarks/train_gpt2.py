@@ -1,25 +1,32 @@
 """Training GPT-2 beside PyTorch: tokens per second, peak memory, share of the GPU's nominal rate.
 
     python -m benchmarks.train_gpt2 --size 124m --batches 16,32 --json gpt2.json     timings
-    python -m benchmarks.train_gpt2 --merge a.json b.json --json gpt2.json           one record of several runs
-    python -m benchmarks.train_gpt2 --check TEXT --json gpt2_losses.json             the same losses?
-    python -m benchmarks.train_gpt2 --profile --batches 32                           time a kernel, ours and torch's
+    python -m benchmarks.train_gpt2 --merge a.json b.json --json gpt2.json           one record of
+        several runs
+    python -m benchmarks.train_gpt2 --check TEXT --json gpt2_losses.json             the same
+        losses?
+    python -m benchmarks.train_gpt2 --profile --batches 32                           time a kernel,
+        ours and torch's
 
-All work on the same weights and tokens in one process, in turns of a few steps in random order. A step: forward and
-backward in bfloat16 with float32 master weights, gradients clipped to norm 1, AdamW. PyTorch runs the usual way: autocast,
-scaled_dot_product_attention (flash attention), fused AdamW, the table of tokens padded as ours.
+All work on the same weights and tokens in one process, in turns of a few steps in random order. A
+step: forward and backward in bfloat16 with float32 master weights, gradients clipped to norm 1,
+AdamW. PyTorch runs the usual way: autocast, scaled_dot_product_attention (flash attention), fused
+AdamW, the table of tokens padded as ours.
 
---check trains from the same weights on the same sequences of a text, the learning rate rising to CHECKED_RATE for WARMUP
-steps, and asks (differences are relative to the loss; the noise of PyTorch is how far one more run of it is from the first,
-from weights that differ in the last bit):
-float32   are the first 20 losses PyTorch's to 1e-4, and is the whole curve no farther from PyTorch's than twice its noise?
-bfloat16  are the means of ten losses each within 1 % of PyTorch's, from the first to the last? (PyTorch's autocast keeps the
+--check trains from the same weights on the same sequences of a text, the learning rate rising to
+CHECKED_RATE for WARMUP steps, and asks (differences are relative to the loss; the noise of PyTorch
+is how far one more run of it is from the first, from weights that differ in the last bit):
+float32   are the first 20 losses PyTorch's to 1e-4, and is the whole curve no farther from
+          PyTorch's than twice its noise?
+bfloat16  are the means of ten losses each within 1 % of PyTorch's, from the first to the last?
+(PyTorch's autocast keeps the
           residual stream in float32, ours is in bfloat16 throughout.)
-both      is a second run of ours, which is stopped half-way and goes on from its checkpoint, the same bit for bit?
+both      is a second run of ours, which is stopped half-way and goes on from its checkpoint, the
+          same bit for bit?
 
-Where a step of ours goes: 124m, 16 sequences of 1,024, one H200, the two linear layers as one `ml.mlp`; 26.6 ms of kernels
-(--profile), 28.5 with the gaps between 530 of them. In brackets what it would take at the rate of the best kernel of its
-kind, or of a device copy (4.3 TB/s):
+Where a step of ours goes: 124m, 16 sequences of 1,024, one H200, the two linear layers as one
+`ml.mlp`; 26.6 ms of kernels (--profile), 28.5 with the gaps between 530 of them. In brackets what
+it would take at the rate of the best kernel of its kind, or of a device copy (4.3 TB/s):
 
     products, 12.2 TFLOP                      17.6 ms   (14.5: 840 TFLOP/s, the head's)
     attention and its gradient, 1.1 TFLOP      4.1      (2.5: 430 TFLOP/s, long sequences')
@@ -52,7 +59,11 @@ from cudamath.models import gpt2, training
 
 NOMINAL = 989.4e12  # dense bfloat16 operations per second of an H100 or H200, by its data sheet
 LEARNING_RATE, DECAY = 6e-4, 0.1
-CHECKED_RATE, WARMUP, MEANS = 3e-4, 100, 10  # of --check: the learning rate, steps until it is reached; losses in a mean
+CHECKED_RATE, WARMUP, MEANS = (
+    3e-4,
+    100,
+    10,
+)  # of --check: the learning rate, steps until it is reached; losses in a mean
 
 
 # ------------------------------------------------------------ who is measured
@@ -63,11 +74,19 @@ class Ours:
 
     name = "cudamath"
 
-    def __init__(self, start: dict[str, np.ndarray], config: gpt2.Config, dtype: str, device: str = "cuda",
-                 schedule: Any = LEARNING_RATE):
+    def __init__(
+        self,
+        start: dict[str, np.ndarray],
+        config: gpt2.Config,
+        dtype: str,
+        device: str = "cuda",
+        schedule: Any = LEARNING_RATE,
+    ):
         params = {name: cm.array(x, device=device) for name, x in start.items()}
         self.device = device
-        self.trainer = training.Trainer(gpt2.loss, params, config, schedule=schedule, dtype=dtype, weight_decay=DECAY, clip=1.0)
+        self.trainer = training.Trainer(
+            gpt2.loss, params, config, schedule=schedule, dtype=dtype, weight_decay=DECAY, clip=1.0
+        )
 
     def place(self, batch: tuple[np.ndarray, np.ndarray]) -> tuple:
         """Tokens and targets on the device."""
@@ -99,17 +118,35 @@ class Torch:
 
     name = "torch"
 
-    def __init__(self, start: dict[str, np.ndarray], config: gpt2.Config, dtype: str, device: str = "cuda",
-                 schedule: Callable[[int], float] | None = None):
+    def __init__(
+        self,
+        start: dict[str, np.ndarray],
+        config: gpt2.Config,
+        dtype: str,
+        device: str = "cuda",
+        schedule: Callable[[int], float] | None = None,
+    ):
         import torch
 
-        self.torch, self.config, self.dtype, self.device, self.schedule = torch, config, dtype, device, schedule
+        self.torch, self.config, self.dtype, self.device, self.schedule = (
+            torch,
+            config,
+            dtype,
+            device,
+            schedule,
+        )
         self.steps = 0
-        self.params = {name: torch.tensor(x, device=device, requires_grad=True) for name, x in start.items()}
+        self.params = {
+            name: torch.tensor(x, device=device, requires_grad=True) for name, x in start.items()
+        }
         matrices = [p for p in self.params.values() if p.ndim > 1]
         rest = [p for p in self.params.values() if p.ndim == 1]
-        self.optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": DECAY}, {"params": rest, "weight_decay": 0.0}],
-                                           lr=LEARNING_RATE, betas=(0.9, 0.95), fused=True)
+        self.optimizer = torch.optim.AdamW(
+            [{"params": matrices, "weight_decay": DECAY}, {"params": rest, "weight_decay": 0.0}],
+            lr=LEARNING_RATE,
+            betas=(0.9, 0.95),
+            fused=True,
+        )
         self.function = self.made()
 
     def made(self) -> Callable:
@@ -120,10 +157,17 @@ class Torch:
         batch, length = tokens.shape
         x = f.embedding(tokens, params["wte.weight"]) + params["wpe.weight"][:length]
         for i in range(c.layers):
-            p = {name.removeprefix(f"h.{i}."): value for name, value in params.items() if name.startswith(f"h.{i}.")}
+            p = {
+                name.removeprefix(f"h.{i}."): value
+                for name, value in params.items()
+                if name.startswith(f"h.{i}.")
+            }
             y = f.layer_norm(x, (c.width,), p["ln_1.weight"], p["ln_1.bias"])
             y = f.linear(y, p["attn.c_attn.weight"], p["attn.c_attn.bias"])
-            q, k, v = (part.view(batch, length, c.heads, -1).transpose(1, 2) for part in y.split(c.width, 2))
+            q, k, v = (
+                part.view(batch, length, c.heads, -1).transpose(1, 2)
+                for part in y.split(c.width, 2)
+            )
             y = f.scaled_dot_product_attention(q, k, v, is_causal=True)
             y = y.transpose(1, 2).reshape(batch, length, c.width)
             x = x + f.linear(y, p["attn.c_proj.weight"], p["attn.c_proj.bias"])
@@ -133,14 +177,17 @@ class Torch:
         x = f.layer_norm(x, (c.width,), params["ln_f.weight"], params["ln_f.bias"])
         scores = f.linear(x, params["wte.weight"])
         if self.exact:
-            scores = scores[..., :c.vocabulary]
+            scores = scores[..., : c.vocabulary]
         return f.cross_entropy(scores.reshape(batch * length, -1), targets.reshape(-1))
 
-    exact = False  # whether the table's padding is left out of the loss; it costs a copy, and nobody does it
+    # whether the table's padding is left out of the loss; it costs a copy, and nobody does it
+    exact = False
 
     def place(self, batch: tuple[np.ndarray, np.ndarray]) -> tuple:
         """As ours, in the integers that PyTorch wants."""
-        return tuple(self.torch.tensor(x, dtype=self.torch.int64, device=self.device) for x in batch)
+        return tuple(
+            self.torch.tensor(x, dtype=self.torch.int64, device=self.device) for x in batch
+        )
 
     def step(self, tokens: Any, targets: Any) -> Any:
         torch = self.torch
@@ -206,10 +253,15 @@ USUAL = "cudamath,torch,torch.compile"
 def beginning(config: gpt2.Config) -> dict[str, np.ndarray]:
     """Initial weights."""
     with cm.device("cpu"):
-        return {name: x.to_numpy() for name, x in gpt2.create(config, rng=cm.random.default_rng(0)).items()}
+        return {
+            name: x.to_numpy()
+            for name, x in gpt2.create(config, rng=cm.random.default_rng(0)).items()
+        }
 
 
-def batches(config: gpt2.Config, batch: int, length: int, count: int, text: str | None = None) -> list:
+def batches(
+    config: gpt2.Config, batch: int, length: int, count: int, text: str | None = None
+) -> list:
     """(tokens, targets), int32 (batch, length): bytes of a text, or random."""
     rng = np.random.default_rng(1)
     if text is None:
@@ -218,12 +270,14 @@ def batches(config: gpt2.Config, batch: int, length: int, count: int, text: str 
         data = np.frombuffer(pathlib.Path(text).read_bytes(), np.uint8).astype(np.int32)
     out = []
     for _ in range(count):
-        rows = [data[at:at + length + 1] for at in rng.integers(0, len(data) - length - 1, batch)]
+        rows = [data[at : at + length + 1] for at in rng.integers(0, len(data) - length - 1, batch)]
         out.append((np.stack([row[:-1] for row in rows]), np.stack([row[1:] for row in rows])))
     return out
 
 
-def compare(config: gpt2.Config, names: list[str], batch: int, length: int, rounds: int) -> list[dict[str, Any]]:
+def compare(
+    config: gpt2.Config, names: list[str], batch: int, length: int, rounds: int
+) -> list[dict[str, Any]]:
     """One row for each peer at this batch size. A peer that fails is told and left out."""
     start, data, there, rows = beginning(config), batches(config, batch, length, 4), {}, []
     for name in names:
@@ -256,12 +310,23 @@ def compare(config: gpt2.Config, names: list[str], batch: int, length: int, roun
         seconds = statistics.median(samples[name])
         rate = batch * length / seconds
         row: dict[str, Any] = {
-            "peer": name, "batch": batch, "length": length, "ms": 1e3 * seconds, "tokens_per_second": rate,
-            "mfu": rate * gpt2.flops_per_token(config, length) / NOMINAL, "peak_bytes": int(peer.bytes[0]),
-            "reserved_bytes": int(peer.bytes[1]), "rounds": len(samples[name])}
+            "peer": name,
+            "batch": batch,
+            "length": length,
+            "ms": 1e3 * seconds,
+            "tokens_per_second": rate,
+            "mfu": rate * gpt2.flops_per_token(config, length) / NOMINAL,
+            "peak_bytes": int(peer.bytes[0]),
+            "reserved_bytes": int(peer.bytes[1]),
+            "rounds": len(samples[name]),
+        }
         rows.append(row)
-        print(f"{name:14} batch {batch:3}: {row['ms']:8.2f} ms a step  {rate:9.0f} tokens/s  MFU {100 * row['mfu']:.1f} %  "
-              f"peak {row['peak_bytes'] / 1e9:.2f} GB, reserved {row['reserved_bytes'] / 1e9:.2f} GB", flush=True)
+        print(
+            f"{name:14} batch {batch:3}: {row['ms']:8.2f} ms a step  {rate:9.0f} tokens/s  MFU "
+            f"{100 * row['mfu']:.1f} %  "
+            f"peak {row['peak_bytes'] / 1e9:.2f} GB, reserved {row['reserved_bytes'] / 1e9:.2f} GB",
+            flush=True,
+        )
     for peer in there.values():
         peer.close()
     return rows
@@ -272,10 +337,16 @@ def curve(peer: Any, data: list) -> list[float]:
     return [float(loss) for loss in [peer.step(*peer.place(pair)) for pair in data]]
 
 
-def curves(config: gpt2.Config, data: list, dtype: str, device: str) -> Iterator[tuple[str, list[float]]]:
-    """Losses: of "ours", "torch", "resumed" (ours after a stop half-way), and "nudged" (torch's from weights off by a last
-    bit)."""
-    start, rate, half = beginning(config), cm.ml.schedules.constant(CHECKED_RATE, warmup=WARMUP), len(data) // 2
+def curves(
+    config: gpt2.Config, data: list, dtype: str, device: str
+) -> Iterator[tuple[str, list[float]]]:
+    """Losses: of "ours", "torch", "resumed" (ours after a stop half-way), and "nudged" (torch's
+    from weights off by a last bit)."""
+    start, rate, half = (
+        beginning(config),
+        cm.ml.schedules.constant(CHECKED_RATE, warmup=WARMUP),
+        len(data) // 2,
+    )
 
     def run(kind: Any, weights: dict[str, np.ndarray]) -> list[float]:
         peer = kind(weights, config, dtype, device, rate)
@@ -287,19 +358,28 @@ def curves(config: gpt2.Config, data: list, dtype: str, device: str) -> Iterator
     yield "ours", run(Ours, start)
     yield "torch", run(Torch, start)
     with tempfile.TemporaryDirectory() as folder:
-        file, first = pathlib.Path(folder) / "half.safetensors", Ours(start, config, dtype, device, rate)
+        file, first = (
+            pathlib.Path(folder) / "half.safetensors",
+            Ours(start, config, dtype, device, rate),
+        )
         losses = curve(first, data[:half])
         first.trainer.save(file)
         first.close()
-        second = Ours({name: np.zeros_like(x) for name, x in start.items()}, config, dtype, device, rate)
+        second = Ours(
+            {name: np.zeros_like(x) for name, x in start.items()}, config, dtype, device, rate
+        )
         second.trainer.load(file)
         yield "resumed", losses + curve(second, data[half:])
         second.close()
-    yield "nudged", run(Torch, {name: np.nextafter(x, np.float32(np.inf)) for name, x in start.items()})
+    yield (
+        "nudged",
+        run(Torch, {name: np.nextafter(x, np.float32(np.inf)) for name, x in start.items()}),
+    )
 
 
 def verdict(dtype: str, found: dict[str, list[float]]) -> dict[str, Any]:
-    """How far the curves are apart, relative to the loss, and whether that is as the top of this file wants it."""
+    """How far the curves are apart, relative to the loss, and whether that is as the top of this
+    file wants it."""
 
     def apart(one: Any, other: Any) -> np.ndarray:
         return np.abs(np.array(one) - other) / other
@@ -307,15 +387,32 @@ def verdict(dtype: str, found: dict[str, list[float]]) -> dict[str, Any]:
     ours, torch = np.array(found["ours"]), np.array(found["torch"])
     each, noise = apart(ours, torch), float(apart(found["nudged"], torch).max())
     means = apart(*(np.convolve(x, np.full(MEANS, 1 / MEANS), "valid") for x in (ours, torch)))
-    out = {"steps": len(ours), "same_bits": found["ours"] == found["resumed"], "first_20": float(each[:20].max()),
-           "largest": float(each.max()), "means": float(means.max()), "noise": noise}
-    near = out["means"] < 1e-2 if dtype == "bfloat16" else out["first_20"] < 1e-4 and out["largest"] <= 2 * max(noise, 1e-5)
+    out = {
+        "steps": len(ours),
+        "same_bits": found["ours"] == found["resumed"],
+        "first_20": float(each[:20].max()),
+        "largest": float(each.max()),
+        "means": float(means.max()),
+        "noise": noise,
+    }
+    near = (
+        out["means"] < 1e-2
+        if dtype == "bfloat16"
+        else out["first_20"] < 1e-4 and out["largest"] <= 2 * max(noise, 1e-5)
+    )
     return {**out, "good": bool(out["same_bits"] and near)}
 
 
-def check(config: gpt2.Config, text: str, steps: dict[str, int], device: str, record: dict[str, Any], write: Callable) -> bool:
-    """Add to the record, for each dtype, its curves and what is found of them (see the top of this file). Written after each
-    curve: a run that is cut off leaves what it has."""
+def check(
+    config: gpt2.Config,
+    text: str,
+    steps: dict[str, int],
+    device: str,
+    record: dict[str, Any],
+    write: Callable,
+) -> bool:
+    """Add to the record, for each dtype, its curves and what is found of them (see the top of this
+    file). Written after each curve: a run that is cut off leaves what it has."""
     data = batches(config, record["batch"], record["length"], max(steps.values()), text)
     for dtype, count in steps.items():
         found: dict[str, list[float]] = {}
@@ -327,21 +424,32 @@ def check(config: gpt2.Config, text: str, steps: dict[str, int], device: str, re
         result = verdict(dtype, found)
         record[dtype] |= result
         write(record)
-        print(f"{dtype}: {count} steps, loss {found['ours'][0]:.4f} -> {found['ours'][-1]:.4f}, torch -> "
-              f"{found['torch'][-1]:.4f}; apart: first 20 {result['first_20']:.1e}, largest {result['largest']:.1e}, means of "
-              f"{MEANS} {result['means']:.1e}, noise {result['noise']:.1e}; stopped and resumed: "
-              f"{'the same bits' if result['same_bits'] else 'OTHER BITS'}; {'good' if result['good'] else 'NOT GOOD'}",
-              flush=True)
+        print(
+            f"{dtype}: {count} steps, loss {found['ours'][0]:.4f} -> {found['ours'][-1]:.4f}, "
+            "torch -> "
+            f"{found['torch'][-1]:.4f}; apart: first 20 {result['first_20']:.1e}, largest "
+            f"{result['largest']:.1e}, means of "
+            f"{MEANS} {result['means']:.1e}, noise {result['noise']:.1e}; stopped and resumed: "
+            f"{'the same bits' if result['same_bits'] else 'OTHER BITS'}; "
+            f"{'good' if result['good'] else 'NOT GOOD'}",
+            flush=True,
+        )
     return all(record[dtype]["good"] for dtype in steps)
 
 
 def merged(files: list[str]) -> dict[str, Any]:
-    """One record of runs with other batches or peers. ValueError unless device, commit and model are the same."""
+    """One record of runs with other batches or peers. ValueError unless device, commit and model
+    are the same."""
     records = [json.loads(pathlib.Path(file).read_text()) for file in files]
     for what in ("device", "commit", "size", "nominal"):
         if len({record[what] for record in records}) > 1:
             raise ValueError(f"merge: {what} differs: {[record[what] for record in records]}")
-    return {**records[0], "rows": sorted((row for record in records for row in record["rows"]), key=lambda row: row["batch"])}
+    return {
+        **records[0],
+        "rows": sorted(
+            (row for record in records for row in record["rows"]), key=lambda row: row["batch"]
+        ),
+    }
 
 
 def profiled(config: gpt2.Config, names: list[str], batch: int, length: int) -> None:
@@ -363,14 +471,19 @@ def profiled(config: gpt2.Config, names: list[str], batch: int, length: int) -> 
         print(f"-- {name}, batch {batch}: {total:.2f} ms of kernels a step")
         for event in events[:40]:
             time_us, count = event.self_device_time_total, event.count
-            print(f"  {time_us / 2e3:8.3f} ms {count // 2:5} x {time_us / count:9.1f} us  {event.key[:110]}")
+            print(
+                f"  {time_us / 2e3:8.3f} ms {count // 2:5} x {time_us / count:9.1f} us  "
+                f"{event.key[:110]}"
+            )
         sys.stdout.flush()
         peer.close()
 
 
 def main(argv: list[str] | None = None) -> int:
     """The command line; see the top of this file."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.train_gpt2", description="Training GPT-2 beside PyTorch.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.train_gpt2", description="Training GPT-2 beside PyTorch."
+    )
     parser.add_argument("--size", default="124m", choices=[*gpt2.SIZES])
     parser.add_argument("--batches", default="16,32", help="sequences a step, comma-separated")
     parser.add_argument("--length", type=int, default=1024)
@@ -379,7 +492,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--json", help="write the figures there")
     parser.add_argument("--merge", nargs="+", metavar="FILE", help="join these records instead")
     parser.add_argument("--profile", action="store_true", help="time a kernel instead")
-    parser.add_argument("--check", metavar="TEXT", help="compare losses on the bytes of this file instead")
+    parser.add_argument(
+        "--check", metavar="TEXT", help="compare losses on the bytes of this file instead"
+    )
     parser.add_argument("--steps", default="200,200", help="of --check, in float32 and in bfloat16")
     parser.add_argument("--device", default="cuda", help="of --check")
     arguments = parser.parse_args(argv)
@@ -396,9 +511,18 @@ def main(argv: list[str] | None = None) -> int:
             pathlib.Path(arguments.json).write_text(text + "\n")
 
     if arguments.check:
-        record = {**environment(arguments.device), "size": arguments.size, "batch": 8, "length": min(256, config.context),
-                  "learning_rate": CHECKED_RATE, "warmup": WARMUP, "averaged": MEANS}
-        steps = dict(zip(("float32", "bfloat16"), map(int, arguments.steps.split(",")), strict=True))
+        record = {
+            **environment(arguments.device),
+            "size": arguments.size,
+            "batch": 8,
+            "length": min(256, config.context),
+            "learning_rate": CHECKED_RATE,
+            "warmup": WARMUP,
+            "averaged": MEANS,
+        }
+        steps = dict(
+            zip(("float32", "bfloat16"), map(int, arguments.steps.split(",")), strict=True)
+        )
         return 0 if check(config, arguments.check, steps, arguments.device, record, write) else 1
     if arguments.merge:
         write(merged(arguments.merge))

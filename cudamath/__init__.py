@@ -1,7 +1,8 @@
 """cudamath: NumPy on your GPU, with every kernel in Python you can read.
 
-Functions take NumPy-like arguments and return `ndarray`s on the default device: the first GPU if there is one, else
-the CPU. Importing this package creates no CUDA context and imports no CUDA library.
+Functions take NumPy-like arguments and return `ndarray`s on the default device: the first GPU if
+there is one, else the CPU. Importing this package creates no CUDA context and imports no CUDA
+library.
 
 >>> import cudamath as cm
 >>> float(cm.sum(cm.array([1.0, 2.0, 3.0]) ** 2))

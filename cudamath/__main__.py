@@ -10,44 +10,102 @@ from collections.abc import Sequence
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    top = argparse.ArgumentParser(prog="python -m cudamath",
-                                  description="NumPy on your GPU: check, demonstrate, measure and tune it here.")
-    commands = top.add_subparsers(dest="command", required=True, metavar="info | demo | bench | tune | train | sample")
+    top = argparse.ArgumentParser(
+        prog="python -m cudamath",
+        description="NumPy on your GPU: check, demonstrate, measure and tune it here.",
+    )
+    commands = top.add_subparsers(
+        dest="command", required=True, metavar="info | demo | bench | tune | train | sample"
+    )
 
-    commands.add_parser("info", help="devices, libraries and versions; what is missing and what brings it")
+    commands.add_parser(
+        "info", help="devices, libraries and versions; what is missing and what brings it"
+    )
 
-    demo = commands.add_parser("demo", help="compare operations with NumPy and train a small network")
-    demo.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: the first GPU, else the CPU)")
-    demo.add_argument("--epochs", type=int, default=20, help="passes over the training images (default: 20)")
-    demo.add_argument("--out", default="demo-output", help="folder for the picture (default: demo-output)")
+    demo = commands.add_parser(
+        "demo", help="compare operations with NumPy and train a small network"
+    )
+    demo.add_argument(
+        "--device", help="cpu, cuda, cuda:1, ... (default: the first GPU, else the CPU)"
+    )
+    demo.add_argument(
+        "--epochs", type=int, default=20, help="passes over the training images (default: 20)"
+    )
+    demo.add_argument(
+        "--out", default="demo-output", help="folder for the picture (default: demo-output)"
+    )
     demo.add_argument("--json", help="write the figures to this file")
 
     bench = commands.add_parser("bench", help="time operations beside the libraries installed here")
-    bench.add_argument("names", nargs="*", metavar="NAME",
-                       help="rows whose name contains one of these, e.g. matmul conv2d; none: list them")
+    bench.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="rows whose name contains one of these, e.g. matmul conv2d; none: list them",
+    )
     bench.add_argument("--plot", help="write a chart to this PNG file")
     bench.add_argument("--json", help="write the figures to this file")
-    bench.add_argument("--all", action="store_true", help="every row that runs on the default device; there are hundreds")
-    bench.add_argument("--verify", action="store_true", help="compare the libraries' results before they are timed; rows in "
-                                                            "which they differ by more than the threshold fail")
-    bench.add_argument("--threshold", type=float, help="largest accepted difference, relative to the largest value (default: "
-                                                       "0.03 for 16-bit results, 0.003 for float32, 1e-6 for float64)")
+    bench.add_argument(
+        "--all",
+        action="store_true",
+        help="every row that runs on the default device; there are hundreds",
+    )
+    bench.add_argument(
+        "--verify",
+        action="store_true",
+        help="compare the libraries' results before they are timed; rows in "
+        "which they differ by more than the threshold fail",
+    )
+    bench.add_argument(
+        "--threshold",
+        type=float,
+        help="largest accepted difference, relative to the largest value (default: "
+        "0.03 for 16-bit results, 0.003 for float32, 1e-6 for float64)",
+    )
     bench.add_argument("--warmup", type=float, help="seconds of load before a row is timed")
     bench.add_argument("--iterations", type=int, help="rounds per library; the median is reported")
-    bench.add_argument("--plots", action="store_true", help="write charts of all rows into the folder of --save")
-    bench.add_argument("--save", nargs="?", const="bench-output", metavar="FOLDER",
-                       help="write figures and the summary into this folder (default: bench-output)")
+    bench.add_argument(
+        "--plots", action="store_true", help="write charts of all rows into the folder of --save"
+    )
+    bench.add_argument(
+        "--save",
+        nargs="?",
+        const="bench-output",
+        metavar="FOLDER",
+        help="write figures and the summary into this folder (default: bench-output)",
+    )
 
-    tune = commands.add_parser("tune", help="time the candidate kernels of matrix products or convolutions on this "
-                                            "machine; the fastest are used from then on")
-    tune.add_argument("sizes", nargs="*", metavar="[Bx]MxKxN | conv2d",
-                      help="sizes of a @ b, e.g. 4096x4096x4096 (default: squares, batches and usual layers), or conv2d")
-    tune.add_argument("--dtype", default="bfloat16",
-                      help="comma-separated: bfloat16, float16, float32, tf32, float64, float8_e4m3 (layout nt alone)")
-    tune.add_argument("--layout", default="nn,nt,tn,tt", help="comma-separated; n: row-major, t: transposed, for each operand")
+    tune = commands.add_parser(
+        "tune",
+        help="time the candidate kernels of matrix products or convolutions on this "
+        "machine; the fastest are used from then on",
+    )
+    tune.add_argument(
+        "sizes",
+        nargs="*",
+        metavar="[Bx]MxKxN | conv2d",
+        help="sizes of a @ b, e.g. 4096x4096x4096 (default: squares, batches and usual layers), "
+        "or conv2d",
+    )
+    tune.add_argument(
+        "--dtype",
+        default="bfloat16",
+        help="comma-separated: bfloat16, float16, float32, tf32, float64, float8_e4m3 (layout nt "
+        "alone)",
+    )
+    tune.add_argument(
+        "--layout",
+        default="nn,nt,tn,tt",
+        help="comma-separated; n: row-major, t: transposed, for each operand",
+    )
     tune.add_argument("--device", default="cuda:0", help="cuda:0 (default), cuda:1, ...")
-    tune.add_argument("--seconds", type=float, default=float("inf"), help="stop after this many seconds")
-    tune.add_argument("--file", help="results file (default: CUDAMATH_TUNE_CACHE, or one in the user's cache folder)")
+    tune.add_argument(
+        "--seconds", type=float, default=float("inf"), help="stop after this many seconds"
+    )
+    tune.add_argument(
+        "--file",
+        help="results file (default: CUDAMATH_TUNE_CACHE, or one in the user's cache folder)",
+    )
 
     from .models.command import add_commands
 
@@ -56,7 +114,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def info() -> int:
-    """Print the tables of cudamath/info.py, also where the device that was requested is not there."""
+    """Print the tables of cudamath/info.py, also where the device that was requested is not
+    there."""
     from rich.console import Console
 
     from cudamath.info import device_sentence, tables
@@ -81,7 +140,9 @@ def demo(arguments: argparse.Namespace) -> int:
     from .models.command import check_folder
 
     check_folder("demo", arguments.json)
-    good = run(device=arguments.device, epochs=arguments.epochs, out=arguments.out, json=arguments.json)
+    good = run(
+        device=arguments.device, epochs=arguments.epochs, out=arguments.out, json=arguments.json
+    )
     return 0 if good else 1
 
 
@@ -89,8 +150,10 @@ def bench(arguments: argparse.Namespace) -> int:
     """Run rows of benchmarks/, which lies beside the package in a source tree."""
     tree = pathlib.Path(__file__).resolve().parents[1]
     if not (tree / "benchmarks" / "run.py").is_file():
-        raise FileNotFoundError(f"bench: {tree / 'benchmarks'} is not there; it comes with the source tree, "
-                                "not with the installed package")
+        raise FileNotFoundError(
+            f"bench: {tree / 'benchmarks'} is not there; it comes with the source tree, "
+            "not with the installed package"
+        )
     sys.path.insert(0, str(tree))
     from benchmarks.run import Settings, command
 
@@ -103,10 +166,21 @@ def bench(arguments: argparse.Namespace) -> int:
             raise ValueError(f"bench: {name} must be at least 0, got {given}")
     for path in (arguments.plot, arguments.json):
         check_folder("bench", path)
-    settings = Settings(rounds=arguments.iterations, warm=arguments.warmup, verify=arguments.verify,
-                        threshold=arguments.threshold)
-    return command(arguments.names, plot=arguments.plot, json=arguments.json, everything=arguments.all, settings=settings,
-                   plots=arguments.plots, save=arguments.save)
+    settings = Settings(
+        rounds=arguments.iterations,
+        warm=arguments.warmup,
+        verify=arguments.verify,
+        threshold=arguments.threshold,
+    )
+    return command(
+        arguments.names,
+        plot=arguments.plot,
+        json=arguments.json,
+        everything=arguments.all,
+        settings=settings,
+        plots=arguments.plots,
+        save=arguments.save,
+    )
 
 
 def tune(arguments: argparse.Namespace) -> int:
@@ -116,30 +190,51 @@ def tune(arguments: argparse.Namespace) -> int:
     if arguments.device == "cpu":
         raise ValueError("tune: only a GPU has something to tune; got device cpu")
     if arguments.sizes == ["conv2d"]:
-        return 0 if convolutions(device=arguments.device, file=arguments.file, seconds=arguments.seconds) else 1
-    sizes = [tuple([int(n) if n.isdecimal() else 0 for n in text.lower().split("x")]) for text in arguments.sizes]
+        return (
+            0
+            if convolutions(device=arguments.device, file=arguments.file, seconds=arguments.seconds)
+            else 1
+        )
+    sizes = [
+        tuple([int(n) if n.isdecimal() else 0 for n in text.lower().split("x")])
+        for text in arguments.sizes
+    ]
     dtypes, layouts = arguments.dtype.split(","), arguments.layout.split(",")
     if any(len(size) not in (3, 4) or min(size) < 1 for size in sizes):
-        raise ValueError("tune: wants sizes like 4096x4096x4096 or, in a batch, 64x256x256x256, got "
-                         + " ".join(arguments.sizes))
+        raise ValueError(
+            "tune: wants sizes like 4096x4096x4096 or, in a batch, 64x256x256x256, got "
+            + " ".join(arguments.sizes)
+        )
     if not set(dtypes) <= set(DTYPES) or not set(layouts) <= {"nn", "nt", "tn", "tt"}:
-        raise ValueError(f"tune: dtypes are {', '.join(DTYPES)} and layouts nn, nt, tn, tt; got {arguments.dtype} and "
-                         f"{arguments.layout}")
+        raise ValueError(
+            f"tune: dtypes are {', '.join(DTYPES)} and layouts nn, nt, tn, tt; got "
+            f"{arguments.dtype} and "
+            f"{arguments.layout}"
+        )
     whole = [(1, *size)[-4:] for size in sizes]
-    count = products(whole or SIZES, dtypes, layouts, device=arguments.device, file=arguments.file,  # type: ignore[arg-type]
-                     seconds=arguments.seconds)
+    count = products(
+        whole or SIZES,
+        dtypes,
+        layouts,
+        device=arguments.device,
+        file=arguments.file,  # type: ignore[arg-type]
+        seconds=arguments.seconds,
+    )
     return 0 if count else 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; the exit status is 0 for success, 1 for a result that is not good, 2 for wrong use, 130 if interrupted."""
+    """Run a command; the exit status is 0 for success, 1 for a result that is not good, 2 for wrong
+    use, 130 if interrupted."""
     arguments = parser().parse_args(argv)
     try:
         if arguments.command == "info":
             return info()
         from .models.command import sample, train
 
-        called = {"demo": demo, "bench": bench, "tune": tune, "train": train, "sample": sample}[arguments.command]
+        called = {"demo": demo, "bench": bench, "tune": tune, "train": train, "sample": sample}[
+            arguments.command
+        ]
         return called(arguments)
     except KeyboardInterrupt:
         print("cudamath: stopped", file=sys.stderr)

@@ -1,9 +1,10 @@
-"""Trees of arrays in files: `save` and `load`, in the safetensors format that other libraries read and write too.
+"""Trees of arrays in files: `save` and `load`, in the safetensors format that other libraries read
+and write too.
 
-A safetensors file is a JSON header (name -> dtype, shape, place; and metadata of strings) and then the arrays' bytes. The
-name of an array is its path in the tree, joined with dots: `{"layer": [{"weight": w}]}` gives "layer.0.weight". What the
-format has no place for, the tree's own shape and its Python scalars, is written into the metadata, so that `load` gives
-back what was saved.
+A safetensors file is a JSON header (name -> dtype, shape, place; and metadata of strings) and then
+the arrays' bytes. The name of an array is its path in the tree, joined with dots: `{"layer":
+[{"weight": w}]}` gives "layer.0.weight". What the format has no place for, the tree's own shape and
+its Python scalars, is written into the metadata, so that `load` gives back what was saved.
 """
 
 from __future__ import annotations
@@ -31,27 +32,43 @@ Path = str | os.PathLike[str]
 _OURS = "cudamath"  # the entry of the metadata that describes the tree
 _SHOWN = 8  # complaints listed in one message
 _SCALARS = (bool, int, float, complex, str)
-_DTYPES = {"BOOL": np.dtype(np.bool_), "I8": np.dtype(np.int8), "I16": np.dtype(np.int16), "I32": np.dtype(np.int32),
-           "I64": np.dtype(np.int64), "U8": np.dtype(np.uint8), "U16": np.dtype(np.uint16), "U32": np.dtype(np.uint32),
-           "U64": np.dtype(np.uint64), "F16": dtypes.float16, "BF16": dtypes.bfloat16, "F32": dtypes.float32,
-           "F64": dtypes.float64, "C64": np.dtype(np.complex64), "F8_E4M3": dtypes.float8_e4m3,
-           "F8_E5M2": dtypes.float8_e5m2}
+_DTYPES = {
+    "BOOL": np.dtype(np.bool_),
+    "I8": np.dtype(np.int8),
+    "I16": np.dtype(np.int16),
+    "I32": np.dtype(np.int32),
+    "I64": np.dtype(np.int64),
+    "U8": np.dtype(np.uint8),
+    "U16": np.dtype(np.uint16),
+    "U32": np.dtype(np.uint32),
+    "U64": np.dtype(np.uint64),
+    "F16": dtypes.float16,
+    "BF16": dtypes.bfloat16,
+    "F32": dtypes.float32,
+    "F64": dtypes.float64,
+    "C64": np.dtype(np.complex64),
+    "F8_E4M3": dtypes.float8_e4m3,
+    "F8_E5M2": dtypes.float8_e5m2,
+}
 
 
 def _library() -> Any:
     try:
         import safetensors
     except ImportError as error:
-        raise ImportError(f"save, load: {error}; pip install 'cudamath[io]' brings what they need") from error
+        raise ImportError(
+            f"save, load: {error}; pip install 'cudamath[io]' brings what they need"
+        ) from error
     return safetensors
 
 
 # ------------------------------------------------------------ trees
 
-# A tree is described by nested lists, which JSON can hold: ["dict", [[key, node], ...]], ["list", [node, ...]],
-# ["tuple", [node, ...]], ["none"], ["quantized", [dtype, axis, group, shape], [[key, node], ...]], and for other registered
-# classes and named tuples ["other", class, [[key, node], ...]]; ["array", name] and ["numpy", name] for arrays in the file,
-# ["complex128", ...] around one of them whose numbers lie there as pairs; ["value", x] and ["complex", re, im] for scalars.
+# A tree is described by nested lists, which JSON can hold: ["dict", [[key, node], ...]], ["list",
+# [node, ...]], ["tuple", [node, ...]], ["none"], ["quantized", [dtype, axis, group, shape], [[key,
+# node], ...]], and for other registered classes and named tuples ["other", class, [[key, node],
+# ...]]; ["array", name] and ["numpy", name] for arrays in the file, ["complex128", ...] around one
+# of them whose numbers lie there as pairs; ["value", x] and ["complex", re, im] for scalars.
 
 
 def _describe(node: Any, path: str, found: dict[str, np.ndarray]) -> list:
@@ -66,20 +83,30 @@ def _describe(node: Any, path: str, found: dict[str, np.ndarray]) -> list:
         return ["value", node]
 
     def inside(items: Iterable[tuple[Any, Any]]) -> list:
-        return [_describe(child, f"{path}.{key}" if path else str(key), found) for key, child in items]
+        return [
+            _describe(child, f"{path}.{key}" if path else str(key), found) for key, child in items
+        ]
 
     if isinstance(node, dict):  # an OrderedDict too, which becomes a dict
         for key in node:
             if type(key) not in (str, int):
-                raise TypeError(f"save: wants dict keys that are strings or integers, got {key!r} at {path or 'the top'}")
+                raise TypeError(
+                    f"save: wants dict keys that are strings or integers, got {key!r} at "
+                    f"{path or 'the top'}"
+                )
         return ["dict", [list(pair) for pair in zip(node, inside(node.items()), strict=True)]]
     if type(node) in (list, tuple):
         return [type(node).__name__, inside(enumerate(node))]
     if optree.tree_is_leaf(node):
-        raise TypeError(f"save: wants a tree of arrays and Python scalars, got {type(node).__name__} at {path or 'the top'}"
-                        + ("; save its .state" if hasattr(node, "state") else ""))
+        raise TypeError(
+            f"save: wants a tree of arrays and Python scalars, got {type(node).__name__} at "
+            f"{path or 'the top'}" + ("; save its .state" if hasattr(node, "state") else "")
+        )
     children, _, entries, _ = optree.tree_flatten_one_level(node)
-    described = [list(pair) for pair in zip(entries, inside(zip(entries, children, strict=True)), strict=True)]
+    described = [
+        list(pair)
+        for pair in zip(entries, inside(zip(entries, children, strict=True)), strict=True)
+    ]
     from .ml.quantize import Quantized
 
     if type(node) is Quantized:
@@ -92,9 +119,14 @@ def _describe_array(x: Any, path: str, found: dict[str, np.ndarray]) -> list:
     if name == "__metadata__":
         raise ValueError(f"save: {name!r} is the format's own name, of no array")
     if name in found:
-        raise ValueError(f"save: two arrays of the tree have the same name {name!r} (a key with a dot in it?)")
+        raise ValueError(
+            f"save: two arrays of the tree have the same name {name!r} (a key with a dot in it?)"
+        )
     if isinstance(x, np.ma.MaskedArray):
-        raise TypeError(f"save: a mask would be lost of {x.dtype} of shape {x.shape} at {name}: give x.filled(value)")
+        raise TypeError(
+            f"save: a mask would be lost of {x.dtype} of shape {x.shape} at {name}: give "
+            "x.filled(value)"
+        )
     host = np.asarray(x.to_numpy() if isinstance(x, ndarray) else x, order="C")
     if not host.dtype.isnative:
         host = host.astype(host.dtype.newbyteorder("="))
@@ -103,7 +135,9 @@ def _describe_array(x: Any, path: str, found: dict[str, np.ndarray]) -> list:
         described = ["complex128", described]
         host = host[..., None].view(np.float64)
     if host.dtype not in _DTYPES.values():
-        raise TypeError(f"save: arrays of {host.dtype} are not supported, got shape {host.shape} at {name}")
+        raise TypeError(
+            f"save: arrays of {host.dtype} are not supported, got shape {host.shape} at {name}"
+        )
     found[name] = host
     return described
 
@@ -119,11 +153,16 @@ def _rebuild(node: list, take: Callable[[str, str], Any], path: str = "the top")
     if kind == "quantized":
         from .ml.quantize import Quantized
 
-        values, scale, zero_point = [_rebuild(child, take, f"{path} {key}") for key, child in rest[1]]
+        values, scale, zero_point = [
+            _rebuild(child, take, f"{path} {key}") for key, child in rest[1]
+        ]
         dtype, axis, group, shape = rest[0]
         return Quantized(values, scale, zero_point, dtype, axis, group, tuple(shape))
     if kind == "other":
-        raise ValueError(f"load: the tree that was saved has a {rest[0]} at {path}; pass like= a tree of the same structure")
+        raise ValueError(
+            f"load: the tree that was saved has a {rest[0]} at {path}; pass like= a tree of the "
+            "same structure"
+        )
     if kind == "complex128":
         return _paired(take(*rest[0]))
     if kind in ("value", "complex"):
@@ -162,23 +201,27 @@ def _is_scalar(leaf: list) -> bool:
 # ------------------------------------------------------------ save
 
 
-def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None, allow_pickle: bool = False) -> None:
-    """Write a tree of arrays and Python scalars to a safetensors file, or one array, or what becomes one (a number, a nested
-    list of numbers), to a file whose name ends with .npy or that is open for writing.
+def save(
+    path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None, allow_pickle: bool = False
+) -> None:
+    """Write a tree of arrays and Python scalars to a safetensors file, or one array, or what
+    becomes one (a number, a nested list of numbers), to a file whose name ends with .npy or that is
+    open for writing.
 
-    The file appears whole or not at all: it is written under another name beside its place and renamed. What was there
-    before is replaced at that moment, and stays where writing fails.
+    The file appears whole or not at all: it is written under another name beside its place and
+    renamed. What was there before is replaced at that moment, and stays where writing fails.
 
     Parameters
     ----------
     path : path
         Of the file; its folder must exist.
     tree : tree
-        Any nesting of dicts (keys: strings or integers; an OrderedDict comes back as a dict), lists, tuples, None, quantized
-        arrays (`ml.quantize`) and classes registered with optree; its leaves are arrays on any device or NumPy arrays, of
-        any shape and any dtype of cudamath, and Python scalars (bool, int, float, complex, str). The state of a random
-        generator (`rng.state`) and of an optimizer are such trees: a run that saves these with its parameters goes on bit
-        for bit.
+        Any nesting of dicts (keys: strings or integers; an OrderedDict comes back as a dict),
+        lists, tuples, None, quantized arrays (`ml.quantize`) and classes registered with optree;
+        its leaves are arrays on any device or NumPy arrays, of any shape and any dtype of cudamath,
+        and Python scalars (bool, int, float, complex, str). The state of a random generator
+        (`rng.state`) and of an optimizer are such trees: a run that saves these with its parameters
+        goes on bit for bit.
     metadata : mapping of str to str, optional
         Put into the header; `load_metadata` reads it.
     allow_pickle : bool, optional
@@ -191,15 +234,15 @@ def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None, al
     TypeError
         A leaf or a key that a file cannot hold, or metadata that are not strings.
     ValueError
-        Two arrays whose paths, joined with dots, are the same, or one that is "__metadata__"; metadata with the key "cudamath";
-        allow_pickle that is True.
+        Two arrays whose paths, joined with dots, are the same, or one that is "__metadata__";
+        metadata with the key "cudamath"; allow_pickle that is True.
     OSError
         The file cannot be written.
 
     Notes
     -----
-    Arrays on a GPU are copied to the host first, all of them: it needs that much memory. complex128, which the format
-    lacks, is stored as pairs of float64.
+    Arrays on a GPU are copied to the host first, all of them: it needs that much memory.
+    complex128, which the format lacks, is stored as pairs of float64.
 
     Source: the safetensors format, https://huggingface.co/docs/safetensors.
 
@@ -217,7 +260,10 @@ def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None, al
         if isinstance(tree, (list, tuple, bool, int, float, complex, np.generic)):
             tree = asarray(tree, device="cpu", name="save")
         if not isinstance(tree, (ndarray, np.ndarray)) or metadata:
-            raise TypeError(f"save: an .npy file holds one array and no metadata, got {type(tree).__name__} and {metadata!r}")
+            raise TypeError(
+                f"save: an .npy file holds one array and no metadata, got {type(tree).__name__} "
+                f"and {metadata!r}"
+            )
         host = on_host("save", tree)
         if opened:
             np.save(path, host, allow_pickle=False)
@@ -229,7 +275,9 @@ def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None, al
     try:
         entries = dict(metadata or {})
     except (TypeError, ValueError):
-        raise TypeError(f"save: wants metadata as a mapping of strings, got {type(metadata).__name__}") from None
+        raise TypeError(
+            f"save: wants metadata as a mapping of strings, got {type(metadata).__name__}"
+        ) from None
     for key, value in entries.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise TypeError(f"save: wants metadata of strings, got {key!r}: {value!r}")
@@ -240,8 +288,12 @@ def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None, al
         entries[_OURS] = json.dumps(_describe(tree, "", found))
     except RecursionError:
         raise ValueError("save: the tree is nested too deeply, or holds itself") from None
-    specs = {name: library.TensorSpec(dtype=host.dtype.name, shape=host.shape, data_ptr=host.ctypes.data,
-                                      data_len=host.nbytes) for name, host in found.items()}
+    specs = {
+        name: library.TensorSpec(
+            dtype=host.dtype.name, shape=host.shape, data_ptr=host.ctypes.data, data_len=host.nbytes
+        )
+        for name, host in found.items()
+    }
     try:
         with whole("save", target) as beside:
             library.serialize_file(specs, beside, metadata=entries)
@@ -263,7 +315,9 @@ class _File:
         if os.path.isdir(name):
             raise IsADirectoryError(f"load: {name} is a folder")
         try:
-            with library.safe_open(name, framework="np"):  # checks the header and that the arrays cover the file
+            with library.safe_open(
+                name, framework="np"
+            ):  # checks the header and that the arrays cover the file
                 pass
         except library.SafetensorError as error:
             raise ValueError(f"load: {name} is not a whole safetensors file: {error}") from error
@@ -280,8 +334,11 @@ class _File:
             self.leaves = list(_leaves(self.tree or ["none"]))
         for entry, about in header.items():
             if about["dtype"] not in _DTYPES:
-                raise TypeError(f"load: {name} holds {entry!r} of {about['dtype']}, shape {tuple(about['shape'])}; that is "
-                                f"no dtype of arrays here ({', '.join(_DTYPES)})")
+                raise TypeError(
+                    f"load: {name} holds {entry!r} of {about['dtype']}, shape "
+                    f"{tuple(about['shape'])}; that is "
+                    f"no dtype of arrays here ({', '.join(_DTYPES)})"
+                )
 
     def shape(self, name: str) -> tuple[int, ...]:
         return tuple(self.entries[name]["shape"])
@@ -296,35 +353,51 @@ class _File:
         seen = np.frombuffer(self.bytes, dtype, math.prod(shape), at).reshape(shape)
         if index is None:
             return seen.copy()
-        return upload(seen.copy() if index == CPU else seen, index)  # the copy is writeable, and not the file's
+        return upload(
+            seen.copy() if index == CPU else seen, index
+        )  # the copy is writeable, and not the file's
 
 
 @contextlib.contextmanager
 def _described(name: str) -> Iterator[None]:
-    """What goes wrong while the description of a file's tree is followed is damage, unless an error of `load`'s says more."""
+    """What goes wrong while the description of a file's tree is followed is damage, unless an error
+    of `load`'s says more."""
     try:
         yield
     except (LookupError, TypeError, ValueError) as error:
         if str(error).startswith("load: "):
             raise
-        raise ValueError(f"load: {name} is damaged where it describes its tree: {error!r}") from error
+        raise ValueError(
+            f"load: {name} is damaged where it describes its tree: {error!r}"
+        ) from error
 
 
-def load(path: Path, like: Any = None, *, device: Any = None, mmap_mode: str | None = None, allow_pickle: bool = False) -> Any:
+def load(
+    path: Path,
+    like: Any = None,
+    *,
+    device: Any = None,
+    mmap_mode: str | None = None,
+    allow_pickle: bool = False,
+) -> Any:
     """Read a tree of arrays from a safetensors file, or what NumPy wrote into an .npy or .npz file.
 
-    The whole file is checked, and with `like` every array of it, before the first array is made: nothing is half loaded.
+    The whole file is checked, and with `like` every array of it, before the first array is made:
+    nothing is half loaded.
 
     Parameters
     ----------
     path : path
-        A file that `save` wrote, or any other safetensors file: one with the weights of a model, say; or NumPy's, told by
-        its first bytes: an .npz file gives a dict, name -> array, that also has NumPy's `files`. NumPy's may be open files.
+        A file that `save` wrote, or any other safetensors file: one with the weights of a model,
+        say; or NumPy's, told by its first bytes: an .npz file gives a dict, name -> array, that
+        also has NumPy's `files`. NumPy's may be open files.
     like : tree, optional
-        A tree of the structure wanted, with arrays (or anything that has `shape` and `dtype`) and scalars as its leaves.
-        The file must hold exactly these: the same names, shapes, dtypes and types of scalars.
+        A tree of the structure wanted, with arrays (or anything that has `shape` and `dtype`) and
+        scalars as its leaves. The file must hold exactly these: the same names, shapes, dtypes and
+        types of scalars.
     device : device, optional
-        Where the arrays go: by default to the default device, or, with `like`, where the arrays of `like` are.
+        Where the arrays go: by default to the default device, or, with `like`, where the arrays of
+        `like` are.
     mmap_mode : None, "r" or "c", optional
         NumPy's: the file is read, and no change of an array goes back to it.
     allow_pickle : bool, optional
@@ -333,8 +406,8 @@ def load(path: Path, like: Any = None, *, device: Any = None, mmap_mode: str | N
     Returns
     -------
     tree
-        With `like`, of its structure. Without, what was saved: NumPy arrays come back as NumPy arrays, on the host. A file
-        of another library gives a flat dict, name -> array.
+        With `like`, of its structure. Without, what was saved: NumPy arrays come back as NumPy
+        arrays, on the host. A file of another library gives a flat dict, name -> array.
 
     Raises
     ------
@@ -343,9 +416,10 @@ def load(path: Path, like: Any = None, *, device: Any = None, mmap_mode: str | N
     FileNotFoundError
         There is no such file.
     ValueError
-        The file is damaged or cut off; it does not hold what `like` asks for (every array that is missing, superfluous or
-        of another shape is named); or it holds a named tuple or a registered class other than `Quantized`, and there is no
-        `like`; mmap_mode that writes into the file; allow_pickle that is True.
+        The file is damaged or cut off; it does not hold what `like` asks for (every array that is
+        missing, superfluous or of another shape is named); or it holds a named tuple or a
+        registered class other than `Quantized`, and there is no `like`; mmap_mode that writes into
+        the file; allow_pickle that is True.
     TypeError
         Arrays of dtypes other than those of `like`, or of dtypes that are not supported.
     DeviceError, OutOfMemoryError
@@ -364,7 +438,10 @@ def load(path: Path, like: Any = None, *, device: Any = None, mmap_mode: str | N
     """
     without_objects("load", allow_pickle)
     if mmap_mode not in (None, "r", "c"):
-        raise ValueError(f"load: mmap_mode is None, 'r' or 'c', as arrays do not write into their file; got {mmap_mode!r}")
+        raise ValueError(
+            "load: mmap_mode is None, 'r' or 'c', as arrays do not write into their file; got "
+            f"{mmap_mode!r}"
+        )
     path = path if hasattr(path, "read") else path_of("load", path)
     found = read(path, device) if like is None else None
     if found is not None:
@@ -377,9 +454,14 @@ def load(path: Path, like: Any = None, *, device: Any = None, mmap_mode: str | N
         return {name: file.read(name, index) for name in file.entries}
     unlike = set(file.entries) ^ {name for name, leaf in file.leaves if not _is_scalar(leaf)}
     if unlike:
-        raise ValueError(f"load: {os.fspath(path)} does not hold the arrays that it describes: {_listed(sorted(unlike))}")
+        raise ValueError(
+            f"load: {os.fspath(path)} does not hold the arrays that it describes: "
+            f"{_listed(sorted(unlike))}"
+        )
     with _described(os.fspath(path)):
-        return _rebuild(file.tree, lambda kind, name: file.read(name, index if kind == "array" else None))
+        return _rebuild(
+            file.tree, lambda kind, name: file.read(name, index if kind == "array" else None)
+        )
 
 
 def _load_like(path: Path, file: _File, like: Any, device: Any) -> Any:
@@ -388,7 +470,9 @@ def _load_like(path: Path, file: _File, like: Any, device: Any) -> Any:
     for what, held in (("like", names), (os.fspath(path), [name for name, _ in file.leaves])):
         if len(set(held)) < len(held):
             twice = next(name for name in held if held.count(name) > 1)
-            raise ValueError(f"load: two leaves of {what} have the same name {twice!r} (a key with a dot in it?)")
+            raise ValueError(
+                f"load: two leaves of {what} have the same name {twice!r} (a key with a dot in it?)"
+            )
     scalars = {name: _value(leaf) for name, leaf in file.leaves if _is_scalar(leaf)}
     problems, types = _misfits(file, names, leaves, scalars)
     if problems or types:
@@ -412,24 +496,40 @@ def _load_like(path: Path, file: _File, like: Any, device: Any) -> Any:
     return structure.unflatten(results)
 
 
-def _misfits(file: _File, names: list[str], leaves: list[Any], scalars: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """What a file has otherwise than is wanted: (what is missing, of another shape or too many; what is of another type)."""
+def _misfits(
+    file: _File, names: list[str], leaves: list[Any], scalars: dict[str, Any]
+) -> tuple[list[str], list[str]]:
+    """What a file has otherwise than is wanted: (what is missing, of another shape or too many;
+    what is of another type)."""
     problems, types = [], []
     for name, leaf in zip(names, leaves, strict=True):
         if type(leaf) in _SCALARS:
             if name not in scalars:
-                problems.append(f"the scalar {name} is " + ("an array" if name in file.entries else "missing"))
+                problems.append(
+                    f"the scalar {name} is " + ("an array" if name in file.entries else "missing")
+                )
             elif type(scalars[name]) is not type(leaf):
-                types.append(f"{name} is the {type(scalars[name]).__name__} {scalars[name]!r}, wanted {type(leaf).__name__}")
+                types.append(
+                    f"{name} is the {type(scalars[name]).__name__} {scalars[name]!r}, wanted "
+                    f"{type(leaf).__name__}"
+                )
         elif not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
-            raise TypeError(f"load: wants arrays and Python scalars in like, got {type(leaf).__name__} at {name}")
+            raise TypeError(
+                f"load: wants arrays and Python scalars in like, got {type(leaf).__name__} at "
+                f"{name}"
+            )
         elif name not in file.entries:
             problems.append(f"{name} is " + ("a scalar" if name in scalars else "missing"))
         else:
             paired = leaf.dtype == np.complex128
-            shape, dtype = (*leaf.shape, 2) if paired else tuple(leaf.shape), dtypes.float64 if paired else leaf.dtype
+            shape, dtype = (
+                (*leaf.shape, 2) if paired else tuple(leaf.shape),
+                dtypes.float64 if paired else leaf.dtype,
+            )
             if file.shape(name) != shape:
-                problems.append(f"{name} is {file.dtype(name)} of shape {file.shape(name)}, wanted {shape}")
+                problems.append(
+                    f"{name} is {file.dtype(name)} of shape {file.shape(name)}, wanted {shape}"
+                )
             elif file.dtype(name) != dtype:
                 types.append(f"{name} is {file.dtype(name)} of shape {shape}, wanted {dtype}")
     known = set(names)

@@ -1,7 +1,8 @@
 """The user's own elementwise functions and reductions, from scalar Python functions.
 
-The scalar function is compiled by Numba: for a GPU it goes into the kernels of kernels/elementwise.py and
-kernels/reduce.py, all their versions included; on the CPU into a NumPy ufunc or a compiled loop.
+The scalar function is compiled by Numba: for a GPU it goes into the kernels of
+kernels/elementwise.py and kernels/reduce.py, all their versions included; on the CPU into a NumPy
+ufunc or a compiled loop.
 """
 
 from __future__ import annotations
@@ -30,13 +31,16 @@ _MOST_PLANS = 4096
 
 @contextlib.contextmanager
 def _compiling(card: str, name: str, kinds: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Around what compiles a user's function: TypeError for what Numba raises, and for exceptions of these kinds."""
+    """Around what compiles a user's function: TypeError for what Numba raises, and for exceptions
+    of these kinds."""
     try:
         yield
     except Exception as error:
         if not isinstance(error, kinds) and not type(error).__module__.startswith("numba"):
             raise
-        raise TypeError(f"{card}: Numba cannot compile {name}: {str(error) or type(error).__name__}") from error
+        raise TypeError(
+            f"{card}: Numba cannot compile {name}: {str(error) or type(error).__name__}"
+        ) from error
 
 
 class _Elementwise:
@@ -60,21 +64,39 @@ class _Elementwise:
     def vjp(self, g: ndarray, _y: None, *inputs: Any) -> tuple:
         """g times the derivative by each input."""
         if self.gradients is None:
-            raise TypeError(f"elementwise: {self.name} has no gradient; give its derivatives as gradients=")
-        return tuple([g * slope(*inputs) if type(x) is ndarray else None
-                      for slope, x in zip(self.gradients, inputs, strict=True)])
+            raise TypeError(
+                f"elementwise: {self.name} has no gradient; give its derivatives as gradients="
+            )
+        return tuple(
+            [
+                g * slope(*inputs) if type(x) is ndarray else None
+                for slope, x in zip(self.gradients, inputs, strict=True)
+            ]
+        )
 
     def __call__(self, *operands: Any) -> ndarray:
         if not operands:
             raise TypeError(f"elementwise: {self.name} wants at least one operand")
-        if len(operands) < len(self.defaults) and self.defaults[len(operands)] is not inspect.Parameter.empty:
-            operands += self.defaults[len(operands):]
+        if (
+            len(operands) < len(self.defaults)
+            and self.defaults[len(operands)] is not inspect.Parameter.empty
+        ):
+            operands += self.defaults[len(operands) :]
         if self.gradients is not None and len(self.gradients) != len(operands):
-            raise TypeError(f"elementwise: {self.name} has {len(self.gradients)} gradients, got {len(operands)} operands")
+            raise TypeError(
+                f"elementwise: {self.name} has {len(self.gradients)} gradients, got "
+                f"{len(operands)} operands"
+            )
         scalars = [type(x) in _SCALARS for x in operands]
         if all(scalars):
             operands, scalars = tuple(map(asarray, operands)), [False] * len(operands)
-        arrays = iter(coerce(self.name, tuple([x for x, s in zip(operands, scalars, strict=True) if not s]), NUMERIC))
+        arrays = iter(
+            coerce(
+                self.name,
+                tuple([x for x, s in zip(operands, scalars, strict=True) if not s]),
+                NUMERIC,
+            )
+        )
         operands = tuple([x if s else next(arrays) for x, s in zip(operands, scalars, strict=True)])
         key = tuple([type(x) if s else x._layout for x, s in zip(operands, scalars, strict=True)])
         run = self.plans.get(key)
@@ -92,7 +114,9 @@ class _Elementwise:
         try:
             inspect.signature(self.function).bind(*operands)
         except TypeError as error:
-            raise TypeError(f"elementwise: {self.name} got {len(operands)} operands: {error}") from None
+            raise TypeError(
+                f"elementwise: {self.name} got {len(operands)} operands: {error}"
+            ) from None
         arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]
         shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
         common = dtypes.result_type(*operands)
@@ -100,38 +124,57 @@ class _Elementwise:
         wide = dtypes.compute_dtype(common)
         device = arrays[0]._layout.device
         if device == TRACED:
-            raise TypeError(f"fuse: {self.name} is a compiled function; write it as a function of arrays instead")
+            raise TypeError(
+                f"fuse: {self.name} is a compiled function; write it as a function of arrays "
+                "instead"
+            )
         if device == CPU:
             empty = [np.empty(0, wide)] * len(operands)
             with _compiling("elementwise", self.name, (Exception,)):
                 ufunc = lazy("cpu", "user.ufunc")(self.function, wide)
                 found = ufunc(*empty).dtype
             if found.kind == "c" and output.kind != "c":
-                raise TypeError(f"elementwise: {self.name} gives {found}, which {output} cannot hold; give dtype=")
+                raise TypeError(
+                    f"elementwise: {self.name} gives {found}, which {output} cannot hold; give "
+                    "dtype="
+                )
 
             def on_cpu(*values: Any) -> ndarray:
-                data = [np.asarray(v, wide) if s else v._data.astype(wide, copy=False)
-                        for v, s in zip(values, scalars, strict=True)]
+                data = [
+                    np.asarray(v, wide) if s else v._data.astype(wide, copy=False)
+                    for v, s in zip(values, scalars, strict=True)
+                ]
                 with np.errstate(all="ignore"):
                     return wrap(np.asarray(ufunc(*data)).astype(output, copy=False))
 
             return on_cpu
         boxed = wide.kind in "cb"
-        kinds = [(Layout.new((), wide, device) if boxed else wide) if s else x._layout
-                 for x, s in zip(operands, scalars, strict=True)]
+        kinds = [
+            (Layout.new((), wide, device) if boxed else wide) if s else x._layout
+            for x, s in zip(operands, scalars, strict=True)
+        ]
         layouts = [k for k in kinds if isinstance(k, Layout)]
         with _compiling("elementwise", self.name):
-            made = lazy("kernels", "user.elementwise")(*kinds, function=self.function, compute=wide, output=output)
+            made = lazy("kernels", "user.elementwise")(
+                *kinds, function=self.function, compute=wide, output=output
+            )
             bound = made.bind(self.name, layouts, len(kinds) - len(layouts), device)
         if boxed:
-            return lambda *values: bound(*[asarray(v, wide, device=arrays[0].device) if s else v
-                                           for v, s in zip(values, scalars, strict=True)])
-        order = sorted(range(len(scalars)), key=scalars.__getitem__)  # arrays first, then the values
+            return lambda *values: bound(
+                *[
+                    asarray(v, wide, device=arrays[0].device) if s else v
+                    for v, s in zip(values, scalars, strict=True)
+                ]
+            )
+        order = sorted(
+            range(len(scalars)), key=scalars.__getitem__
+        )  # arrays first, then the values
         return lambda *values: bound(*[values[i] for i in order])
 
 
 def _spelled_out(function: Callable) -> Callable:
-    """A builtin function, like math.erf or abs, as a Python function that calls it: Numba wants one to begin with."""
+    """A builtin function, like math.erf or abs, as a Python function that calls it: Numba wants one
+    to begin with."""
     if not inspect.isbuiltin(function) or function.__module__ not in ("math", "cmath", "builtins"):
         return function
     try:
@@ -145,15 +188,21 @@ def _spelled_out(function: Callable) -> Callable:
 
 
 def _require_scalar(card: str, function: Any, what: str) -> None:
-    """TypeError unless it is a function of so and so many numbers: with *args Numba's ufuncs read what is not there."""
+    """TypeError unless it is a function of so and so many numbers: with *args Numba's ufuncs read
+    what is not there."""
     require_function(card, function, what)
     if isinstance(function, np.ufunc):
-        raise TypeError(f"{card}: wants {what}, got NumPy's {function.__name__}, one of arrays, which it may call")
+        raise TypeError(
+            f"{card}: wants {what}, got NumPy's {function.__name__}, one of arrays, which it may "
+            "call"
+        )
     with contextlib.suppress(ValueError):  # a builtin function that does not say what it takes
         for p in inspect.signature(function).parameters.values():
             if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-                raise TypeError(f"{card}: wants {what} with a fixed number of parameters, got {p} of "
-                                f"{getattr(function, '__name__', 'a function')}")
+                raise TypeError(
+                    f"{card}: wants {what} with a fixed number of parameters, got {p} of "
+                    f"{getattr(function, '__name__', 'a function')}"
+                )
 
 
 def _defaults(function: Callable) -> tuple:
@@ -162,39 +211,49 @@ def _defaults(function: Callable) -> tuple:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # a builtin function, which Numba will refuse
         return ()
-    return tuple([p.default for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)])
+    return tuple(
+        [p.default for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    )
 
 
-def elementwise(function: Callable | None = None, /, *, dtype: Any = None,
-                gradients: Sequence[Callable] | None = None) -> Callable:
+def elementwise(
+    function: Callable | None = None,
+    /,
+    *,
+    dtype: Any = None,
+    gradients: Sequence[Callable] | None = None,
+) -> Callable:
     """An elementwise function of arrays from a scalar Python function.
 
     Parameters
     ----------
     function : callable
-        Takes and returns numbers; parameters may have defaults. Whatever Numba compiles: `if`, loops, the math module,
-        functions made by `numba.njit` (not plain ones of Python).
+        Takes and returns numbers; parameters may have defaults. Whatever Numba compiles: `if`,
+        loops, the math module, functions made by `numba.njit` (not plain ones of Python).
     dtype : dtype, optional
-        Of the results; by default that of the operands together. 16-bit floats are computed in float32.
+        Of the results; by default that of the operands together. 16-bit floats are computed in
+        float32.
     gradients : sequence of callables, optional
         For each operand the derivative by it, a scalar function of all operands.
 
     Returns
     -------
     callable
-        f(*operands): arrays, array-likes or Python scalars (which never widen an array), numeric; their shapes broadcast.
-        May be used as a decorator.
+        f(*operands): arrays, array-likes or Python scalars (which never widen an array), numeric;
+        their shapes broadcast. May be used as a decorator.
 
     Raises
     ------
     TypeError
-        `function` or a gradient is not a function; Numba cannot compile it; operands that are not numeric; complex results
-        where the dtype is real; a gradient is wanted and `gradients` was not given.
+        `function` or a gradient is not a function; Numba cannot compile it; operands that are not
+        numeric; complex results where the dtype is real; a gradient is wanted and `gradients` was
+        not given.
     ValueError
         Shapes that do not broadcast.
 
-    Gradient: through `gradients`; one order. Float literals in `function` take the type that is computed in, so that
-    float32 stays float32; an integer next to a float32 makes a float64, as always in Numba.
+    Gradient: through `gradients`; one order. Float literals in `function` take the type that is
+    computed in, so that float32 stays float32; an integer next to a float32 makes a float64, as
+    always in Numba.
 
     >>> import math, cudamath as cm
     >>> @cm.elementwise(gradients=[lambda x, y: y * math.cos(x * y), lambda x, y: x * math.cos(x * y)])
@@ -202,11 +261,15 @@ def elementwise(function: Callable | None = None, /, *, dtype: Any = None,
     ...     return math.sin(x * y) if x > 0.0 else 0.0
     >>> wave(cm.array([-1.0, 1.0]), 2.0).round(4).tolist()
     [0.0, 0.9093]
-    """
+    """  # noqa: E501
     if function is None:
         return functools.partial(elementwise, dtype=dtype, gradients=gradients)
     _require_scalar("elementwise", function, "a function of scalars")
-    gradients = None if gradients is None else members("elementwise", gradients, "functions of scalars as gradients")
+    gradients = (
+        None
+        if gradients is None
+        else members("elementwise", gradients, "functions of scalars as gradients")
+    )
     for each in gradients or ():
         _require_scalar("elementwise", each, "functions of scalars as gradients")
     card = _Elementwise(function, dtype, gradients)
@@ -218,11 +281,18 @@ def elementwise(function: Callable | None = None, /, *, dtype: Any = None,
     return call
 
 
-def reduction(combine: Callable, identity: Any, *, each: Callable | None = None, last: Callable | None = None,
-              dtype: Any = None) -> Callable:
+def reduction(
+    combine: Callable,
+    identity: Any,
+    *,
+    each: Callable | None = None,
+    last: Callable | None = None,
+    dtype: Any = None,
+) -> Callable:
     """A reduction of arrays from scalar Python functions.
 
-    y = last(combine(... combine(each(x_0), each(x_1)) ...)), in an order that is fixed by the shape.
+    y = last(combine(... combine(each(x_0), each(x_1)) ...)), in an order that is fixed by the
+    shape.
 
     Parameters
     ----------
@@ -233,18 +303,20 @@ def reduction(combine: Callable, identity: Any, *, each: Callable | None = None,
     each, last : callable, optional
         What is done with each element before, and with the result after.
     dtype : dtype, optional
-        Of the results, and of what is combined; by default that of the array (16-bit floats: combined in float32).
+        Of the results, and of what is combined; by default that of the array (16-bit floats:
+        combined in float32).
 
     Returns
     -------
     callable
-        f(x, axis=None, *, keepdims=False): x of any shape, real numbers; axis: int, tuple of ints, or None for all.
+        f(x, axis=None, *, keepdims=False): x of any shape, real numbers; axis: int, tuple of ints,
+        or None for all.
 
     Raises
     ------
     TypeError
-        `combine`, `each` or `last` is not a function, or Numba cannot compile it; `x` is complex or not numeric; a gradient
-        of the result is taken (reductions have none).
+        `combine`, `each` or `last` is not a function, or Numba cannot compile it; `x` is complex or
+        not numeric; a gradient of the result is taken (reductions have none).
     ValueError
         An axis out of range or repeated.
 
@@ -264,17 +336,25 @@ def reduction(combine: Callable, identity: Any, *, each: Callable | None = None,
     wanted = None if dtype is None else dtypes.as_dtype(dtype, "reduction")
     plans: dict[tuple, Callable] = {}
 
-    def reduce(x: Any, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> ndarray:
+    def reduce(
+        x: Any, axis: int | Sequence[int] | None = None, *, keepdims: bool = False
+    ) -> ndarray:
         x = require("reduction", x, dtypes.REAL_OR_BOOL)
         if x._node is not None:
-            raise TypeError(f"reduction: {name} has no gradient; use stop_gradient or the reductions of this package")
+            raise TypeError(
+                f"reduction: {name} has no gradient; use stop_gradient or the reductions of this "
+                "package"
+            )
         axes = tuple(sorted(shapes.normalize_axes("reduction", axis, x.ndim)))
         key = (x._layout, axes, bool(keepdims))
         run = plans.get(key)
         if run is None:
             target = wanted if wanted is not None else x.dtype
             if x._layout.device == TRACED:
-                raise TypeError(f"fuse: {name} is a compiled reduction; use the reductions of this package instead")
+                raise TypeError(
+                    f"fuse: {name} is a compiled reduction; use the reductions of this package "
+                    "instead"
+                )
             if x._layout.device == CPU:
                 wide = dtypes.compute_dtype(target)
                 with _compiling("reduction", name, (Exception,)):
@@ -283,8 +363,13 @@ def reduction(combine: Callable, identity: Any, *, each: Callable | None = None,
                 run = functools.partial(_on_cpu, lines, axes, bool(keepdims), target)
             else:
                 with _compiling("reduction", name):
-                    made = lazy("kernels", "user.reduction")(x._layout, functions=functions, axis=axes, keepdims=bool(keepdims),
-                                                             dtype=target)
+                    made = lazy("kernels", "user.reduction")(
+                        x._layout,
+                        functions=functions,
+                        axis=axes,
+                        keepdims=bool(keepdims),
+                        dtype=target,
+                    )
                     run = made.bind("reduction", [x._layout])
             if len(plans) >= _MOST_PLANS:
                 plans.clear()
@@ -294,33 +379,44 @@ def reduction(combine: Callable, identity: Any, *, each: Callable | None = None,
     return reduce
 
 
-def _on_cpu(function: Callable, axes: tuple[int, ...], keepdims: bool, target: np.dtype, x: ndarray) -> ndarray:
+def _on_cpu(
+    function: Callable, axes: tuple[int, ...], keepdims: bool, target: np.dtype, x: ndarray
+) -> ndarray:
     """The compiled loop over lines, one for each result."""
     data = x._data
     rest = tuple([i for i in range(data.ndim) if i not in axes])
     kept = tuple([data.shape[i] for i in rest])
     wide = data.astype(dtypes.compute_dtype(data.dtype), copy=False)
-    lines = np.ascontiguousarray(wide.transpose(*rest, *axes)).reshape(int(np.prod(kept)), -1) if data.size else \
-        np.zeros((int(np.prod(kept)), 0), wide.dtype)
+    lines = (
+        np.ascontiguousarray(wide.transpose(*rest, *axes)).reshape(int(np.prod(kept)), -1)
+        if data.size
+        else np.zeros((int(np.prod(kept)), 0), wide.dtype)
+    )
     out = function(lines).astype(target, copy=False)
-    return wrap(out.reshape(tuple([1 if i in axes else n for i, n in enumerate(data.shape)]) if keepdims else kept))
+    return wrap(
+        out.reshape(
+            tuple([1 if i in axes else n for i, n in enumerate(data.shape)]) if keepdims else kept
+        )
+    )
 
 
 class vectorize:  # noqa: N801  NumPy's name
-    """NumPy's `vectorize` over `elementwise`: a scalar Python function becomes one of arrays, compiled, not called in a loop.
+    """NumPy's `vectorize` over `elementwise`: a scalar Python function becomes one of arrays,
+    compiled, not called in a loop.
 
     Parameters
     ----------
     pyfunc : callable
-        Takes and returns numbers; whatever Numba compiles. Left out, the result decorates a function.
+        Takes and returns numbers; whatever Numba compiles. Left out, the result decorates a
+        function.
     otypes : str, dtype or sequence of one dtype, optional
-        Of the results. By default, as in NumPy, that of pyfunc's result for the first elements, for which pyfunc is called
-        once for each combination of dtypes (on a GPU that waits for them).
+        Of the results. By default, as in NumPy, that of pyfunc's result for the first elements, for
+        which pyfunc is called once for each combination of dtypes (on a GPU that waits for them).
     doc : str, optional
         The docstring; by default pyfunc's.
     excluded, signature : None
-        Not supported: values that are not arrays are constants or closures of pyfunc, and functions of whole vectors are
-        functions of arrays.
+        Not supported: values that are not arrays are constants or closures of pyfunc, and functions
+        of whole vectors are functions of arrays.
     cache : bool
         Accepted and without effect: pyfunc is not called a second time.
 
@@ -331,8 +427,8 @@ class vectorize:  # noqa: N801  NumPy's name
     ValueError
         Shapes that do not broadcast; arrays without elements, unless `otypes` is given.
 
-    Not differentiable: see `elementwise` for that. Where an operand is a string, which no kernel takes, pyfunc is called for
-    each element on the host, as NumPy does it.
+    Not differentiable: see `elementwise` for that. Where an operand is a string, which no kernel
+    takes, pyfunc is called for each element on the host, as NumPy does it.
 
     >>> import cudamath as cm
     >>> @cm.vectorize
@@ -342,17 +438,38 @@ class vectorize:  # noqa: N801  NumPy's name
     array([3, 4, 1, 2])
     """
 
-    def __init__(self, pyfunc: Callable | None = None, otypes: Any = None, doc: str | None = None, excluded: Any = None,
-                 cache: bool = False, signature: Any = None):
+    def __init__(
+        self,
+        pyfunc: Callable | None = None,
+        otypes: Any = None,
+        doc: str | None = None,
+        excluded: Any = None,
+        cache: bool = False,
+        signature: Any = None,
+    ):
         if excluded or signature is not None:
-            raise TypeError(f"vectorize: excluded and signature are not supported, got {excluded!r} and {signature!r}; use "
-                            "constants of the function, or a function of arrays")
-        kinds = [] if otypes is None else list(otypes) if isinstance(otypes, (str, list, tuple)) else [otypes]
+            raise TypeError(
+                f"vectorize: excluded and signature are not supported, got {excluded!r} and "
+                f"{signature!r}; use "
+                "constants of the function, or a function of arrays"
+            )
+        kinds = (
+            []
+            if otypes is None
+            else list(otypes)
+            if isinstance(otypes, (str, list, tuple))
+            else [otypes]
+        )
         if len(kinds) > 1:
             raise TypeError(f"vectorize: wants one result, got otypes for {len(kinds)}")
         self.otypes = otypes
-        self._dtype = dtypes.as_dtype(np.dtype(kinds[0]) if isinstance(kinds[0], str) else kinds[0], "vectorize"
-                                      ) if kinds else None
+        self._dtype = (
+            dtypes.as_dtype(
+                np.dtype(kinds[0]) if isinstance(kinds[0], str) else kinds[0], "vectorize"
+            )
+            if kinds
+            else None
+        )
         self._made: dict[Any, _Elementwise] = {}
         self._doc = doc
         self.pyfunc: Callable | None = None
@@ -372,15 +489,23 @@ class vectorize:  # noqa: N801  NumPy's name
         if not operands:
             raise TypeError(f"vectorize: {self.__name__} wants at least one operand")
         if any([getattr(x, "_node", None) is not None for x in operands]):
-            raise TypeError(f"vectorize: {self.__name__} has no gradient; make it by elementwise(gradients=...)")
+            raise TypeError(
+                f"vectorize: {self.__name__} has no gradient; make it by elementwise(gradients=...)"
+            )
         if any([isinstance(x, str) for x in operands]):
             device = next((x.device for x in operands if type(x) is ndarray), None)
             each = np.vectorize(self.pyfunc, None if self._dtype is None else [self._dtype])
-            return asarray(each(*[x.to_numpy() if type(x) is ndarray else x for x in operands]), device=device)
-        key = self._dtype or tuple([type(x) if type(x) in _SCALARS else getattr(x, "dtype", None) for x in operands])
+            return asarray(
+                each(*[x.to_numpy() if type(x) is ndarray else x for x in operands]), device=device
+            )
+        key = self._dtype or tuple(
+            [type(x) if type(x) in _SCALARS else getattr(x, "dtype", None) for x in operands]
+        )
         made = self._made.get(key)
         if made is None or (isinstance(key, tuple) and None in key):
-            made = self._made[key] = _Elementwise(self.pyfunc, self._dtype or self._result(operands), None)
+            made = self._made[key] = _Elementwise(
+                self.pyfunc, self._dtype or self._result(operands), None
+            )
         return made(*operands)
 
     def _result(self, operands: tuple) -> np.dtype:
@@ -389,7 +514,9 @@ class vectorize:  # noqa: N801  NumPy's name
         for x in operands:
             x = x if type(x) is ndarray else np.asarray(x)
             if not x.size:
-                raise ValueError(f"vectorize: {self.__name__} wants otypes for arrays without elements")
+                raise ValueError(
+                    f"vectorize: {self.__name__} wants otypes for arrays without elements"
+                )
             first.append(np.asarray(x[(0,) * x.ndim])[()])
         assert self.pyfunc is not None
         result = self.pyfunc(*first)

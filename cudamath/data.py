@@ -5,10 +5,10 @@
         for x, y in loader:
             loss = step(x, y)
 
-A thread gathers the rows of the next batches from NumPy arrays, or from files mapped into memory, into page-locked buffers
-and copies them to the GPU on a stream of its own, while the GPU computes on the batch before. The order is a function of
-the seed and the epoch alone, so two integers say where a run is: save `loader.state` with the parameters, and it goes on
-with the same batches.
+A thread gathers the rows of the next batches from NumPy arrays, or from files mapped into memory,
+into page-locked buffers and copies them to the GPU on a stream of its own, while the GPU computes
+on the batch before. The order is a function of the seed and the epoch alone, so two integers say
+where a run is: save `loader.state` with the parameters, and it goes on with the same batches.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def _whole(name: str, what: str, value: Any, least: int) -> int:
 
 
 class _Part(NamedTuple):
-    """One array of a batch: the shape of a row, the dtype, and what writes the chosen rows into an array."""
+    """One array of a batch: the shape of a row, the dtype, and what writes the chosen rows into an
+    array."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -70,8 +71,8 @@ def _array_part(x: np.ndarray) -> _Part:
 
 
 class Tokens:
-    """A long sequence of tokens, seen as rows of `length` tokens and what follows each of them, which begin `step` tokens
-    apart. Made by `tokens`."""
+    """A long sequence of tokens, seen as rows of `length` tokens and what follows each of them,
+    which begin `step` tokens apart. Made by `tokens`."""
 
     def __init__(self, sequence: np.ndarray, length: int, step: int):
         self.sequence, self.length, self.step = sequence, length, step
@@ -85,36 +86,46 @@ class Tokens:
         def filling(ahead: int) -> Callable[[Rows, np.ndarray], None]:
             def fill(rows: Rows, out: np.ndarray) -> None:
                 numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-                out[...] = self.sequence[numbers[:, None] * self.step + np.arange(ahead, self.length + ahead)]
+                out[...] = self.sequence[
+                    numbers[:, None] * self.step + np.arange(ahead, self.length + ahead)
+                ]
 
             return fill
 
         return [_Part((self.length,), np.dtype(np.int32), filling(ahead)) for ahead in (0, 1)]
 
 
-def tokens(source: str | os.PathLike[str] | np.ndarray, length: int, *, step: int | None = None, dtype: Any = "uint16"
-           ) -> Tokens:
-    """A sequence of tokens as rows for `batches`: row i is (inputs, targets), tokens i step ... and one further.
+def tokens(
+    source: str | os.PathLike[str] | np.ndarray,
+    length: int,
+    *,
+    step: int | None = None,
+    dtype: Any = "uint16",
+) -> Tokens:
+    """A sequence of tokens as rows for `batches`: row i is (inputs, targets), tokens i step ... and
+    one further.
 
-    By default every token but the first is the target of exactly one row, up to an end shorter than a row.
+    By default every token but the first is the target of exactly one row, up to an end shorter than
+    a row.
 
     Parameters
     ----------
     source : path or array (n,) of integers
-        A file is mapped into memory, not read: a ".npy" file, or else a file of nothing but tokens, each a `dtype`.
+        A file is mapped into memory, not read: a ".npy" file, or else a file of nothing but tokens,
+        each a `dtype`.
     length : int
         Of a row.
     step : int, optional
-        From the beginning of a row to that of the next; by default `length`. With a smaller one rows overlap: a short text
-        is seen from more places, and an epoch is longer.
+        From the beginning of a row to that of the next; by default `length`. With a smaller one
+        rows overlap: a short text is seen from more places, and an epoch is longer.
     dtype : dtype
         Of the tokens in a file that does not say it.
 
     Returns
     -------
     Tokens
-        `len` of it is the number of rows, (n - 1 - length) // step + 1. In a batch it is a pair of int32 arrays
-        (size, length).
+        `len` of it is the number of rows, (n - 1 - length) // step + 1. In a batch it is a pair of
+        int32 arrays (size, length).
 
     Raises
     ------
@@ -136,20 +147,26 @@ def tokens(source: str | os.PathLike[str] | np.ndarray, length: int, *, step: in
     else:
         size, width = os.path.getsize(source), np.dtype(dtype).itemsize
         if not os.path.isfile(source) or not size or size % width:
-            raise ValueError(f"tokens: wants a file of whole tokens of {np.dtype(dtype)}, got {size} bytes of "
-                             f"{os.fspath(source)!r}")
+            raise ValueError(
+                f"tokens: wants a file of whole tokens of {np.dtype(dtype)}, got {size} bytes of "
+                f"{os.fspath(source)!r}"
+            )
         sequence = np.memmap(source, dtype, mode="r")
     if sequence.dtype.kind not in "iu":
         raise TypeError(f"tokens: wants integers, got {sequence.dtype} of shape {sequence.shape}")
     length = _whole("tokens", "length", length, 1)
     step = length if step is None else _whole("tokens", "step", step, 1)
     if sequence.ndim != 1 or sequence.size <= length:
-        raise ValueError(f"tokens: wants one dimension of more than length={length} tokens, got shape {sequence.shape}")
+        raise ValueError(
+            f"tokens: wants one dimension of more than length={length} tokens, got shape "
+            f"{sequence.shape}"
+        )
     return Tokens(sequence, length, step)
 
 
 class CharTokenizer:
-    """Tokens of a text: its characters, numbered by their place in the sorted list of those that occur.
+    """Tokens of a text: its characters, numbered by their place in the sorted list of those that
+    occur.
 
     Parameters
     ----------
@@ -182,11 +199,14 @@ class CharTokenizer:
         found = np.minimum(np.searchsorted(self._codes, codes), len(self) - 1)
         if (self._codes[found] != codes).any():
             strange = _text(np.unique(codes[self._codes[found] != codes]))
-            raise ValueError(f"CharTokenizer: {strange[:20]!r} not among the {len(self)} characters it knows")
+            raise ValueError(
+                f"CharTokenizer: {strange[:20]!r} not among the {len(self)} characters it knows"
+            )
         return found.astype(np.int32)
 
     def decode(self, tokens: Any) -> str:
-        """The text of some tokens, (n,) integers of any library. ValueError for one that is none."""
+        """The text of some tokens, (n,) integers of any library. ValueError for one that is
+        none."""
         return _text(self._codes[_known("CharTokenizer", tokens, len(self))])
 
 
@@ -208,17 +228,24 @@ class ByteTokenizer:
         return np.frombuffer(text.encode(), np.uint8).astype(np.int32)
 
     def decode(self, tokens: Any) -> str:
-        """The text of some tokens, (n,) integers below 256. Bytes that are not UTF-8 become the replacement character."""
-        return _known("ByteTokenizer", tokens, 256).astype(np.uint8).tobytes().decode(errors="replace")
+        """The text of some tokens, (n,) integers below 256. Bytes that are not UTF-8 become the
+        replacement character."""
+        return (
+            _known("ByteTokenizer", tokens, 256).astype(np.uint8).tobytes().decode(errors="replace")
+        )
 
 
 def _known(name: str, tokens: Any, count: int) -> np.ndarray:
     """Tokens as an array of integers below `count`."""
     found = np.asarray(tokens)
     if found.size and found.dtype.kind not in "iu":
-        raise TypeError(f"{name}: wants tokens as integers, got {found.dtype} of shape {found.shape}")
+        raise TypeError(
+            f"{name}: wants tokens as integers, got {found.dtype} of shape {found.shape}"
+        )
     if found.size and not (found.min() >= 0 and found.max() < count):
-        raise ValueError(f"{name}: wants tokens in [0, {count}), got {found.min()} to {found.max()}")
+        raise ValueError(
+            f"{name}: wants tokens in [0, {count}), got {found.min()} to {found.max()}"
+        )
     return found.astype(np.int64)
 
 
@@ -246,15 +273,20 @@ class _Maker:
 
     def __init__(self, parts: list[_Part], device: int, slots: int):
         self.parts, self.device = parts, device
-        self.slots: list[tuple[list[np.ndarray], streams.Event] | None] = [None] * slots  # page-locked buffers in turn
+        self.slots: list[tuple[list[np.ndarray], streams.Event] | None] = [
+            None
+        ] * slots  # page-locked buffers in turn
         self.count = 0
         self.stream = streams.Stream(device) if device != CPU else None
 
     def make(self, rows: Rows, count: int, size: int) -> tuple[list[ndarray], streams.Event | None]:
-        """Arrays of `count` rows, and what to wait for before they are used; no more than `size` rows are ever asked for."""
+        """Arrays of `count` rows, and what to wait for before they are used; no more than `size`
+        rows are ever asked for."""
         shapes = [(count, *part.shape) for part in self.parts]
         if self.stream is None:
-            hosts = [np.empty(shape, part.dtype) for shape, part in zip(shapes, self.parts, strict=True)]
+            hosts = [
+                np.empty(shape, part.dtype) for shape, part in zip(shapes, self.parts, strict=True)
+            ]
             for part, host in zip(self.parts, hosts, strict=True):
                 part.fill(rows, host)
             return [wrap(host) for host in hosts], None
@@ -281,22 +313,27 @@ class _Maker:
     def release(self) -> None:
         """Give the page-locked buffers back, once they have been copied."""
         if self.stream is not None:
-            self.stream.record().synchronize()  # the stream's own would raise here what the user's kernels have found
+            # the stream's own would raise here what the user's kernels have found
+            self.stream.record().synchronize()
             self.slots = [None] * len(self.slots)
 
 
 class _Worker:
-    """A thread that makes batches ahead, and the way they come back. Knows nothing of the `Batches` it works for, so that
-    one that nobody holds any more can end it."""
+    """A thread that makes batches ahead, and the way they come back. Knows nothing of the `Batches`
+    it works for, so that one that nobody holds any more can end it."""
 
     def __init__(self, maker: _Maker, jobs: Iterator[tuple[Rows, int]], size: int, ahead: int):
-        self.room: queue.SimpleQueue = queue.SimpleQueue()  # something for each batch that there is room for
+        self.room: queue.SimpleQueue = (
+            queue.SimpleQueue()
+        )  # something for each batch that there is room for
         for _ in range(ahead):
             self.room.put(None)
         self.ready: queue.SimpleQueue = queue.SimpleQueue()
         self.stopped = False
         self.process = os.getpid()
-        self.thread = threading.Thread(target=self._run, args=(maker, jobs, size), name="cudamath.data", daemon=True)
+        self.thread = threading.Thread(
+            target=self._run, args=(maker, jobs, size), name="cudamath.data", daemon=True
+        )
         _running.add(self)
         self.thread.start()
 
@@ -322,8 +359,8 @@ class _Worker:
         return made
 
     def end(self) -> None:
-        """Tell the thread to end. This waits for nothing: a collection of garbage calls it in the midst of anything, also
-        while its thread has a lock that the other one is waiting for."""
+        """Tell the thread to end. This waits for nothing: a collection of garbage calls it in the
+        midst of anything, also while its thread has a lock that the other one is waiting for."""
         self.stopped = True
         self.room.put(None)
 
@@ -340,22 +377,34 @@ _running: set[_Worker] = set()
 
 @atexit.register
 def _end_all() -> None:
-    """No thread may be using a device when the interpreter is taken apart, also none whose `Batches` is gone."""
+    """No thread may be using a device when the interpreter is taken apart, also none whose
+    `Batches` is gone."""
     for worker in list(_running):
         worker.end()
         worker.join()
 
 
 class Batches:
-    """What `batches` gives. A loop over it runs through what is left of the epoch; the next loop is the next epoch.
+    """What `batches` gives. A loop over it runs through what is left of the epoch; the next loop is
+    the next epoch.
 
     Attributes
     ----------
     state : dict
-        {"epoch", "batch"}: which batch comes next. Assign such a dict to go there. A tree for `cm.save`.
+        {"epoch", "batch"}: which batch comes next. Assign such a dict to go there. A tree for
+        `cm.save`.
     """
 
-    def __init__(self, arrays: Any, size: int, shuffle: bool, seed: int, drop_last: bool, device: int, prefetch: int):
+    def __init__(
+        self,
+        arrays: Any,
+        size: int,
+        shuffle: bool,
+        seed: int,
+        drop_last: bool,
+        device: int,
+        prefetch: int,
+    ):
         leaves: list[Any]
         leaves, self._structure = optree.tree_flatten(arrays)
         if not leaves:
@@ -363,26 +412,49 @@ class Batches:
         leaves = [leaf.to_numpy() if isinstance(leaf, ndarray) else leaf for leaf in leaves]
         for leaf in leaves:
             if not isinstance(leaf, (np.ndarray, Tokens)):
-                raise TypeError(f"batches: wants NumPy arrays and what data.tokens makes, got {type(leaf).__name__}")
+                raise TypeError(
+                    "batches: wants NumPy arrays and what data.tokens makes, got "
+                    f"{type(leaf).__name__}"
+                )
             if isinstance(leaf, np.ndarray) and not leaf.ndim:
                 raise ValueError(f"batches: wants arrays of rows, got a 0-d array of {leaf.dtype}")
             if isinstance(leaf, np.ma.MaskedArray):
-                raise TypeError(f"batches: a mask would be lost of {leaf.dtype} of shape {leaf.shape}: give x.filled(value)")
+                raise TypeError(
+                    f"batches: a mask would be lost of {leaf.dtype} of shape {leaf.shape}: give "
+                    "x.filled(value)"
+                )
             if isinstance(leaf, np.ndarray) and leaf.dtype.newbyteorder("=") not in dtypes.HELD:
-                raise TypeError(f"batches: arrays of {leaf.dtype} are not supported, got shape {leaf.shape}")
+                raise TypeError(
+                    f"batches: arrays of {leaf.dtype} are not supported, got shape {leaf.shape}"
+                )
         counts = [len(leaf) for leaf in leaves]
         if len(set(counts)) > 1:
             raise ValueError(f"batches: wants arrays of equally many rows, got {counts}")
-        size, prefetch = _whole("batches", "size", size, 1), _whole("batches", "prefetch", prefetch, 0)
+        size, prefetch = (
+            _whole("batches", "size", size, 1),
+            _whole("batches", "prefetch", prefetch, 0),
+        )
         seed = _whole("batches", "seed", seed, 0)
         if seed >= 1 << 64:
             raise ValueError(f"batches: wants a seed in [0, 2^64), got {seed}")
-        self._rows, self._size, self._shuffle, self._seed, self._last = counts[0], size, shuffle, seed, not drop_last
+        self._rows, self._size, self._shuffle, self._seed, self._last = (
+            counts[0],
+            size,
+            shuffle,
+            seed,
+            not drop_last,
+        )
         if not len(self):
-            raise ValueError(f"batches: {counts[0]} rows do not make one batch of {size}" + " (drop_last)" * drop_last)
+            raise ValueError(
+                f"batches: {counts[0]} rows do not make one batch of {size}"
+                + " (drop_last)" * drop_last
+            )
         self._pairs = [isinstance(leaf, Tokens) for leaf in leaves]
-        parts = [part for leaf in leaves
-                 for part in (leaf.parts() if isinstance(leaf, Tokens) else [_array_part(leaf)])]
+        parts = [
+            part
+            for leaf in leaves
+            for part in (leaf.parts() if isinstance(leaf, Tokens) else [_array_part(leaf)])
+        ]
         self._maker = _Maker(parts, device, prefetch + 1)
         self._prefetch = prefetch
         self._epoch = self._batch = 0
@@ -400,12 +472,18 @@ class Batches:
 
     @state.setter
     def state(self, state: dict[str, int]) -> None:
-        if not isinstance(state, dict) or set(state) != {"epoch", "batch"} or not all(
-                type(value) is int and value >= 0 for value in state.values()):
+        if (
+            not isinstance(state, dict)
+            or set(state) != {"epoch", "batch"}
+            or not all(type(value) is int and value >= 0 for value in state.values())
+        ):
             raise ValueError(f"batches: a state is {{'epoch': int, 'batch': int}}, got {state}")
         if state["batch"] >= len(self):
-            raise ValueError(f"batches: an epoch has {len(self)} batches, the state is at number {state['batch']}: it was "
-                             "saved with other data or another size")
+            raise ValueError(
+                f"batches: an epoch has {len(self)} batches, the state is at number "
+                f"{state['batch']}: it was "
+                "saved with other data or another size"
+            )
         self.close()
         self._epoch, self._batch = state["epoch"], state["batch"]
 
@@ -426,7 +504,8 @@ class Batches:
             yield self._next()
 
     def close(self) -> None:
-        """End the thread and drop the batches made ahead. A later loop goes on where this one was."""
+        """End the thread and drop the batches made ahead. A later loop goes on where this one
+        was."""
         if self._ending is not None:
             self._ending()
         if self._worker is not None:
@@ -440,15 +519,25 @@ class Batches:
         self.close()
 
     def _next(self) -> Any:
-        if self._worker is not None and self._worker.process != os.getpid():  # a fork, which has none of its parent's threads
+        if (
+            self._worker is not None and self._worker.process != os.getpid()
+        ):  # a fork, which has none of its parent's threads
             self._maker = _Maker(self._maker.parts, self._maker.device, len(self._maker.slots))
             self.close()
         if self._jobs is None:
-            self._jobs = _jobs(self._rows, self._size, len(self), self._seed if self._shuffle else None, self._epoch,
-                               self._batch)
+            self._jobs = _jobs(
+                self._rows,
+                self._size,
+                len(self),
+                self._seed if self._shuffle else None,
+                self._epoch,
+                self._batch,
+            )
             if self._prefetch:
                 self._worker = _Worker(self._maker, self._jobs, self._size, self._prefetch)
-            self._ending = weakref.finalize(self, self._worker.end if self._worker else self._maker.release)
+            self._ending = weakref.finalize(
+                self, self._worker.end if self._worker else self._maker.release
+            )
         if self._worker is None:
             arrays, ready = self._maker.make(*next(self._jobs), self._size)
         else:
@@ -459,23 +548,41 @@ class Batches:
         if self._batch == len(self):
             self._epoch, self._batch = self._epoch + 1, 0
         each = iter(arrays)
-        return self._structure.unflatten([(next(each), next(each)) if pair else next(each) for pair in self._pairs])
+        return self._structure.unflatten(
+            [(next(each), next(each)) if pair else next(each) for pair in self._pairs]
+        )
 
 
-def _jobs(rows: int, size: int, batches: int, seed: int | None, epoch: int, batch: int) -> Iterator[tuple[Rows, int]]:
-    """Which rows each batch has, and how many, from batch number `batch` of `epoch` on, without end."""
+def _jobs(
+    rows: int, size: int, batches: int, seed: int | None, epoch: int, batch: int
+) -> Iterator[tuple[Rows, int]]:
+    """Which rows each batch has, and how many, from batch number `batch` of `epoch` on, without
+    end."""
     while True:
         # Philox: the seed is its key, the epoch its stream, so that epochs have nothing in common.
-        order = None if seed is None else default_rng(seed | epoch << 64).permutation(rows, device="cpu").to_numpy()
+        order = (
+            None
+            if seed is None
+            else default_rng(seed | epoch << 64).permutation(rows, device="cpu").to_numpy()
+        )
         for i in range(batch, batches):
             begin, end = i * size, min((i + 1) * size, rows)
             yield slice(begin, end) if order is None else order[begin:end], end - begin
         epoch, batch = epoch + 1, 0
 
 
-def batches(arrays: Any, size: int, *, shuffle: bool = False, seed: int = 0, drop_last: bool = False, device: Any = None,
-            prefetch: int = 2) -> Batches:
-    """Batches of rows of one or several arrays on a device; the next ones are prepared while the current one is used.
+def batches(
+    arrays: Any,
+    size: int,
+    *,
+    shuffle: bool = False,
+    seed: int = 0,
+    drop_last: bool = False,
+    device: Any = None,
+    prefetch: int = 2,
+) -> Batches:
+    """Batches of rows of one or several arrays on a device; the next ones are prepared while the
+    current one is used.
 
     Parameters
     ----------
@@ -484,30 +591,34 @@ def batches(arrays: Any, size: int, *, shuffle: bool = False, seed: int = 0, dro
     size : int
         Rows of a batch.
     shuffle : bool
-        Every epoch in another order. Which order depends on seed and epoch alone, not on the device.
+        Every epoch in another order. Which order depends on seed and epoch alone, not on the
+        device.
     seed : int
         0 <= seed < 2^64.
     drop_last : bool
-        Leave out the batch at the end of an epoch that would be smaller. (A CUDA graph is of one size.)
+        Leave out the batch at the end of an epoch that would be smaller. (A CUDA graph is of one
+        size.)
     device : device, optional
         Where the batches go; the default device as it is now.
     prefetch : int
-        How many batches are made ahead, by a thread; 0: none, each is made when it is requested. On a GPU so many batches
-        and one more have page-locked buffers on the host.
+        How many batches are made ahead, by a thread; 0: none, each is made when it is requested. On
+        a GPU so many batches and one more have page-locked buffers on the host.
 
     Returns
     -------
     Batches
-        Loop over it: batches are trees like `arrays`, of arrays (size, ...). `len` is the number of batches of an epoch,
-        `steps(count)` goes on through epochs, `state` says and sets where it is, `close()` ends the thread (as leaving a
-        `with` does, or dropping it). What goes wrong in the thread is raised where its batch is requested.
+        Loop over it: batches are trees like `arrays`, of arrays (size, ...). `len` is the number of
+        batches of an epoch, `steps(count)` goes on through epochs, `state` says and sets where it
+        is, `close()` ends the thread (as leaving a `with` does, or dropping it). What goes wrong in
+        the thread is raised where its batch is requested.
 
     Raises
     ------
     TypeError
         Leaves that are not NumPy arrays, or dtypes that arrays cannot have.
     ValueError
-        Arrays of different lengths; no row, or too few for a batch; size, seed or prefetch out of range.
+        Arrays of different lengths; no row, or too few for a batch; size, seed or prefetch out of
+        range.
     DeviceError
         There is no such device.
 

@@ -1,7 +1,8 @@
 """einops on arrays of this package: `einops.rearrange(x, "a b -> b a")`.
 
-einops looks for subclasses of its AbstractBackend. Ours can only be defined once einops is there, and importing this package
-imports no library that the user has not asked for. So if einops is not there yet, a finder waits for its import.
+einops looks for subclasses of its AbstractBackend. Ours can only be defined once einops is there,
+and importing this package imports no library that the user has not asked for. So if einops is not
+there yet, a finder waits for its import.
 """
 
 from __future__ import annotations
@@ -60,9 +61,12 @@ def register(backends: ModuleType) -> None:
 
 
 class _Watch(importlib.abc.MetaPathFinder):
-    """Registers the backend after einops has been imported; until then costs one comparison an import."""
+    """Registers the backend after einops has been imported; until then costs one comparison an
+    import."""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> Any:
         if fullname != _MODULE:
             return None
         sys.meta_path.remove(self)

@@ -1,13 +1,16 @@
-"""`cudamath.fft`: discrete Fourier transforms, as `numpy.fft` has them, by NumPy on the CPU and by cuFFT on a GPU.
+"""`cudamath.fft`: discrete Fourier transforms, as `numpy.fft` has them, by NumPy on the CPU and by
+cuFFT on a GPU.
 
-    X[k] = s sum_j x[j] exp(-2 pi i j k / n),    x[j] = t sum_k X[k] exp(2 pi i j k / n),    s t = 1 / n
+    X[k] = s sum_j x[j] exp(-2 pi i j k / n),    x[j] = t sum_k X[k] exp(2 pi i j k / n),    s t = 1
+                                                 / n
 
-`norm` says which of the two carries the factor: "backward" (default, or None) the inverse, "forward" the forward
-transform, "ortho" each its root. Real float32, float16 and bfloat16 give complex64, float64 and integers complex128.
+`norm` says which of the two carries the factor: "backward" (default, or None) the inverse,
+"forward" the forward transform, "ortho" each its root. Real float32, float16 and bfloat16 give
+complex64, float64 and integers complex128.
 
-Gradients: a transform is linear, so its gradient is the transform of the gradient with the other sign. Results on a GPU
-are those of cuFFT: the same bits on every run of one machine, within a few units in the last place times log2 n of the
-exact sum.
+Gradients: a transform is linear, so its gradient is the transform of the gradient with the other
+sign. Results on a GPU are those of cuFFT: the same bits on every run of one machine, within a few
+units in the last place times log2 n of the exact sum.
 """
 
 from __future__ import annotations
@@ -31,17 +34,36 @@ from .ops.output import deliver
 from .ops.padding import pad
 from .ops.shape import astype, copy, flip, reshape, span
 
-__all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
-           "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn"]
+__all__ = [
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
+]
 
 Axes = int | Sequence[int] | None
 _ANY = Category("numeric or bool", NUMERIC | dtypes.BOOLEAN)
 
-# ------------------------------------------------------------------------------------------- what they share
+# ------------------------------------------------------------------------------------------- what t
 
 
 def _input(name: str, x: Any, category: Category = _ANY) -> ndarray:
-    """The argument as an array of a dtype that is transformed: float32, float64 or their complex counterparts."""
+    """The argument as an array of a dtype that is transformed: float32, float64 or their complex
+    counterparts."""
     x = require(name, x, category)
     if x.dtype.kind == "c":
         return x
@@ -51,12 +73,22 @@ def _input(name: str, x: Any, category: Category = _ANY) -> ndarray:
 
 def _complex(x: ndarray) -> ndarray:
     """An array of one of these dtypes as complex numbers."""
-    return x if x.dtype.kind == "c" else astype(x, np.complex64 if x.dtype.itemsize == 4 else np.complex128)
+    return (
+        x
+        if x.dtype.kind == "c"
+        else astype(x, np.complex64 if x.dtype.itemsize == 4 else np.complex128)
+    )
 
 
 def _asked(name: str, s: Any, axes: Any, norm: str | None) -> tuple:
     """What a transform is looked up by: numbers with their class, because 1.0 equals 1."""
-    return (name, s, axes, norm, *[tuple(map(type, each)) if type(each) is tuple else type(each) for each in (s, axes)])
+    return (
+        name,
+        s,
+        axes,
+        norm,
+        *[tuple(map(type, each)) if type(each) is tuple else type(each) for each in (s, axes)],
+    )
 
 
 def _scale(name: str, norm: str | None, sizes: Sequence[int], inverse: bool) -> float:
@@ -86,33 +118,45 @@ def _fit(x: ndarray, axis: int, size: int) -> ndarray:
     return pad(x, [(0, size - have if i == axis else 0) for i in range(x.ndim)])
 
 
-def _plan(name: str, x: ndarray, s: Sequence[int] | None, axes: Axes) -> tuple[list[int], list[int]]:
+def _plan(
+    name: str, x: ndarray, s: Sequence[int] | None, axes: Axes
+) -> tuple[list[int], list[int]]:
     """(lengths, axes) of a transform along several axes."""
     if s is not None:
-        s = members(name, [s] if isinstance(s, int) or getattr(s, "ndim", None) == 0 else s, "lengths")
+        s = members(
+            name, [s] if isinstance(s, int) or getattr(s, "ndim", None) == 0 else s, "lengths"
+        )
     if axes is None:
         chosen = list(range(0 if s is None else x.ndim - len(s), x.ndim))
         if chosen and chosen[0] < 0:
             raise ValueError(f"{name}: {len(s or ())} lengths for an array of shape {x.shape}")
     else:
-        chosen = [shapes.normalize_axis(name, a, x.ndim) for a in (axes if np.iterable(axes) else [axes])]
+        chosen = [
+            shapes.normalize_axis(name, a, x.ndim) for a in (axes if np.iterable(axes) else [axes])
+        ]
     if s is None:
         sizes = [x.shape[a] for a in chosen]
     elif len(s) != len(chosen):
-        raise ValueError(f"{name}: Shape and axes have different lengths: s={tuple(s)}, axes={tuple(chosen)}")
+        raise ValueError(
+            f"{name}: Shape and axes have different lengths: s={tuple(s)}, axes={tuple(chosen)}"
+        )
     else:
         sizes = [x.shape[a] if n == -1 else n for n, a in zip(s, chosen, strict=True)]
     return [_length(name, n) for n in sizes], chosen
 
 
-def _all_complex(name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str | None, inverse: bool) -> ndarray:
+def _all_complex(
+    name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str | None, inverse: bool
+) -> ndarray:
     key, given = _asked(name, s, axes, norm), (x,)
     known = c2c.again(key, given)
     if known is not None:
         return known
     x = _input(name, x)
     if x._node is not None:
-        x = _complex(x)  # by a card that knows the gradient; otherwise the transform's own does it on the way
+        x = _complex(
+            x
+        )  # by a card that knows the gradient; otherwise the transform's own does it on the way
     sizes, chosen = _plan(name, x, s, axes)
     scale = _scale(name, norm, sizes, inverse)
     if len(set(chosen)) == len(chosen):
@@ -122,12 +166,16 @@ def _all_complex(name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: s
         y = c2c(x, **how)
         c2c.remember(key, given, (x,), **how)
         return y
-    for n, axis in zip(sizes[::-1], chosen[::-1], strict=True):  # an axis named twice is transformed twice
+    for n, axis in zip(
+        sizes[::-1], chosen[::-1], strict=True
+    ):  # an axis named twice is transformed twice
         x = c2c(_fit(x, axis, n), axes=(axis,), inverse=inverse, scale=1.0)
     return x if scale == 1 else x * scale
 
 
-def _to_half(name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str | None, inverse: bool = False) -> ndarray:
+def _to_half(
+    name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str | None, inverse: bool = False
+) -> ndarray:
     """Real to the non-negative half of the frequencies; `inverse` only chooses the factor."""
     key, given = _asked(name, s, axes, norm), (x,)
     known = r2c.again(key, given)
@@ -147,7 +195,9 @@ def _to_half(name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str |
     return y
 
 
-def _from_half(name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str | None, inverse: bool = True) -> ndarray:
+def _from_half(
+    name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str | None, inverse: bool = True
+) -> ndarray:
     key, given = _asked(name, s, axes, norm), (x,)
     known = c2r.again(key, given)
     if known is not None:
@@ -162,7 +212,11 @@ def _from_half(name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str
         sizes[-1] = _length(name, 2 * (x.shape[chosen[-1]] - 1))
     for n, axis in zip([*sizes[:-1], sizes[-1] // 2 + 1], chosen, strict=True):
         x = _fit(x, axis, n)
-    how: dict[str, Any] = {"axes": tuple(chosen), "n": sizes[-1], "scale": _scale(name, norm, sizes, inverse)}
+    how: dict[str, Any] = {
+        "axes": tuple(chosen),
+        "n": sizes[-1],
+        "scale": _scale(name, norm, sizes, inverse),
+    }
     y = c2r(x, **how)
     c2r.remember(key, given, (x,), **how)
     return y
@@ -174,22 +228,23 @@ def _one(name: str, n: int | None) -> Sequence[int] | None:
     return (_length(name, n),)  # -1 means an axis' own length only among several
 
 
-# ------------------------------------------------------------------------------------------------ one axis
+# ------------------------------------------------------------------------------------------------ o
 
 
-def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None) -> ndarray:
+def fft(
+    x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None
+) -> ndarray:
     """Fourier transform along an axis: X[k] = s sum_j x[j] exp(-2 pi i j k / n).
 
     Args:
         x: numeric array of any shape and strides; real input counts as complex.
-        n: length of the transform: x is cut, or filled up with zeros, to it. Default: x's length along `axis`.
-        axis: int.
-        norm: "backward" (s = 1, default), "ortho" (1 / sqrt(n)) or "forward" (1 / n).
-        out: array that the result is written into, and that is returned.
+        n: length of the transform: x is cut, or filled up with zeros, to it. Default: x's length
+        along `axis`. axis: int. norm: "backward" (s = 1, default), "ortho" (1 / sqrt(n)) or
+        "forward" (1 / n). out: array that the result is written into, and that is returned.
 
-    Returns: complex array, complex64 for float16, bfloat16, float32 and complex64, else complex128; n long along `axis`.
-    Raises: TypeError (dtype), ValueError (n < 1, axis, norm).
-    Gradient: the transform of the gradient with exp(+2 pi i j k / n).
+    Returns: complex array, complex64 for float16, bfloat16, float32 and complex64, else complex128;
+    n long along `axis`. Raises: TypeError (dtype), ValueError (n < 1, axis, norm). Gradient: the
+    transform of the gradient with exp(+2 pi i j k / n).
 
     >>> import cudamath as cm
     >>> cm.fft.fft([1.0, 0.0, -1.0, 0.0]).tolist()
@@ -199,13 +254,14 @@ def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "bac
     return y if out is None else deliver("fft", y, out)
 
 
-def ifft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None) -> ndarray:
+def ifft(
+    x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None
+) -> ndarray:
     """Inverse Fourier transform along an axis: x[j] = t sum_k X[k] exp(2 pi i j k / n).
 
-    Args: as for `fft`; norm: "backward" (t = 1 / n, default), "ortho" (1 / sqrt(n)) or "forward" (1).
-    Returns: complex array, n long along `axis`.
-    Raises: TypeError (dtype), ValueError (n < 1, axis, norm).
-    Gradient: the transform of the gradient with the other sign.
+    Args: as for `fft`; norm: "backward" (t = 1 / n, default), "ortho" (1 / sqrt(n)) or "forward"
+    (1). Returns: complex array, n long along `axis`. Raises: TypeError (dtype), ValueError (n < 1,
+    axis, norm). Gradient: the transform of the gradient with the other sign.
 
     >>> import cudamath as cm
     >>> cm.fft.ifft([4.0, 0.0, 0.0, 0.0]).real.tolist()
@@ -215,8 +271,11 @@ def ifft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "ba
     return y if out is None else deliver("ifft", y, out)
 
 
-def rfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None) -> ndarray:
-    """Fourier transform of real numbers: the non-negative half of the frequencies, the rest being their conjugates.
+def rfft(
+    x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None
+) -> ndarray:
+    """Fourier transform of real numbers: the non-negative half of the frequencies, the rest being
+    their conjugates.
 
     Args:
         x: real array of any shape and strides.
@@ -234,11 +293,14 @@ def rfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "ba
     return y if out is None else deliver("rfft", y, out)
 
 
-def irfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None) -> ndarray:
+def irfft(
+    x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None
+) -> ndarray:
     """Inverse of `rfft`: real numbers from the non-negative half of their frequencies.
 
     Args:
-        x: numeric array: n // 2 + 1 frequencies along `axis`; cut or filled up to that. The imaginary part of
+        x: numeric array: n // 2 + 1 frequencies along `axis`; cut or filled up to that. The
+        imaginary part of
             frequency 0, and of n / 2 for even n, is ignored.
         n: length of the result; default 2 (m - 1) for m frequencies. An odd length must be given.
         axis, norm: as for `ifft`.
@@ -255,8 +317,11 @@ def irfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "b
     return y if out is None else deliver("irfft", y, out)
 
 
-def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None) -> ndarray:
-    """Fourier transform of a signal with Hermitian symmetry, given by its non-negative half: a real spectrum.
+def hfft(
+    x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None
+) -> ndarray:
+    """Fourier transform of a signal with Hermitian symmetry, given by its non-negative half: a real
+    spectrum.
 
     Args:
         x: numeric array: n // 2 + 1 values along `axis`; cut or filled up to that.
@@ -271,11 +336,15 @@ def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "ba
     >>> cm.fft.hfft([1.0, 2.0, 1.0]).tolist()
     [6.0, 0.0, -2.0, 0.0]
     """
-    y = _from_half("hfft", conj(_complex(_input("hfft", x))), _one("hfft", n), (axis,), norm, inverse=False)
+    y = _from_half(
+        "hfft", conj(_complex(_input("hfft", x))), _one("hfft", n), (axis,), norm, inverse=False
+    )
     return y if out is None else deliver("hfft", y, out)
 
 
-def ihfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None) -> ndarray:
+def ihfft(
+    x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None
+) -> ndarray:
     """Inverse of `hfft`: the non-negative half of the signal whose spectrum is real.
 
     Args: x: real array; n, axis: as for `fft`; norm: as for `ifft`.
@@ -293,22 +362,36 @@ def ihfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "b
         axis = shapes.as_integer("ihfft", "axis", axis)
         half = _to_half("ihfft", x, _one("ihfft", n), (axis,), norm, inverse=True)
         y = conj(half)
-        first = r2c.plans.get((_asked("ihfft", _one("ihfft", n), (axis,), norm), getattr(x, "_layout", None)))
+        first = r2c.plans.get(
+            (_asked("ihfft", _one("ihfft", n), (axis,), norm), getattr(x, "_layout", None))
+        )
         second = _conj.card.plans.get(half._layout)  # type: ignore[attr-defined]
-        if first is not None and n is None and x._layout.device >= 0:  # on a GPU conjugates are taken where they are scaled
+        if (
+            first is not None and n is None and x._layout.device >= 0
+        ):  # on a GPU conjugates are taken where they are scaled
             sizes, chosen = _plan("ihfft", x, None, (axis,))
-            how = {"axes": tuple(chosen), "scale": _scale("ihfft", norm, sizes, True), "conjugate": True}
+            how = {
+                "axes": tuple(chosen),
+                "scale": _scale("ihfft", norm, sizes, True),
+                "conjugate": True,
+            }
             r2c.keep((key, x._layout), r2c.bound((x._layout,), how, 0, x._layout.device))
         elif first is not None and second is not None:
             r2c.remember_chain(key, given, x, first, second, y)
     return y if out is None else deliver("ihfft", y, out)
 
 
-# ------------------------------------------------------------------------------------------------ several axes
+# ------------------------------------------------------------------------------------------------ s
 
 
-def fftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None,
-         norm: str | None = "backward", out: Any = None) -> ndarray:
+def fftn(
+    x: Any,
+    /,
+    s: Sequence[int] | None = None,
+    axes: Axes = None,
+    norm: str | None = "backward",
+    out: Any = None,
+) -> ndarray:
     """Fourier transform along several axes.
 
     Args:
@@ -329,8 +412,14 @@ def fftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None,
     return y if out is None else deliver("fftn", y, out)
 
 
-def ifftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None,
-          norm: str | None = "backward", out: Any = None) -> ndarray:
+def ifftn(
+    x: Any,
+    /,
+    s: Sequence[int] | None = None,
+    axes: Axes = None,
+    norm: str | None = "backward",
+    out: Any = None,
+) -> ndarray:
     """Inverse Fourier transform along several axes.
 
     Args: as for `fftn`; norm: as for `ifft`.
@@ -346,8 +435,14 @@ def ifftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None,
     return y if out is None else deliver("ifftn", y, out)
 
 
-def fft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1),
-         norm: str | None = "backward", out: Any = None) -> ndarray:
+def fft2(
+    x: Any,
+    /,
+    s: Sequence[int] | None = None,
+    axes: Axes = (-2, -1),
+    norm: str | None = "backward",
+    out: Any = None,
+) -> ndarray:
     """Fourier transform along two axes, by default the last two: `fftn` with other defaults.
 
     Args, Returns, Raises, Gradient: as for `fftn`.
@@ -360,9 +455,16 @@ def fft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1),
     return y if out is None else deliver("fft2", y, out)
 
 
-def ifft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1),
-          norm: str | None = "backward", out: Any = None) -> ndarray:
-    """Inverse Fourier transform along two axes, by default the last two: `ifftn` with other defaults.
+def ifft2(
+    x: Any,
+    /,
+    s: Sequence[int] | None = None,
+    axes: Axes = (-2, -1),
+    norm: str | None = "backward",
+    out: Any = None,
+) -> ndarray:
+    """Inverse Fourier transform along two axes, by default the last two: `ifftn` with other
+    defaults.
 
     Args, Returns, Raises, Gradient: as for `ifftn`.
 
@@ -374,9 +476,16 @@ def ifft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1),
     return y if out is None else deliver("ifft2", y, out)
 
 
-def rfftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None,
-          norm: str | None = "backward", out: Any = None) -> ndarray:
-    """Fourier transform of real numbers along several axes: half the frequencies along the last of them.
+def rfftn(
+    x: Any,
+    /,
+    s: Sequence[int] | None = None,
+    axes: Axes = None,
+    norm: str | None = "backward",
+    out: Any = None,
+) -> ndarray:
+    """Fourier transform of real numbers along several axes: half the frequencies along the last of
+    them.
 
     Args: x: real array; s, axes, norm: as for `fftn`.
     Returns: complex array, s[-1] // 2 + 1 long along the last of `axes`.
@@ -391,14 +500,19 @@ def rfftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None,
     return y if out is None else deliver("rfftn", y, out)
 
 
-def irfftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None,
-           norm: str | None = "backward", out: Any = None) -> ndarray:
+def irfftn(
+    x: Any,
+    /,
+    s: Sequence[int] | None = None,
+    axes: Axes = None,
+    norm: str | None = "backward",
+    out: Any = None,
+) -> ndarray:
     """Inverse of `rfftn`: real numbers from half of their frequencies.
 
-    Args: x: numeric array; s: lengths of the result, default 2 (m - 1) along the last axis; axes, norm: as for `ifftn`.
-    Returns: real array.
-    Raises: TypeError (dtype), ValueError (s, axes, norm; no axes).
-    Gradient: as `irfft`'s.
+    Args: x: numeric array; s: lengths of the result, default 2 (m - 1) along the last axis; axes,
+    norm: as for `ifftn`. Returns: real array. Raises: TypeError (dtype), ValueError (s, axes, norm;
+    no axes). Gradient: as `irfft`'s.
 
     >>> import cudamath as cm
     >>> cm.fft.irfftn(cm.fft.rfftn(cm.ones((2, 4)))).tolist()
@@ -408,8 +522,14 @@ def irfftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None,
     return y if out is None else deliver("irfftn", y, out)
 
 
-def rfft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1),
-          norm: str | None = "backward", out: Any = None) -> ndarray:
+def rfft2(
+    x: Any,
+    /,
+    s: Sequence[int] | None = None,
+    axes: Axes = (-2, -1),
+    norm: str | None = "backward",
+    out: Any = None,
+) -> ndarray:
     """`rfftn` along two axes, by default the last two.
 
     Args, Returns, Raises, Gradient: as for `rfftn`.
@@ -422,8 +542,14 @@ def rfft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1),
     return y if out is None else deliver("rfft2", y, out)
 
 
-def irfft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1),
-           norm: str | None = "backward", out: Any = None) -> ndarray:
+def irfft2(
+    x: Any,
+    /,
+    s: Sequence[int] | None = None,
+    axes: Axes = (-2, -1),
+    norm: str | None = "backward",
+    out: Any = None,
+) -> ndarray:
     """`irfftn` along two axes, by default the last two.
 
     Args, Returns, Raises, Gradient: as for `irfftn`.
@@ -436,15 +562,15 @@ def irfft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1),
     return y if out is None else deliver("irfft2", y, out)
 
 
-# ------------------------------------------------------------------------------------------------ frequencies
+# ------------------------------------------------------------------------------------------------ f
 
 
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> ndarray:
     """Frequencies of the elements of `fft`: [0, 1, ..., (n - 1) // 2, -(n // 2), ..., -1] / (d n).
 
-    Args: n: length of the transform; d: time between two samples; dtype: float dtype, default that of Python floats.
-    Returns: float array (n,).
-    Raises: TypeError (n, d, dtype), ValueError (n < 1, d = 0).
+    Args: n: length of the transform; d: time between two samples; dtype: float dtype, default that
+    of Python floats. Returns: float array (n,). Raises: TypeError (n, d, dtype), ValueError (n < 1,
+    d = 0).
 
     >>> import cudamath as cm
     >>> cm.fft.fftfreq(5, 0.2).tolist()
@@ -456,9 +582,9 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) ->
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> ndarray:
     """Frequencies of the elements of `rfft`: [0, 1, ..., n // 2] / (d n).
 
-    Args: n: length of the real signal; d: time between two samples; dtype: float dtype, default that of Python floats.
-    Returns: float array (n // 2 + 1,).
-    Raises: TypeError (n, d, dtype), ValueError (n < 1, d = 0).
+    Args: n: length of the real signal; d: time between two samples; dtype: float dtype, default
+    that of Python floats. Returns: float array (n // 2 + 1,). Raises: TypeError (n, d, dtype),
+    ValueError (n < 1, d = 0).
 
     >>> import cudamath as cm
     >>> cm.fft.rfftfreq(4, 0.25).tolist()
@@ -532,7 +658,8 @@ def ifftshift(x: Any, /, axes: Axes = None) -> ndarray:
 
 
 def _shifted(x: ndarray, axes: tuple[int, ...], sign: int) -> ndarray:
-    """Each axis rolled by half its length: several of even length by one copy, in which the halves of each change places."""
+    """Each axis rolled by half its length: several of even length by one copy, in which the halves
+    of each change places."""
     halves = _halves(x._layout.shape, axes) if len(axes) > 1 else None
     if halves is not None:
         return reshape(copy(flip(reshape(x, halves[0]), halves[1])), x._layout.shape)
@@ -542,8 +669,11 @@ def _shifted(x: ndarray, axes: tuple[int, ...], sign: int) -> ndarray:
 
 
 @functools.lru_cache(1024)
-def _halves(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """The shape in which these axes are cut into two halves, and which axes then number the halves; None for odd lengths."""
+def _halves(
+    shape: tuple[int, ...], axes: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The shape in which these axes are cut into two halves, and which axes then number the halves;
+    None for odd lengths."""
     split: list[int] = []
     numbers = []
     for i, n in enumerate(shape):

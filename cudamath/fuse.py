@@ -1,10 +1,11 @@
 """`fuse`: a Python function of arrays becomes one generated kernel.
 
-The function is called once with arrays that have a shape and a dtype but no bytes (core/trace.py); what it does to them
-is a graph of elementwise cards, reductions and views. The graph is cut into stages: everything that can be computed
-row by row is one kernel (kernels/fused.py), and a reduction along other axes than the last is a stage of its own, whose
-result the next one reads. Gradients come the same way: the gradient rules of the cards are called on such arrays
-too, and what they compute is fused again.
+The function is called once with arrays that have a shape and a dtype but no bytes (core/trace.py);
+what it does to them is a graph of elementwise cards, reductions and views. The graph is cut into
+stages: everything that can be computed row by row is one kernel (kernels/fused.py), and a reduction
+along other axes than the last is a stage of its own, whose result the next one reads. Gradients
+come the same way: the gradient rules of the cards are called on such arrays too, and what they
+compute is fused again.
 """
 
 from __future__ import annotations
@@ -31,15 +32,25 @@ from .ops.shape import astype, copy, permute_dims, reshape
 __all__ = ["fuse"]
 
 _MOST_PLANS = 4096
-_IN_ROWS = ("sum", "mean", "max", "min", "var", "std", "vector_norm")  # reductions that a kernel of rows can do
-Alignment = tuple[int | None, ...]  # for each dimension of a kernel's domain that of an array; None: the array is repeated
+_IN_ROWS = (
+    "sum",
+    "mean",
+    "max",
+    "min",
+    "var",
+    "std",
+    "vector_norm",
+)  # reductions that a kernel of rows can do
+Alignment = tuple[
+    int | None, ...
+]  # for each dimension of a kernel's domain that of an array; None: the array is repeated
 
 
 class _Unfusible(Exception):
     """A value cannot be computed row by row beside its neighbours; the message says why."""
 
 
-# ------------------------------------------------------------------------------------------------ lowering
+# ------------------------------------------------------------------------------------------------ l
 
 
 class _Stage(NamedTuple):
@@ -62,8 +73,14 @@ class _Rows:
         self.found: dict[Any, int] = {}
         self.inputs: list[int] = []
 
-    def value(self, kind: str, dtype: np.dtype, operands: tuple[int, ...] = (), detail: Any = None,
-              row: bool | None = None) -> int:
+    def value(
+        self,
+        kind: str,
+        dtype: np.dtype,
+        operands: tuple[int, ...] = (),
+        detail: Any = None,
+        row: bool | None = None,
+    ) -> int:
         """The number of a value; equal ones share it."""
         if row is None:
             row = all(self.values[i].row for i in operands)
@@ -75,7 +92,9 @@ class _Rows:
         return self.found[key]
 
     def constant(self, number: Any, dtype: np.dtype) -> int:
-        return self.value("constant", compute_dtype(np.dtype(dtype)), (), (number, repr(number)), row=True)
+        return self.value(
+            "constant", compute_dtype(np.dtype(dtype)), (), (number, repr(number)), row=True
+        )
 
     def apply(self, expression: str, dtype: np.dtype, *operands: int) -> int:
         return self.value("apply", dtype, operands, (expression, np.dtype(dtype)))
@@ -84,22 +103,45 @@ class _Rows:
         if array not in self.inputs:
             self.inputs.append(array)
         dtype = self.stages.arrays[array].dtype
-        return self.value("load", dtype, (), (self.inputs.index(array), alignment), row=alignment[-1] is None)
+        return self.value(
+            "load", dtype, (), (self.inputs.index(array), alignment), row=alignment[-1] is None
+        )
 
-    def seen(self, symbol: Symbol, layout: Layout, of: tuple[int, ...], alignment: Alignment) -> int:
-        """A symbol seen through `layout` by a user of shape `of`, which is aligned so with the domain."""
+    def seen(
+        self, symbol: Symbol, layout: Layout, of: tuple[int, ...], alignment: Alignment
+    ) -> int:
+        """A symbol seen through `layout` by a user of shape `of`, which is aligned so with the
+        domain."""
         own = symbol.layout
-        places = [None if d is None or d < len(of) - layout.ndim else d - (len(of) - layout.ndim) for d in alignment]
-        places = [None if at is None or layout.shape[at] == 1 or layout.strides[at] == 0 else at for at in places]
-        dims = {at: next((j for j, n in enumerate(own.shape) if n == layout.shape[at] and own.strides[j] == layout.strides[at]),
-                         None) for at in places if at is not None}
+        places = [
+            None if d is None or d < len(of) - layout.ndim else d - (len(of) - layout.ndim)
+            for d in alignment
+        ]
+        places = [
+            None if at is None or layout.shape[at] == 1 or layout.strides[at] == 0 else at
+            for at in places
+        ]
+        dims = {
+            at: next(
+                (
+                    j
+                    for j, n in enumerate(own.shape)
+                    if n == layout.shape[at] and own.strides[j] == layout.strides[at]
+                ),
+                None,
+            )
+            for at in places
+            if at is not None
+        }
         if symbol.kind != "constant" and sorted(map(str, dims.values())) != sorted(
-                str(j) for j, n in enumerate(own.shape) if n > 1):  # a reshape, a diagonal: the view of a finished array
+            str(j) for j, n in enumerate(own.shape) if n > 1
+        ):  # a reshape, a diagonal: the view of a finished array
             return self.load(self.stages.whole(symbol, layout), tuple(places))
         return self.build(symbol, tuple([None if at is None else dims[at] for at in places]))
 
     def build(self, symbol: Symbol, alignment: Alignment) -> int:
-        """The number of a symbol's value. alignment: for each dimension of the domain the symbol's, or None."""
+        """The number of a symbol's value. alignment: for each dimension of the domain the symbol's,
+        or None."""
         shape, dtype = symbol.layout.shape, symbol.layout.dtype
         if symbol.kind == "constant":
             return self.constant(symbol.params.item(), dtype)
@@ -112,13 +154,23 @@ class _Rows:
             except _Unfusible:
                 self.stages.refused.add(symbol)
             return self.load(self.stages.array_of(symbol), alignment)
-        operands = tuple([self.seen(x[0], x[1], shape, alignment) if isinstance(x, tuple) else
-                          self.constant(x, symbol.params[1]) for x in symbol.operands])
+        operands = tuple(
+            [
+                self.seen(x[0], x[1], shape, alignment)
+                if isinstance(x, tuple)
+                else self.constant(x, symbol.params[1])
+                for x in symbol.operands
+            ]
+        )
         if symbol.kind == "elementwise":
             return self.value("apply", dtype, operands, symbol.params)
         if symbol.kind == "where":
             return self.value("where", dtype, operands)
-        return operands[0] if symbol.operands[0][1].dtype == dtype else self.value("cast", dtype, operands)
+        return (
+            operands[0]
+            if symbol.operands[0][1].dtype == dtype
+            else self.value("cast", dtype, operands)
+        )
 
     def reduction(self, symbol: Symbol, alignment: Alignment) -> int:
         """A reduction along the last axis of the domain, as passes over rows."""
@@ -126,7 +178,12 @@ class _Rows:
         kind, axes, shape = params["kind"], params["axis"], layout.shape
         wide = [i for i in axes if shape[i] != 1]
         dtype = symbol.layout.dtype
-        if kind not in _IN_ROWS or dtype not in FLOATING or layout.dtype not in FLOATING or len(wide) != 1:
+        if (
+            kind not in _IN_ROWS
+            or dtype not in FLOATING
+            or layout.dtype not in FLOATING
+            or len(wide) != 1
+        ):
             raise _Unfusible(f"{kind} over axes {axes} of shape {shape}")
         if alignment[-1] is not None or shape[wide[0]] != self.shape[-1]:
             raise _Unfusible(f"{kind} along an axis that is not the last")
@@ -156,13 +213,19 @@ class _Rows:
             return mean
         apart = self.apply("x - y", wide, x, mean)
         freedom = max(count - correction, 0)
-        var = self.apply("x / y", wide, along("sum", self.apply("x * x", wide, apart)), self.constant(float(freedom), wide))
+        var = self.apply(
+            "x / y",
+            wide,
+            along("sum", self.apply("x * x", wide, apart)),
+            self.constant(float(freedom), wide),
+        )
         return var if kind == "var" else self.apply("sqrt(x)", wide, var)
 
 
 class _Stages:
-    """The stages of a function whose arguments are the first arrays. apart: reductions that are always computed by a stage of
-    their own, never inside the kernel of another stage; refused: those that some kernel could not compute inside."""
+    """The stages of a function whose arguments are the first arrays. apart: reductions that are
+    always computed by a stage of their own, never inside the kernel of another stage; refused:
+    those that some kernel could not compute inside."""
 
     def __init__(self, layouts: Sequence[Layout], apart: frozenset[Symbol] = frozenset()):
         self.apart = apart
@@ -172,7 +235,8 @@ class _Stages:
         self.list: list[_Stage] = []
 
     def array_of(self, symbol: Symbol) -> int:
-        """The number of the array that holds a symbol's value, computed by a stage of its own if need be."""
+        """The number of the array that holds a symbol's value, computed by a stage of its own if
+        need be."""
         if symbol.kind == "argument":
             return symbol.params
         if symbol not in self.made:
@@ -187,7 +251,8 @@ class _Stages:
         return self.made[symbol]
 
     def rows(self, shape: tuple[int, ...], symbols: list[Symbol]) -> None:
-        """One stage that computes symbols of this shape element by element, and reductions of such along the last axis."""
+        """One stage that computes symbols of this shape element by element, and reductions of such
+        along the last axis."""
         domain = shape or (1,)
         rows = _Rows(self, domain)
         identity: Alignment = tuple([i if n > 1 else None for i, n in enumerate(shape)]) or (None,)
@@ -202,16 +267,30 @@ class _Stages:
             if rows.values[i].row or rows.values[i].kind == "load":
                 i = rows.value("cast", symbol.layout.dtype, (i,), row=False)
             outputs.append(i)
-        self.add(rows, tuple(outputs), [lambda y, s=s: y if y.shape == s.layout.shape else reshape(y, s.layout.shape)
-                                        for s in symbols], symbols)
+        self.add(
+            rows,
+            tuple(outputs),
+            [
+                lambda y, s=s: y if y.shape == s.layout.shape else reshape(y, s.layout.shape)
+                for s in symbols
+            ],
+            symbols,
+        )
 
     def reduce(self, symbol: Symbol) -> None:
-        """A stage for a reduction: along the last axis inside the kernel, the rest by reducing what that leaves."""
+        """A stage for a reduction: along the last axis inside the kernel, the rest by reducing what
+        that leaves."""
         (operand, layout), params = symbol.operands[0], symbol.params
         kind, axes, shape = params["kind"], params["axis"], layout.shape
         last = len(shape) - 1
-        if kind in ("sum", "mean", "max", "min") and last in axes and shape[last] > 1 and 0 not in shape \
-                and layout.dtype in FLOATING and symbol.layout.dtype in FLOATING:
+        if (
+            kind in ("sum", "mean", "max", "min")
+            and last in axes
+            and shape[last] > 1
+            and 0 not in shape
+            and layout.dtype in FLOATING
+            and symbol.layout.dtype in FLOATING
+        ):
             rows = _Rows(self, shape)
             identity: Alignment = tuple([i if n > 1 else None for i, n in enumerate(shape)])
             try:
@@ -234,24 +313,44 @@ class _Stages:
                     y = y / float(count) if kind == "mean" else y
                     return reshape(y, symbol.layout.shape)
 
-                self.add(rows, (out,), [finish], [symbol])  # unrounded, for other kernels; results are rounded at the end
+                self.add(
+                    rows, (out,), [finish], [symbol]
+                )  # unrounded, for other kernels; results are rounded at the end
                 self.arrays[-1] = Layout.new(symbol.layout.shape, wide, symbol.layout.device)
                 return
-        source = self.array_of(operand) if operand.layout.shape == shape and operand.layout.strides == layout.strides \
+        source = (
+            self.array_of(operand)
+            if operand.layout.shape == shape and operand.layout.strides == layout.strides
             else self.whole(operand, layout)
-        call = {k: v for k, v in params.items() if k not in ("kind", "axis", "keepdims", "dtype", "shape")}
+        )
+        call = {
+            k: v
+            for k, v in params.items()
+            if k not in ("kind", "axis", "keepdims", "dtype", "shape")
+        }
 
         def run(x: ndarray) -> list[ndarray]:
             card = registry[{"norm": "vector_norm"}.get(kind, kind)]
             extra = {"shape": x.shape} if "shape" in params else {}
-            return [card(x, kind=kind, axis=axes, keepdims=params["keepdims"], dtype=params["dtype"], **extra, **call)]
+            return [
+                card(
+                    x,
+                    kind=kind,
+                    axis=axes,
+                    keepdims=params["keepdims"],
+                    dtype=params["dtype"],
+                    **extra,
+                    **call,
+                )
+            ]
 
         self.list.append(_Stage((source,), run, 1))
         self.made[symbol] = len(self.arrays)
         self.arrays.append(symbol.layout)
 
     def whole(self, symbol: Symbol, layout: Layout) -> int:
-        """The array of a view: of the symbol's array, reshaped, permuted or repeated as the layout says."""
+        """The array of a view: of the symbol's array, reshaped, permuted or repeated as the layout
+        says."""
         source = self.array_of(symbol)
         size = self.arrays[source].itemsize  # may be wider than the symbol's
 
@@ -263,18 +362,27 @@ class _Stages:
             return [x._view(Layout.of(layout.shape, strides(layout), x.dtype, x._layout.device))]
 
         self.list.append(_Stage((source,), run, 1))
-        self.arrays.append(Layout.of(layout.shape, strides(layout), self.arrays[source].dtype, layout.device))
+        self.arrays.append(
+            Layout.of(layout.shape, strides(layout), self.arrays[source].dtype, layout.device)
+        )
         return len(self.arrays) - 1
 
-    def add(self, rows: _Rows, outputs: tuple[int, ...], finish: list[Callable], symbols: list[Symbol]) -> None:
+    def add(
+        self, rows: _Rows, outputs: tuple[int, ...], finish: list[Callable], symbols: list[Symbol]
+    ) -> None:
         """A stage that runs the kernel of `rows`."""
         from .kernels.fused import Program
 
         program = Program(tuple(rows.values), outputs)
         if len(rows.inputs) > 16:
-            raise TypeError(f"fuse: a kernel reads at most 16 arrays, the function has {len(rows.inputs)} side by side")
+            raise TypeError(
+                f"fuse: a kernel reads at most 16 arrays, the function has {len(rows.inputs)} "
+                "side by side"
+            )
         if not rows.inputs:
-            raise TypeError("fuse: a result depends on no argument; compute it outside the function")
+            raise TypeError(
+                "fuse: a result depends on no argument; compute it outside the function"
+            )
         bound: dict[tuple, Callable] = {}
         shape = rows.shape
 
@@ -285,7 +393,10 @@ class _Stages:
                 plan = lazy("kernels", "fused.fused")(*key, program=program, shape=shape)
                 launch = bound[key] = plan.bind("fuse", list(key))
             results = launch(*arrays)
-            return [end(y) for end, y in zip(finish, results if len(finish) > 1 else (results,), strict=True)]
+            return [
+                end(y)
+                for end, y in zip(finish, results if len(finish) > 1 else (results,), strict=True)
+            ]
 
         self.list.append(_Stage(tuple(rows.inputs), run, len(symbols)))
         for symbol in symbols:
@@ -294,8 +405,9 @@ class _Stages:
 
 
 def _in_order(x: ndarray, layout: Layout) -> ndarray:
-    """An array whose elements lie in memory in this layout's order: what views of `x` are made of. A kernel of rows writes C
-    order, even where an operation by itself would have kept that of transposed operands."""
+    """An array whose elements lie in memory in this layout's order: what views of `x` are made of.
+    A kernel of rows writes C order, even where an operation by itself would have kept that of
+    transposed operands."""
     if x._layout.strides == tuple([s // layout.itemsize * x.itemsize for s in layout.strides]):
         return x
     return copy(permute_dims(x, tuple(sorted(range(x.ndim), key=lambda i: -layout.strides[i]))))
@@ -309,14 +421,22 @@ def _filled(constant: Symbol, layout: Layout, beside: ndarray) -> ndarray:
 def _along_rows(symbol: Symbol) -> bool:
     """Whether a reduction leaves one value per row, and a kernel of rows can do it."""
     layout, params = symbol.operands[0][1], symbol.params
-    return (params["kind"] in _IN_ROWS and params["axis"] == (layout.ndim - 1,) and layout.shape[-1] > 1
-            and layout.dtype in FLOATING and symbol.layout.dtype in FLOATING and symbol.layout.size > 0
-            and symbol.operands[0][0].layout.shape == layout.shape)
+    return (
+        params["kind"] in _IN_ROWS
+        and params["axis"] == (layout.ndim - 1,)
+        and layout.shape[-1] > 1
+        and layout.dtype in FLOATING
+        and symbol.layout.dtype in FLOATING
+        and symbol.layout.size > 0
+        and symbol.operands[0][0].layout.shape == layout.shape
+    )
 
 
-def _staged(outputs: Sequence[ndarray], layouts: Sequence[Layout],
-            apart: frozenset[Symbol]) -> tuple[_Stages, list[tuple]]:
-    """The stages for traced results; (array or None for a constant, symbol, layout) of each of these."""
+def _staged(
+    outputs: Sequence[ndarray], layouts: Sequence[Layout], apart: frozenset[Symbol]
+) -> tuple[_Stages, list[tuple]]:
+    """The stages for traced results; (array or None for a constant, symbol, layout) of each of
+    these."""
     stages = _Stages(layouts, apart)
     groups: dict[tuple[int, ...], list[Symbol]] = {}
     symbols = list(dict.fromkeys(y._data for y in outputs))
@@ -324,23 +444,39 @@ def _staged(outputs: Sequence[ndarray], layouts: Sequence[Layout],
         if symbol.kind not in ("argument", "constant", "reduce"):
             groups.setdefault(symbol.layout.shape, []).append(symbol)
     for symbol in symbols:  # reductions of rows beside results that walk the same rows
-        if symbol.kind == "reduce" and symbol not in apart and _along_rows(symbol) and symbol.operands[0][1].shape in groups:
+        if (
+            symbol.kind == "reduce"
+            and symbol not in apart
+            and _along_rows(symbol)
+            and symbol.operands[0][1].shape in groups
+        ):
             groups[symbol.operands[0][1].shape].append(symbol)
-        elif symbol.kind == "reduce":  # what reductions of columns will read is written by the same kernel
+        elif (
+            symbol.kind == "reduce"
+        ):  # what reductions of columns will read is written by the same kernel
             operand, layout = symbol.operands[0]
-            if operand.layout is layout and layout.shape in groups and layout.ndim - 1 not in symbol.params["axis"] \
-                    and operand.kind not in ("argument", "constant", "reduce") and operand not in groups[layout.shape]:
+            if (
+                operand.layout is layout
+                and layout.shape in groups
+                and layout.ndim - 1 not in symbol.params["axis"]
+                and operand.kind not in ("argument", "constant", "reduce")
+                and operand not in groups[layout.shape]
+            ):
                 groups[layout.shape].append(operand)
     for shape, members in groups.items():
         stages.rows(shape, members)
-    return stages, [(None if y._data.kind == "constant" else stages.array_of(y._data), y._data, y._layout) for y in outputs]
+    return stages, [
+        (None if y._data.kind == "constant" else stages.array_of(y._data), y._data, y._layout)
+        for y in outputs
+    ]
 
 
 def _symbols(outputs: Sequence[ndarray], layouts: Sequence[Layout]) -> Callable[..., list[ndarray]]:
     """`run(*arrays)` for traced results: the stages, and the views of their results."""
     apart: frozenset[Symbol] = frozenset()
-    # A reduction that one kernel refuses gets a stage of its own for all: computed by a stage here and inside a kernel there,
-    # the two could differ in the last bit, and the gradient of a maximum looks for equal numbers.
+    # A reduction that one kernel refuses gets a stage of its own for all: computed by a stage here
+    # and inside a kernel there, the two could differ in the last bit, and the gradient of a maximum
+    # looks for equal numbers.
     while True:
         stages, found = _staged(outputs, layouts, apart)
         if stages.refused <= apart:
@@ -361,18 +497,21 @@ def _symbols(outputs: Sequence[ndarray], layouts: Sequence[Layout]) -> Callable[
             y = astype(y, layout.dtype, copy=False)
             if layout is not symbol.layout:
                 y = _in_order(y, symbol.layout)
-                y = copy(y._view(Layout.of(layout.shape, layout.strides, layout.dtype, y._layout.device)))
+                y = copy(
+                    y._view(Layout.of(layout.shape, layout.strides, layout.dtype, y._layout.device))
+                )
             out.append(copy(y) if index < len(arrays) else y)
         return out
 
     return run
 
 
-# ------------------------------------------------------------------------------------------------ calls
+# ------------------------------------------------------------------------------------------------ c
 
 
 class _Fused:
-    """A function of a flat list of arrays (floating-point or not) that returns a flat list, fused; the card of its calls."""
+    """A function of a flat list of arrays (floating-point or not) that returns a flat list, fused;
+    the card of its calls."""
 
     several = True
     broadcasts = False
@@ -406,19 +545,29 @@ class _Fused:
         paused = tape.state.paused
         tape.state.paused = False
         try:
-            with device_of(trace.TRACED):  # what is made of numbers alone, cm.sqrt(2.0), belongs to the kernel too
+            with device_of(
+                trace.TRACED
+            ):  # what is made of numbers alone, cm.sqrt(2.0), belongs to the kernel too
                 outputs = self.function(*traced)
         finally:
             tape.state.paused = paused
-        return _symbols([y if y._layout.device == trace.TRACED else trace.constant(y.to_numpy()) for y in outputs],
-                        [x._layout for x in traced])
+        return _symbols(
+            [
+                y if y._layout.device == trace.TRACED else trace.constant(y.to_numpy())
+                for y in outputs
+            ],
+            [x._layout for x in traced],
+        )
 
     def vjp(self, g: tuple, _y: Any, *inputs: ndarray) -> tuple:
-        """Gradients of all inputs, by one fused function of the gradients of the results and the inputs."""
+        """Gradients of all inputs, by one fused function of the gradients of the results and the
+        inputs."""
         given = tuple([each is not None for each in g])
         gradient = self._gradients.get(given)
         if gradient is None:
-            gradient = self._gradients[given] = _Fused(functools.partial(self._pull, given), f"{self.name} (gradient)")
+            gradient = self._gradients[given] = _Fused(
+                functools.partial(self._pull, given), f"{self.name} (gradient)"
+            )
         which = [i for i, x in enumerate(inputs) if x.dtype in INEXACT]
         found = gradient(*[each for each in g if each is not None], *inputs)
         out: list[ndarray | None] = [None] * len(inputs)
@@ -444,31 +593,36 @@ class _Fused:
 def fuse(function: Callable) -> Callable:
     """A function of arrays whose elementwise operations and reductions run as one kernel on a GPU.
 
-    Operations one after the other read and write each intermediate result; a fused function reads its arguments and
-    writes its results, and keeps what lies between in registers. Chains of elementwise operations with broadcasting,
-    reductions along the last axis at any place (a layer norm by hand is one kernel that reads x once), and reductions
-    along other axes at the end or between (a kernel for each such cut). Small arrays gain as well: one launch.
+    Operations one after the other read and write each intermediate result; a fused function reads
+    its arguments and writes its results, and keeps what lies between in registers. Chains of
+    elementwise operations with broadcasting, reductions along the last axis at any place (a layer
+    norm by hand is one kernel that reads x once), and reductions along other axes at the end or
+    between (a kernel for each such cut). Small arrays gain as well: one launch.
 
     Parameters
     ----------
     function : callable
-        Takes arrays (also NumPy's), trees of arrays, and other Python objects, which are constants of the kernel. Returns
-        an array or a tree of arrays. It may use everything elementwise (operators, `cm.exp`, `cm.where`, `cm.ml.gelu`,
-        ...), reductions, and views that add, remove or repeat axes. It must not depend on values (`if x > 0`), change
-        arrays in place, or use arrays that are not arguments. Its body runs once for each combination of shapes and dtypes.
+        Takes arrays (also NumPy's), trees of arrays, and other Python objects, which are constants
+        of the kernel. Returns an array or a tree of arrays. It may use everything elementwise
+        (operators, `cm.exp`, `cm.where`, `cm.ml.gelu`, ...), reductions, and views that add, remove
+        or repeat axes. It must not depend on values (`if x > 0`), change arrays in place, or use
+        arrays that are not arguments. Its body runs once for each combination of shapes and dtypes.
 
     Returns
     -------
     callable
-        The same function, fused. May be used as a decorator. On the CPU it calls `function` as it is.
+        The same function, fused. May be used as a decorator. On the CPU it calls `function` as it
+        is.
 
     Raises
     ------
     TypeError
-        `function` is not callable. At the first call on a GPU: it does something that cannot be part of such a kernel.
+        `function` is not callable. At the first call on a GPU: it does something that cannot be
+        part of such a kernel.
 
-    Gradient: through the rules of the operations inside, fused as well, of any order. Deterministic.
-    Accuracy: 16-bit arrays are computed in float32 throughout, without rounding between operations.
+    Gradient: through the rules of the operations inside, fused as well, of any order.
+    Deterministic. Accuracy: 16-bit arrays are computed in float32 throughout, without rounding
+    between operations.
 
     >>> import cudamath as cm
     >>> @cm.fuse
@@ -509,12 +663,16 @@ def fuse(function: Callable) -> Callable:
 
 
 def _known_by(constant: Any) -> tuple:
-    """What tells a constant from others: -0.0 equals 0.0 and has other bits, and NaN equals nothing."""
-    return type(constant), repr(constant) if isinstance(constant, (float, complex, np.inexact)) else constant
+    """What tells a constant from others: -0.0 equals 0.0 and has other bits, and NaN equals
+    nothing."""
+    return type(constant), repr(constant) if isinstance(
+        constant, (float, complex, np.inexact)
+    ) else constant
 
 
 def _card(function: Callable, name: str, leaves: list, structure: Any) -> tuple[_Fused, list]:
-    """The fused function of the arrays among `leaves`, and where the structure of its results will stand."""
+    """The fused function of the arrays among `leaves`, and where the structure of its results will
+    stand."""
     returned: list = [None]
     constants = [None if type(x) is ndarray else x for x in leaves]
     places = [i for i, x in enumerate(leaves) if type(x) is ndarray]
@@ -527,7 +685,9 @@ def _card(function: Callable, name: str, leaves: list, structure: Any) -> tuple[
         results, returned[0] = optree.tree_flatten(function(*args, **kwargs))
         for y in results:
             if type(y) is not ndarray:
-                raise TypeError(f"fuse: the function must return arrays, {name} returned {type(y).__name__}")
+                raise TypeError(
+                    f"fuse: the function must return arrays, {name} returned {type(y).__name__}"
+                )
         return results
 
     return _Fused(flat, name), returned

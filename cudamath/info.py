@@ -14,13 +14,37 @@ from .runtime import device as devices
 from .runtime import libraries, memory, module
 from .runtime.errors import DeviceError
 
-PACKAGES = ("numpy", "numba", "numba-cuda", "cuda-bindings", "cuda-core", "nvmath-python", "nvidia-cudnn-frontend", "ml_dtypes")
+PACKAGES = (
+    "numpy",
+    "numba",
+    "numba-cuda",
+    "cuda-bindings",
+    "cuda-core",
+    "nvmath-python",
+    "nvidia-cudnn-frontend",
+    "ml_dtypes",
+)
 #: What some functions want besides: package -> the extra that brings it.
-EXTRAS = {"nvidia-cudnn-frontend": "cudnn", "safetensors": "io", "nvtx": "profile", "mpi4py": "distributed",
-          "dask": "distributed"}
-VARIABLES = ("CUDAMATH_DEVICE", "CUDAMATH_CACHE_DIR", "CUDAMATH_TUNE_CACHE", "CUDAMATH_MEMORY_FRACTION",
-             "CUDAMATH_CACHE_SIZE", "CUDAMATH_LAUNCH_LINES", "CUDAMATH_LAUNCH_IN_ORDER",
-             "CUDA_PATH", "CUDA_HOME", "CUDNN_PATH", "CUDA_VISIBLE_DEVICES")
+EXTRAS = {
+    "nvidia-cudnn-frontend": "cudnn",
+    "safetensors": "io",
+    "nvtx": "profile",
+    "mpi4py": "distributed",
+    "dask": "distributed",
+}
+VARIABLES = (
+    "CUDAMATH_DEVICE",
+    "CUDAMATH_CACHE_DIR",
+    "CUDAMATH_TUNE_CACHE",
+    "CUDAMATH_MEMORY_FRACTION",
+    "CUDAMATH_CACHE_SIZE",
+    "CUDAMATH_LAUNCH_LINES",
+    "CUDAMATH_LAUNCH_IN_ORDER",
+    "CUDA_PATH",
+    "CUDA_HOME",
+    "CUDNN_PATH",
+    "CUDA_VISIBLE_DEVICES",
+)
 
 
 def version(package: str) -> str | None:
@@ -37,7 +61,11 @@ def versions() -> dict[str, str | None]:
     >>> versions()["cudamath"] == cudamath.__version__
     True
     """
-    return {"python": platform.python_version(), "cudamath": cudamath.__version__, **{name: version(name) for name in PACKAGES}}
+    return {
+        "python": platform.python_version(),
+        "cudamath": cudamath.__version__,
+        **{name: version(name) for name in PACKAGES},
+    }
 
 
 def processor() -> str:
@@ -45,7 +73,10 @@ def processor() -> str:
     name = platform.processor() or platform.machine()
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
-            name = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), name)
+            name = next(
+                (line.split(":", 1)[1].strip() for line in file if line.startswith("model name")),
+                name,
+            )
     except OSError:
         pass  # not Linux
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -58,8 +89,10 @@ def describe(index: int) -> str:
         return processor()
     gpu = devices.info(index)
     major, minor = gpu.capability
-    return (f"{gpu.name}, compute capability {major}.{minor}, {memory.human(gpu.total_memory)}, "
-            f"{gpu.multiprocessors} multiprocessors")
+    return (
+        f"{gpu.name}, compute capability {major}.{minor}, {memory.human(gpu.total_memory)}, "
+        f"{gpu.multiprocessors} multiprocessors"
+    )
 
 
 def device_sentence() -> str:

@@ -1,4 +1,5 @@
-"""`cudamath.linalg`: products, norms, decompositions, systems and functions of matrices, as `numpy.linalg` has them."""
+"""`cudamath.linalg`: products, norms, decompositions, systems and functions of matrices, as
+`numpy.linalg` has them."""
 
 from typing import Any
 
@@ -6,7 +7,17 @@ from numpy.linalg import LinAlgError
 
 from .core.array import ndarray
 from .ops import shape
-from .ops.decompose import cholesky, det, inv, lu, lu_factor, lu_solve, slogdet, solve, solve_triangular
+from .ops.decompose import (
+    cholesky,
+    det,
+    inv,
+    lu,
+    lu_factor,
+    lu_solve,
+    slogdet,
+    solve,
+    solve_triangular,
+)
 from .ops.linalg import dot, gemm, gemv, inner, matmul, outer, tensordot, vdot, vecdot
 from .ops.matrix_functions import (
     cond,
@@ -26,18 +37,57 @@ from .ops.shape import matrix_transpose
 from .ops.spectral import eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
 
 __all__ = [
-    "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "dot", "eig", "eigh", "eigvals", "eigvalsh", "expm", "gemm",
-    "gemv", "inner", "inv", "lstsq", "lu", "lu_factor", "lu_solve", "matmul", "matrix_norm", "matrix_power", "matrix_rank",
-    "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals",
-    "tensordot", "tensorinv", "tensorsolve", "trace", "vdot", "vecdot", "vector_norm",
+    "LinAlgError",
+    "cholesky",
+    "cond",
+    "cross",
+    "det",
+    "diagonal",
+    "dot",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "expm",
+    "gemm",
+    "gemv",
+    "inner",
+    "inv",
+    "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_solve",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "matrix_transpose",
+    "multi_dot",
+    "norm",
+    "outer",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_triangular",
+    "svd",
+    "svdvals",
+    "tensordot",
+    "tensorinv",
+    "tensorsolve",
+    "trace",
+    "vdot",
+    "vecdot",
+    "vector_norm",
 ]
 
 
 def diagonal(x: Any, /, *, offset: int = 0) -> ndarray:
-    """A view of the diagonals of the matrices in the last two axes. (`cm.diagonal`, as in NumPy, takes the first two.)
+    """A view of the diagonals of the matrices in the last two axes. (`cm.diagonal`, as in NumPy,
+    takes the first two.)
 
-    Args: x: array of at least 2 dimensions; offset: > 0 above, < 0 below the main diagonal. Raises: ValueError if `x`
-    has fewer dimensions. Gradient: zeros with the gradient on the diagonal.
+    Args: x: array of at least 2 dimensions; offset: > 0 above, < 0 below the main diagonal. Raises:
+    ValueError if `x` has fewer dimensions. Gradient: zeros with the gradient on the diagonal.
 
     >>> import cudamath as cm
     >>> cm.linalg.diagonal(cm.arange(8).reshape(2, 2, 2)).tolist()

@@ -1,7 +1,9 @@
 """Magics for Jupyter and IPython: `%load_ext cudamath.magics`, then
 
-    %gpu_timeit a @ b        # how long a call takes until the device has finished, and how long the host
-    %%roofline               # what the cell ran on the GPU: times, GB/s, TFLOP/s, share of the roofline, what limits each
+%gpu_timeit a @ b        # how long a call takes until the device has finished, and how long the
+                         host
+%%roofline               # what the cell ran on the GPU: times, GB/s, TFLOP/s, share of the
+                         roofline, what limits each
 
 """
 
@@ -14,20 +16,22 @@ from typing import Any
 from . import cuda
 from .timing import Spread, interleave, nothing
 
-_QUEUE = 200  # calls in a row when the host alone is timed: with more it waits for room in the queue of launches
+# calls in a row when the host alone is timed: with more it waits for room in the queue of launches
+_QUEUE = 200
 
 
 def load_ipython_extension(shell: Any) -> None:
     """Register the magics with a shell: what `%load_ext cudamath.magics` calls."""
 
     def gpu_timeit(line: str, cell: str | None = None) -> None:
-        """%gpu_timeit STATEMENT: median time of a call, with 20 and 80 % quantiles, after warming up.
-        %%gpu_timeit SETUP: of the cell, after the setup. What they assign stays inside."""
+        """%gpu_timeit STATEMENT: median time of a call, with 20 and 80 % quantiles, after warming
+        up. %%gpu_timeit SETUP: of the cell, after the setup. What they assign stays inside."""
         setup, body = ("", line) if cell is None else (line, cell)
         print(timed(_function(setup, body, shell.transform_cell, shell.user_ns)))
 
     def roofline(line: str, cell: str) -> None:
-        """%%roofline: run the cell, then a row for each kernel, library call and copy, the longest first."""
+        """%%roofline: run the cell, then a row for each kernel, library call and copy, the longest
+        first."""
         with cuda.profile() as taken:
             shell.run_cell(cell)
         print(taken)
@@ -37,7 +41,8 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def timed(call: Callable[[], object]) -> str:
-    """How long a call takes, as a sentence: until the device has finished, and, where there is a GPU, the host alone.
+    """How long a call takes, as a sentence: until the device has finished, and, where there is a
+    GPU, the host alone.
 
     >>> timed(lambda: sum(range(1000))).split("(")[0].split()[1] in ("ns", "us", "ms")
     True
@@ -49,8 +54,11 @@ def timed(call: Callable[[], object]) -> str:
     return f"{_said(whole)}; host {_said(host)}"
 
 
-def _function(setup: str, body: str, transformed: Callable[[str], str], names: dict[str, Any]) -> Callable[[], object]:
-    """A function without arguments of a body, which sees the user's names and those of the setup, and leaves none behind."""
+def _function(
+    setup: str, body: str, transformed: Callable[[str], str], names: dict[str, Any]
+) -> Callable[[], object]:
+    """A function without arguments of a body, which sees the user's names and those of the setup,
+    and leaves none behind."""
     tree = ast.parse("def make():\n    def call():\n        pass\n    return call")
     make: Any = tree.body[0]
     inside = ast.parse(transformed(body)).body
@@ -64,7 +72,15 @@ def _function(setup: str, body: str, transformed: Callable[[str], str], names: d
 
 
 def _said(spread: Spread) -> str:
-    unit, scale = next(((unit, scale) for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)) if spread.median * scale >= 1),
-                       ("ns", 1e9))
-    median, low, high = (f"{seconds * scale:.3g}" for seconds in (spread.median, spread.low, spread.high))
+    unit, scale = next(
+        (
+            (unit, scale)
+            for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6))
+            if spread.median * scale >= 1
+        ),
+        ("ns", 1e9),
+    )
+    median, low, high = (
+        f"{seconds * scale:.3g}" for seconds in (spread.median, spread.low, spread.high)
+    )
     return f"{median} {unit} ({low} to {high})"

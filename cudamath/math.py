@@ -1,4 +1,5 @@
-"""The names of CudaMath as functions, so that code written for it reads across: `import cudamath.math as cm_math`.
+"""The names of CudaMath as functions, so that code written for it reads across: `import
+cudamath.math as cm_math`.
 
 Each is another name's function in the rest of the package, which its docstring tells.
 """
@@ -17,12 +18,23 @@ from .core.op import require
 from .timing import interleave, nothing
 
 __all__ = [
-    "benchmark_operations", "create_tensor", "free_tensor", "from_numpy", "matrix_multiply", "matrix_transpose",
-    "reduce_sum", "relu", "sigmoid", "to_numpy", "vector_add",
+    "benchmark_operations",
+    "create_tensor",
+    "free_tensor",
+    "from_numpy",
+    "matrix_multiply",
+    "matrix_transpose",
+    "reduce_sum",
+    "relu",
+    "sigmoid",
+    "to_numpy",
+    "vector_add",
 ]
 
 
-def create_tensor(shape: int | Sequence[int], dtype: Any = "float32", *, fill: float = 0, device: Any = None) -> ndarray:
+def create_tensor(
+    shape: int | Sequence[int], dtype: Any = "float32", *, fill: float = 0, device: Any = None
+) -> ndarray:
     """A new array in which every element is `fill` (`cm.full`).
 
     Args:
@@ -192,7 +204,9 @@ def sigmoid(x: Any) -> ndarray:
     return cm.ml.sigmoid(x)
 
 
-def reduce_sum(x: Any, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False) -> ndarray:
+def reduce_sum(
+    x: Any, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
+) -> ndarray:
     """The sum over axes (`cm.sum`).
 
     Args:
@@ -218,7 +232,8 @@ def reduce_sum(x: Any, axis: int | tuple[int, ...] | None = None, *, keepdims: b
 def free_tensor(x: ndarray) -> None:
     """Give an array's memory back to the pool now; afterwards `x` is empty, of shape (0,).
 
-    Rarely needed: `del x`, or leaving the function, does the same. Views of `x` keep the memory alive.
+    Rarely needed: `del x`, or leaving the function, does the same. Views of `x` keep the memory
+    alive.
 
     Args:
         x: an ndarray.
@@ -236,13 +251,18 @@ def free_tensor(x: ndarray) -> None:
     if not isinstance(x, ndarray):
         raise TypeError(f"free_tensor: wants an ndarray, got {type(x).__name__}")
     if x._node is not None:
-        raise ValueError(f"free_tensor: a gradient of this array of shape {x.shape} is being recorded")
+        raise ValueError(
+            f"free_tensor: a gradient of this array of shape {x.shape} is being recorded"
+        )
     empty = cm.empty((0,), dtype=x.dtype, device=x.device)
     x._layout, x._data, x._owner = empty._layout, empty._data, empty._owner
 
 
-def benchmark_operations(size: int = 512, *, rounds: int = 7, device: Any = None) -> dict[str, float]:
-    """Median seconds of a call of the operations above, taken in turns (`python -m cudamath bench` does more).
+def benchmark_operations(
+    size: int = 512, *, rounds: int = 7, device: Any = None
+) -> dict[str, float]:
+    """Median seconds of a call of the operations above, taken in turns (`python -m cudamath bench`
+    does more).
 
     Args:
         size: side of the square float32 matrices they work on, at least 1.
@@ -262,7 +282,10 @@ def benchmark_operations(size: int = 512, *, rounds: int = 7, device: Any = None
     if size < 1:
         raise ValueError(f"benchmark_operations: size must be at least 1, got {size}")
     rng = np.random.default_rng(0)
-    a, b = (cm.asarray(rng.standard_normal((size, size), dtype=np.float32), device=device) for _ in range(2))
+    a, b = (
+        cm.asarray(rng.standard_normal((size, size), dtype=np.float32), device=device)
+        for _ in range(2)
+    )
     spreads = interleave(
         {
             "vector_add": lambda: vector_add(a, b),

@@ -1,4 +1,5 @@
-"""NumPy's own files: archives of named arrays (.npz) and single arrays (.npy), written and read through NumPy."""
+"""NumPy's own files: archives of named arrays (.npz) and single arrays (.npy), written and read
+through NumPy."""
 
 from __future__ import annotations
 
@@ -19,20 +20,28 @@ _NPY, _NPZ = b"\x93NUMPY", (b"PK\x03\x04", b"PK\x05\x06")
 
 
 def on_host(name: str, x: Any) -> np.ndarray:
-    """What NumPy is to write: an array on the host. TypeError for bfloat16 and float8, which its files would keep as bytes, and
-    for Python objects, which `load` does not read."""
+    """What NumPy is to write: an array on the host. TypeError for bfloat16 and float8, which its
+    files would keep as bytes, and for Python objects, which `load` does not read."""
     try:
         host = x.to_numpy() if type(x) is ndarray else np.asanyarray(x)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name}: {type(x).__name__} cannot become an array: {error}") from None
     if isinstance(host, np.ma.MaskedArray):
-        raise TypeError(f"{name}: a mask would be lost of {host.dtype} of shape {host.shape}: give x.filled(value)")
+        raise TypeError(
+            f"{name}: a mask would be lost of {host.dtype} of shape {host.shape}: give "
+            "x.filled(value)"
+        )
     if host.dtype.kind == "V" and host.dtype.names is None:
-        raise TypeError(f"{name}: NumPy's files do not know {host.dtype}, got shape {host.shape}; `save` keeps it "
-                        "as safetensors")
+        raise TypeError(
+            f"{name}: NumPy's files do not know {host.dtype}, got shape {host.shape}; `save` "
+            "keeps it "
+            "as safetensors"
+        )
     if host.dtype.hasobject:
-        raise TypeError(f"{name}: Python objects are neither written nor read, got {type(x).__name__} (dtype "
-                        f"{host.dtype}, shape {host.shape})")
+        raise TypeError(
+            f"{name}: Python objects are neither written nor read, got {type(x).__name__} (dtype "
+            f"{host.dtype}, shape {host.shape})"
+        )
     return host
 
 
@@ -64,31 +73,43 @@ def whole(name: str, path: str) -> Iterator[str]:
 def without_objects(name: str, allow_pickle: Any) -> None:
     """ValueError where NumPy's `allow_pickle` is True: no file of ours holds Python objects."""
     if allow_pickle:
-        raise ValueError(f"{name}: Python objects are neither written nor read, as they could run any code: allow_pickle must "
-                         f"be False, got {allow_pickle!r}")
+        raise ValueError(
+            f"{name}: Python objects are neither written nor read, as they could run any code: "
+            "allow_pickle must "
+            f"be False, got {allow_pickle!r}"
+        )
 
 
 def _write(name: str, writer: Callable, file: Any, args: tuple, kwargs: dict[str, Any]) -> None:
-    arrays, named = [on_host(name, x) for x in args], {key: on_host(name, x) for key, x in kwargs.items()}
+    arrays, named = (
+        [on_host(name, x) for x in args],
+        {key: on_host(name, x) for key, x in kwargs.items()},
+    )
     for taken in kwargs.keys() & {f"arr_{i}" for i in range(len(args))}:
-        raise ValueError(f"{name}: {taken} is the name of an array without a keyword, and a keyword too")
+        raise ValueError(
+            f"{name}: {taken} is the name of an array without a keyword, and a keyword too"
+        )
     if hasattr(file, "write"):
         writer(file, *arrays, **named)
         return
     path = path_of(name, file)
-    with whole(name, path if path.endswith(".npz") else f"{path}.npz") as beside, open(beside, "wb") as target:
+    with (
+        whole(name, path if path.endswith(".npz") else f"{path}.npz") as beside,
+        open(beside, "wb") as target,
+    ):
         writer(target, *arrays, **named)
 
 
 def savez(file: Any, *args: Any, allow_pickle: bool = False, **kwargs: Any) -> None:
-    """Arrays into one uncompressed .npz file, as NumPy's `savez` does: named by their keywords, or arr_0, arr_1, ...
+    """Arrays into one uncompressed .npz file, as NumPy's `savez` does: named by their keywords, or
+    arr_0, arr_1, ...
 
     The file appears whole or not at all, and what was there before stays where writing fails.
 
-    Args: file: path (".npz" is added if it is missing) or open file; args, kwargs: arrays on any device, copied to the host;
-    allow_pickle: NumPy's, and False: Python objects are not written.
-    Raises: OSError if the file cannot be written; TypeError for bfloat16 and float8, which are for `save`, and for Python
-    objects; ValueError for allow_pickle that is True.
+    Args: file: path (".npz" is added if it is missing) or open file; args, kwargs: arrays on any
+    device, copied to the host; allow_pickle: NumPy's, and False: Python objects are not written.
+    Raises: OSError if the file cannot be written; TypeError for bfloat16 and float8, which are for
+    `save`, and for Python objects; ValueError for allow_pickle that is True.
 
     >>> import cudamath as cm, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "points.npz")
@@ -115,7 +136,8 @@ def savez_compressed(file: Any, *args: Any, allow_pickle: bool = False, **kwargs
 
 
 class Archive(dict):
-    """The arrays of an .npz file by name; `files` names them. All have been read: closing it does nothing."""
+    """The arrays of an .npz file by name; `files` names them. All have been read: closing it does
+    nothing."""
 
     @property
     def files(self) -> list[str]:
@@ -133,7 +155,8 @@ class Archive(dict):
 
 
 def read(path: Any, device: Any) -> Any:
-    """What an .npy or .npz file holds, on a device: an array or an `Archive`; None if the file is neither."""
+    """What an .npy or .npz file holds, on a device: an array or an `Archive`; None if the file is
+    neither."""
     opened = hasattr(path, "read")
     try:
         with contextlib.nullcontext(path) if opened else open(path, "rb") as file:
@@ -144,12 +167,18 @@ def read(path: Any, device: Any) -> Any:
         return None
     if head != _NPY and head[:4] not in _NPZ:
         if opened:
-            raise ValueError("load: an open file must be one of NumPy's, .npy or .npz; give the path of others")
+            raise ValueError(
+                "load: an open file must be one of NumPy's, .npy or .npz; give the path of others"
+            )
         return None
     index = index_of(device)
 
     def placed(host: np.ndarray) -> Any:  # strings and dates stay what they are
-        return upload(host.astype(host.dtype.newbyteorder("="), copy=False), index) if host.dtype.kind in "biufc" else host
+        return (
+            upload(host.astype(host.dtype.newbyteorder("="), copy=False), index)
+            if host.dtype.kind in "biufc"
+            else host
+        )
 
     try:
         found = np.load(path, allow_pickle=False)
@@ -158,11 +187,14 @@ def read(path: Any, device: Any) -> Any:
                 found = {name: found[name] for name in found.files}
     except MemoryError:
         raise
-    except Exception as error:  # Python objects inside, cut off or damaged: zlib, tokenize, zipfile have errors of their own
+    # Python objects inside, cut off or damaged: zlib, tokenize, zipfile have errors of their own
+    except Exception as error:
         raise ValueError(f"load: {path}: {error}") from None
     if isinstance(found, np.ndarray):
         return placed(found)
     for name, held in found.items():
-        if not isinstance(held, np.ndarray):  # NumPy gives the bytes of what does not begin as its files do
+        if not isinstance(
+            held, np.ndarray
+        ):  # NumPy gives the bytes of what does not begin as its files do
             raise ValueError(f"load: {path}: {name!r} in it is no array")
     return Archive({name: placed(held) for name, held in found.items()})

@@ -1,8 +1,10 @@
-"""`cudamath.polynomial`: the polynomial classes of `numpy.polynomial`, the lowest power first, on arrays of any device.
+"""`cudamath.polynomial`: the polynomial classes of `numpy.polynomial`, the lowest power first, on
+arrays of any device.
 
-A series is NumPy's own: its coefficients, few as they are, lie on the host as float64, and so arithmetic, derivatives,
-integrals, conversions and printing are NumPy's. What meets arrays is here: a series of an array is computed where the array
-is, by the recurrence of its basis, and roots and sampled points come back as arrays.
+A series is NumPy's own: its coefficients, few as they are, lie on the host as float64, and so
+arithmetic, derivatives, integrals, conversions and printing are NumPy's. What meets arrays is here:
+a series of an array is computed where the array is, by the recurrence of its basis, and roots and
+sampled points come back as arrays.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ class _Series:
         super().__init__(_host(coef), _host(domain), _host(window), symbol)  # type: ignore[call-arg]
 
     def __call__(self, arg: Any) -> Any:
-        """The series at `arg`: an array or a list gives an array, a number a number, a series a series. Gradient: by parts."""
+        """The series at `arg`: an array or a list gives an array, a number a number, a series a
+        series. Gradient: by parts."""
         if not isinstance(arg, (int, float, complex, np.generic, _Series)):
             arg = asarray(arg)
         shift, scale = polyutils.mapparms(self.domain, self.window)
@@ -45,11 +48,31 @@ class _Series:
         return self._val(arg, self.coef)  # type: ignore[attr-defined]
 
     @classmethod
-    def fit(cls: type[Series], x: Any, y: Any, deg: Any, domain: Any = None, rcond: float | None = None, full: bool = False,
-            w: Any = None, window: Any = None, symbol: str = "x") -> Any:
-        """The series of a degree that is nearest to points, by least squares on the host; `cm.polyfit` stays on the device."""
-        return super().fit(_host(x), _host(y), deg, _host(domain), rcond, full, _host(w), _host(window),  # type: ignore[misc]
-                           symbol)
+    def fit(
+        cls: type[Series],
+        x: Any,
+        y: Any,
+        deg: Any,
+        domain: Any = None,
+        rcond: float | None = None,
+        full: bool = False,
+        w: Any = None,
+        window: Any = None,
+        symbol: str = "x",
+    ) -> Any:
+        """The series of a degree that is nearest to points, by least squares on the host;
+        `cm.polyfit` stays on the device."""
+        return super().fit(
+            _host(x),
+            _host(y),
+            deg,
+            _host(domain),
+            rcond,
+            full,
+            _host(w),
+            _host(window),  # type: ignore[misc]
+            symbol,
+        )
 
     @classmethod
     def fromroots(cls: type[Series], roots: Any, *args: Any, **kwargs: Any) -> Series:

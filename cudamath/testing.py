@@ -1,7 +1,8 @@
 """Checks for kernels and plans that need no GPU, and comparisons that say what differs.
 
-`compile_plan` compiles a plan's kernels for any architecture; `simulate` runs them in Numba's CUDA simulator (start
-Python with NUMBA_ENABLE_CUDASIM=1). Both are how this package tests its kernels; they serve your own as well.
+`compile_plan` compiles a plan's kernels for any architecture; `simulate` runs them in Numba's CUDA
+simulator (start Python with NUMBA_ENABLE_CUDASIM=1). Both are how this package tests its kernels;
+they serve your own as well.
 """
 
 from __future__ import annotations
@@ -19,9 +20,19 @@ from .runtime.device import assume
 
 __all__ = ["Resources", "assert_close", "compile_plan", "layout_of", "simulate"]
 
-_OF_NUMPY = ("assert_allclose", "assert_almost_equal", "assert_array_almost_equal", "assert_array_almost_equal_nulp",
-             "assert_array_compare", "assert_array_equal", "assert_array_less", "assert_array_max_ulp", "assert_equal",
-             "assert_raises", "assert_warns")
+_OF_NUMPY = (
+    "assert_allclose",
+    "assert_almost_equal",
+    "assert_array_almost_equal",
+    "assert_array_almost_equal_nulp",
+    "assert_array_compare",
+    "assert_array_equal",
+    "assert_array_less",
+    "assert_array_max_ulp",
+    "assert_equal",
+    "assert_raises",
+    "assert_warns",
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -34,7 +45,8 @@ def __getattr__(name: str) -> Any:
 
 
 class Resources(NamedTuple):
-    """What the compiler gave a kernel: registers per thread, bytes spilled, bytes of static shared memory."""
+    """What the compiler gave a kernel: registers per thread, bytes spilled, bytes of static shared
+    memory."""
 
     kernel: str
     registers: int
@@ -44,8 +56,17 @@ class Resources(NamedTuple):
     @classmethod
     def of(cls, kernel: Any, log: str) -> Resources:
         """As the assembler's report of a kernel says."""
-        return cls(kernel.__name__, *(_number(pattern, log) for pattern in (
-            r"Used (\d+) registers", r"(\d+) bytes spill stores", r"(\d+) bytes smem")))
+        return cls(
+            kernel.__name__,
+            *(
+                _number(pattern, log)
+                for pattern in (
+                    r"Used (\d+) registers",
+                    r"(\d+) bytes spill stores",
+                    r"(\d+) bytes smem",
+                )
+            ),
+        )
 
 
 def layout_of(x: np.ndarray, device: int = 0) -> Layout:
@@ -58,8 +79,11 @@ def layout_of(x: np.ndarray, device: int = 0) -> Layout:
     return Layout.of(x.shape, x.strides, x.dtype, device)
 
 
-def compile_plan(plan: Plan, inputs: Sequence[Layout], capability: tuple[int, int]) -> list[Resources]:
-    """Compile every kernel of a plan for a compute capability, without a GPU; their registers and spills."""
+def compile_plan(
+    plan: Plan, inputs: Sequence[Layout], capability: tuple[int, int]
+) -> list[Resources]:
+    """Compile every kernel of a plan for a compute capability, without a GPU; their registers and
+    spills."""
     from .kernels import build
 
     found = []
@@ -78,33 +102,43 @@ def _number(pattern: str, text: str) -> int:
 
 
 def simulate(plan: Plan, *inputs: np.ndarray, scalars: Sequence[Any] = ()) -> Any:
-    """Run a plan's kernels on NumPy arrays in Numba's CUDA simulator; returns what the op would (arrays, or one).
+    """Run a plan's kernels on NumPy arrays in Numba's CUDA simulator; returns what the op would
+    (arrays, or one).
 
-    An input that the plan writes into is changed. RuntimeError where the simulator is not switched on,
-    ModuleNotFoundError without greenlet (of the extra "test"), IndexError when a kernel raised the error flag.
+    An input that the plan writes into is changed. RuntimeError where the simulator is not switched
+    on, ModuleNotFoundError without greenlet (of the extra "test"), IndexError when a kernel raised
+    the error flag.
     """
     from .kernels import simulator
 
     return simulator.simulate(plan, *inputs, scalars=scalars)
 
 
-def assert_close(actual: Any, expected: Any, *, rtol: float, atol: float = 0.0, what: str = "") -> None:
+def assert_close(
+    actual: Any, expected: Any, *, rtol: float, atol: float = 0.0, what: str = ""
+) -> None:
     """Fail with the worst element unless |actual - expected| <= atol + rtol |expected| everywhere (NaN equals NaN, and only
     infinity is near infinity).
 
     >>> import cudamath as cm
     >>> cm.testing.assert_close(cm.array([1.0, 2.0]), [1.0, 2.0], rtol=0)
-    """
+    """  # noqa: E501
     a, e = (x.to_numpy() if isinstance(x, ndarray) else np.asarray(x) for x in (actual, expected))
     if a.shape != e.shape:
         raise AssertionError(f"{what}: shape {a.shape}, expected {e.shape}")
     kind = np.complex128 if "c" in (a.dtype.kind, e.dtype.kind) else np.float64
     a, e = a.astype(kind), e.astype(kind)
     with np.errstate(all="ignore"):
-        wrong = ~((a == e) | (np.isnan(a) & np.isnan(e)) | np.isfinite(e) & (np.abs(a - e) <= atol + rtol * np.abs(e)))
+        wrong = ~(
+            (a == e)
+            | (np.isnan(a) & np.isnan(e))
+            | np.isfinite(e) & (np.abs(a - e) <= atol + rtol * np.abs(e))
+        )
         error = np.where(wrong, np.abs(a - e) / np.maximum(np.abs(e), atol or 1e-300), 0)
     if wrong.any():
         worst = np.unravel_index(np.argmax(np.nan_to_num(error, nan=np.inf)), a.shape)
         place = tuple(map(int, worst))
-        raise AssertionError(f"{what}: {wrong.sum()} of {a.size} elements differ; worst at {place}: {a[worst]} "
-                             f"expected {e[worst]} (relative {error[worst]:.3g}, allowed {rtol:.3g})")
+        raise AssertionError(
+            f"{what}: {wrong.sum()} of {a.size} elements differ; worst at {place}: {a[worst]} "
+            f"expected {e[worst]} (relative {error[worst]:.3g}, allowed {rtol:.3g})"
+        )

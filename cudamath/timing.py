@@ -1,8 +1,9 @@
 """Fair wall-clock timing of alternatives, side by side.
 
-Whoever is timed alone, or first after a pause, gets another machine than the rest: clocks, caches and other
-processes change within seconds. So all alternatives are warmed up together and then take turns in random order,
-round after round; what is reported is the median over the rounds with its 20 and 80 % quantiles.
+Whoever is timed alone, or first after a pause, gets another machine than the rest: clocks, caches
+and other processes change within seconds. So all alternatives are warmed up together and then take
+turns in random order, round after round; what is reported is the median over the rounds with its 20
+and 80 % quantiles.
 """
 
 from __future__ import annotations
@@ -41,8 +42,11 @@ def nothing() -> None:
     """What `synchronize` is on the CPU."""
 
 
-def batch(call: Callable[[], object], count: int, synchronize: Callable[[], object], wait: bool) -> float:
-    """Seconds a call, over `count` calls in a row; `wait`: until the device has finished, not only the host."""
+def batch(
+    call: Callable[[], object], count: int, synchronize: Callable[[], object], wait: bool
+) -> float:
+    """Seconds a call, over `count` calls in a row; `wait`: until the device has finished, not only
+    the host."""
     synchronize()
     start = time.perf_counter()
     for _ in range(count):
@@ -71,9 +75,9 @@ def interleave(
         rounds: how often each takes its turn.
         seconds: about how long one turn lasts; short calls are repeated to fill it.
         warm: seconds of running all of them before anything is timed.
-        most: repetitions of a turn at most (fewer than what fills a GPU's launch queue, when only the host is timed).
-        synchronize: waits for the device; called around each turn.
-        wait: True times until the device has finished; False times the host alone.
+        most: repetitions of a turn at most (fewer than what fills a GPU's launch queue, when only
+        the host is timed). synchronize: waits for the device; called around each turn. wait: True
+        times until the device has finished; False times the host alone.
 
     Returns:
         name -> Spread, in seconds a call.
@@ -86,7 +90,9 @@ def interleave(
     True
     """
     if not calls or rounds < 1:
-        raise ValueError(f"interleave: needs at least one call and one round, got {len(calls)} and {rounds}")
+        raise ValueError(
+            f"interleave: needs at least one call and one round, got {len(calls)} and {rounds}"
+        )
     counts = {}
     for name, call in calls.items():
         call()  # the first call may compile
@@ -97,7 +103,9 @@ def interleave(
         for name, call in calls.items():
             batch(call, counts[name], synchronize, wait)
     samples: dict[str, list[float]] = {name: [] for name in calls}
-    few = len(calls) <= 3  # then each follows each other equally often: threads of who was last may still be awake
+    few = (
+        len(calls) <= 3
+    )  # then each follows each other equally often: threads of who was last may still be awake
     orders = [list(order) for order in itertools.permutations(calls)] if few else [list(calls)]
     shuffle = random.Random(0).shuffle
     collecting = gc.isenabled()

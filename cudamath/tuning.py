@@ -1,10 +1,11 @@
-"""`python -m cudamath tune`: times the candidates of matrix products and of convolutions on this device and remembers them
-(core/tune.py).
+"""`python -m cudamath tune`: times the candidates of matrix products and of convolutions on this
+device and remembers them (core/tune.py).
 
-Products are timed *in situ*: each call behind a pass over more memory than the second-level cache holds, as in a training
-step, where norms and activations lie between them. One product after the other, for seconds, brings a GPU to its power limit,
-at which kernels rank differently: some that are level then are up to a fifth slower between memory-bound kernels (seen in
-GPT-2's products on an H200). Convolutions walk through copies of their operands, which the cache does not hold either.
+Products are timed *in situ*: each call behind a pass over more memory than the second-level cache
+holds, as in a training step, where norms and activations lie between them. One product after the
+other, for seconds, brings a GPU to its power limit, at which kernels rank differently: some that
+are level then are up to a fifth slower between memory-bound kernels (seen in GPT-2's products on an
+H200). Convolutions walk through copies of their operands, which the cache does not hold either.
 """
 
 from __future__ import annotations
@@ -31,8 +32,14 @@ from .random import default_rng
 from .runtime import device as devices
 from .runtime.stream import Event, synchronize
 
-DTYPES: dict[str, Any] = {"bfloat16": bfloat16, "float16": np.float16, "float32": np.float32, "tf32": np.float32,
-                          "float64": np.float64, "float8_e4m3": float8_e4m3}
+DTYPES: dict[str, Any] = {
+    "bfloat16": bfloat16,
+    "float16": np.float16,
+    "float32": np.float32,
+    "tf32": np.float32,
+    "float64": np.float64,
+    "float8_e4m3": float8_e4m3,
+}
 TOKENS = 8192
 Size = tuple[int, int, int, int]  # batch, m, k, n
 #: Sizes that matter most: squares, odd ones, small ones in batches, the layers of GPT-2 and Llama.
@@ -40,33 +47,76 @@ SIZES: tuple[Size, ...] = (
     *[(1, n, n, n) for n in (512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 16384)],
     *[(1, n, n, n) for n in (511, 1023, 2047, 4095)],
     *[(batch, n, n, n) for batch, n in ((1024, 64), (256, 128), (64, 256), (32, 512))],
-    *[(1, TOKENS, k, n) for k, n in ((768, 2304), (768, 768), (768, 3072), (3072, 768), (768, 50304))],
-    *[(1, m, k, n) for m in (16, 64, 256, 4096) for k, n in ((4096, 4096), (4096, 14336), (14336, 4096))])
-#: Images, channels, rows and columns, outputs, taps down and right, stride[, dilation, groups]: ResNet-50's layers, a large
-#: one, one with gaps between its taps, one in groups.
+    *[
+        (1, TOKENS, k, n)
+        for k, n in ((768, 2304), (768, 768), (768, 3072), (3072, 768), (768, 50304))
+    ],
+    *[
+        (1, m, k, n)
+        for m in (16, 64, 256, 4096)
+        for k, n in ((4096, 4096), (4096, 14336), (14336, 4096))
+    ],
+)
+#: Images, channels, rows and columns, outputs, taps down and right, stride[, dilation, groups]:
+#: ResNet-50's layers, a large one, one with gaps between its taps, one in groups.
 Layer = tuple[int, ...]
-LAYERS: tuple[Layer, ...] = ((32, 64, 128, 128, 3, 1), *[(64, *layer) for layer in (
-    (64, 56, 64, 3, 1), (128, 28, 128, 3, 1), (256, 14, 256, 3, 1), (512, 7, 512, 3, 1), (128, 56, 128, 3, 2),
-    (256, 28, 256, 3, 2), (512, 14, 512, 3, 2), (64, 56, 64, 1, 1), (64, 56, 256, 1, 1), (256, 56, 64, 1, 1),
-    (128, 28, 512, 1, 1), (512, 28, 128, 1, 1), (256, 14, 1024, 1, 1), (1024, 14, 256, 1, 1), (512, 7, 2048, 1, 1),
-    (2048, 7, 512, 1, 1), (256, 56, 512, 1, 2))], (32, 128, 56, 128, 3, 1, 2, 1), (64, 256, 56, 256, 3, 1, 1, 32))
-#: The largest error of a candidate for a convolution, relative to the largest sum of |products|: in float32, and of 16-bit
-#: results, which are rounded once.
+LAYERS: tuple[Layer, ...] = (
+    (32, 64, 128, 128, 3, 1),
+    *[
+        (64, *layer)
+        for layer in (
+            (64, 56, 64, 3, 1),
+            (128, 28, 128, 3, 1),
+            (256, 14, 256, 3, 1),
+            (512, 7, 512, 3, 1),
+            (128, 56, 128, 3, 2),
+            (256, 28, 256, 3, 2),
+            (512, 14, 512, 3, 2),
+            (64, 56, 64, 1, 1),
+            (64, 56, 256, 1, 1),
+            (256, 56, 64, 1, 1),
+            (128, 28, 512, 1, 1),
+            (512, 28, 128, 1, 1),
+            (256, 14, 1024, 1, 1),
+            (1024, 14, 256, 1, 1),
+            (512, 7, 2048, 1, 1),
+            (2048, 7, 512, 1, 1),
+            (256, 56, 512, 1, 2),
+        )
+    ],
+    (32, 128, 56, 128, 3, 1, 2, 1),
+    (64, 256, 56, 256, 3, 1, 1, 32),
+)
+#: The largest error of a candidate for a convolution, relative to the largest sum of |products|: in
+#: float32, and of 16-bit results, which are rounded once.
 EXACT, ROUNDED = 2e-6, 4e-3
 FAR = 1.5  # times the fastest candidate's time: slower ones drop out, see `interleaved`
-PASS = 128 << 20  # bytes that are read and written before each product: more than the second-level cache holds
+PASS = (
+    128 << 20
+)  # bytes that are read and written before each product: more than the second-level cache holds
 
 
-def products(sizes: Sequence[Size] = SIZES, dtypes: Sequence[str] = ("bfloat16",),
-             layouts: Sequence[str] = ("nn", "nt", "tn", "tt"), *, device: str = "cuda:0", file: str | None = None,
-             seconds: float = float("inf"), say: Callable[[str], None] = print) -> int:
-    """Time a @ b for these sizes (batch, m, k, n) and write the results to this machine's file, or to `file`.
+def products(
+    sizes: Sequence[Size] = SIZES,
+    dtypes: Sequence[str] = ("bfloat16",),
+    layouts: Sequence[str] = ("nn", "nt", "tn", "tt"),
+    *,
+    device: str = "cuda:0",
+    file: str | None = None,
+    seconds: float = float("inf"),
+    say: Callable[[str], None] = print,
+) -> int:
+    """Time a @ b for these sizes (batch, m, k, n) and write the results to this machine's file, or
+    to `file`.
 
-    Each call is timed behind a pass over memory, see above: what it takes in a program whose other kernels are memory-bound.
+    Each call is timed behind a pass over memory, see above: what it takes in a program whose other
+    kernels are memory-bound.
 
     Args:
-        sizes, dtypes, layouts: see SIZES and DTYPES; "t" where an operand lies transposed. float8_e4m3: `scaled_matmul`, with
-            scales of rows and columns and results in bfloat16; single products, whose b lies transposed ("nt"), alone.
+        sizes, dtypes, layouts: see SIZES and DTYPES; "t" where an operand lies transposed.
+        float8_e4m3: `scaled_matmul`, with
+            scales of rows and columns and results in bfloat16; single products, whose b lies
+            transposed ("nt"), alone.
         device: which GPU.
         seconds: stop, between two sizes, after so long.
         say: is told each result.
@@ -85,17 +135,33 @@ def products(sizes: Sequence[Size] = SIZES, dtypes: Sequence[str] = ("bfloat16",
                     if time.monotonic() > end:
                         return count
                     op, kind, key, times = product(size, dtype, layout)
-                    tune.remember(devices.name(where.index), op, kind, key, times, pathlib.Path(file) if file else None)
+                    tune.remember(
+                        devices.name(where.index),
+                        op,
+                        kind,
+                        key,
+                        times,
+                        pathlib.Path(file) if file else None,
+                    )
                     best = min(times, key=times.__getitem__)
-                    others = [f", {c} {times[c]:.4g}" for c in ("cublas", "cublaslt") if c in times and c != best]
-                    say(f"{kind} {'x'.join(map(str, key))}: {best} {times[best]:.4g} us{''.join(others)}")
+                    others = [
+                        f", {c} {times[c]:.4g}"
+                        for c in ("cublas", "cublaslt")
+                        if c in times and c != best
+                    ]
+                    say(
+                        f"{kind} {'x'.join(map(str, key))}: {best} {times[best]:.4g} "
+                        f"us{''.join(others)}"
+                    )
                     count += 1
     return count
 
 
-def product(size: Size, dtype: str, layout: str) -> tuple[str, str, tuple[int, ...], dict[str, float]]:
-    """(op, kind and sizes as the table calls them, microseconds of every candidate, rounded to four digits) on the current
-    device."""
+def product(
+    size: Size, dtype: str, layout: str
+) -> tuple[str, str, tuple[int, ...], dict[str, float]]:
+    """(op, kind and sizes as the table calls them, microseconds of every candidate, rounded to four
+    digits) on the current device."""
     from .kernels import matmul, scaled_matmul
 
     a, b = operands(size, DTYPES[dtype], layout)
@@ -105,7 +171,9 @@ def product(size: Size, dtype: str, layout: str) -> tuple[str, str, tuple[int, .
         given += [zeros((n,), np.float32) for n in (size[1], size[3])]
         out = Layout.new((size[1], size[3]), np.dtype(bfloat16), a._layout.device)
         op, kind, key = "scaled_matmul", a.dtype.name, size[1:]
-        versions = scaled_matmul.contenders(a._layout, b._layout, given[2]._layout, given[3]._layout, None, out)
+        versions = scaled_matmul.contenders(
+            a._layout, b._layout, given[2]._layout, given[3]._layout, None, out
+        )
         plan: Callable[..., Any] = functools.partial(scaled_matmul.scaled_matmul, dtype=out.dtype)
     else:
         tf32 = dtype == "tf32"
@@ -113,16 +181,24 @@ def product(size: Size, dtype: str, layout: str) -> tuple[str, str, tuple[int, .
         versions = matmul.contenders(a._layout, b._layout, tf32)
         plan = functools.partial(matmul.matmul, tf32=tf32)
     layouts = [x._layout for x in given]
-    calls = {v: functools.partial(plan(*layouts, version=v).bind(op, layouts), *given) for v in versions}
+    calls = {
+        v: functools.partial(plan(*layouts, version=v).bind(op, layouts), *given) for v in versions
+    }
     wide = zeros((PASS // 4,), np.float32)
     times = in_situ(calls, functools.partial(negative, wide, out=wide))
     return op, kind, key, {name: float(f"{1e3 * t:.4g}") for name, t in times.items()}
 
 
-def convolutions(layers: Sequence[Layer] = LAYERS, *, device: str = "cuda:0", file: str | None = None,
-                 seconds: float = float("inf"), say: Callable[[str], None] = print) -> int:
-    """Time convolutions and their gradients, of float32 images in C order and of bfloat16 images channels last: our kernel,
-    cuBLAS for filters of one tap, and each of cuDNN's plans.
+def convolutions(
+    layers: Sequence[Layer] = LAYERS,
+    *,
+    device: str = "cuda:0",
+    file: str | None = None,
+    seconds: float = float("inf"),
+    say: Callable[[str], None] = print,
+) -> int:
+    """Time convolutions and their gradients, of float32 images in C order and of bfloat16 images
+    channels last: our kernel, cuBLAS for filters of one tap, and each of cuDNN's plans.
 
     Args and Returns: see `products`.
     Raises: DeviceError without a GPU.
@@ -131,21 +207,36 @@ def convolutions(layers: Sequence[Layer] = LAYERS, *, device: str = "cuda:0", fi
     count = 0
     with place(device) as where:
         for layer in layers:
-            for dtype, kind in itertools.product((np.float32, bfloat16), ("forward", "input", "weight")):
+            for dtype, kind in itertools.product(
+                (np.float32, bfloat16), ("forward", "input", "weight")
+            ):
                 if dtype == bfloat16 and (*layer, 1, 1)[7] > 1:
                     continue  # in small groups: not by tensor cores
                 if time.monotonic() > end:
                     return count
                 what, sizes, times = convolution(layer, kind, dtype)
-                tune.remember(devices.name(where.index), "conv2d", what, sizes, times, pathlib.Path(file) if file else None)
+                tune.remember(
+                    devices.name(where.index),
+                    "conv2d",
+                    what,
+                    sizes,
+                    times,
+                    pathlib.Path(file) if file else None,
+                )
                 best = sorted(times, key=times.__getitem__)
-                say(f"{what} {'x'.join(map(str, sizes))}: " + ", ".join(f"{name} {times[name]:.4g} us" for name in best[:3]))
+                say(
+                    f"{what} {'x'.join(map(str, sizes))}: "
+                    + ", ".join(f"{name} {times[name]:.4g} us" for name in best[:3])
+                )
                 count += 1
     return count
 
 
-def convolution(layer: Layer, kind: str, dtype: Any = np.float32) -> tuple[str, Size, dict[str, float]]:
-    """(what the table calls this, its sizes, microseconds of the candidates) on the current device."""
+def convolution(
+    layer: Layer, kind: str, dtype: Any = np.float32
+) -> tuple[str, Size, dict[str, float]]:
+    """(what the table calls this, its sizes, microseconds of the candidates) on the current
+    device."""
     from .kernels import conv, conv_columns, conv_pointwise
     from .runtime import dnn
 
@@ -158,41 +249,98 @@ def convolution(layer: Layer, kind: str, dtype: Any = np.float32) -> tuple[str, 
         """Random images or filters of this shape, in C order or channels last."""
         if single:
             return rng.normal(size=shape, dtype=np.float32)
-        return rng.normal(size=(shape[0], *shape[2:], shape[1]), dtype=np.float32).astype(dtype).transpose(0, 3, 1, 2)
+        return (
+            rng.normal(size=(shape[0], *shape[2:], shape[1]), dtype=np.float32)
+            .astype(dtype)
+            .transpose(0, 3, 1, 2)
+        )
 
     numbers = images * (channels * side**2 + outputs * after**2) * np.dtype(dtype).itemsize
-    sets = [(drawn(images, channels, side, side), drawn(outputs, channels // groups, taps, taps),
-             drawn(images, outputs, after, after)) for _ in range(max(1, min(8, PASS // numbers)))]
+    sets = [
+        (
+            drawn(images, channels, side, side),
+            drawn(outputs, channels // groups, taps, taps),
+            drawn(images, outputs, after, after),
+        )
+        for _ in range(max(1, min(8, PASS // numbers)))
+    ]
     x, w, y = sets[0]
-    where: dict[str, Any] = {"stride": (stride,) * 2, "padding": (margin,) * 4, "dilation": (dilation,) * 2}
+    where: dict[str, Any] = {
+        "stride": (stride,) * 2,
+        "padding": (margin,) * 4,
+        "dilation": (dilation,) * 2,
+    }
     asked: dict[str, tuple[Any, ...]] = {
         "forward": (conv.conv2d, (0, 1), y._layout, "implicit_gemm", {}),
-        "input": (conv.conv2d_input_grad, (2, 1), x._layout, "implicit_gemm", {"size": (side, side)}),
-        "weight": (conv.conv2d_weight_grad, (2, 0), w._layout, "weight_gemm", {"kernel": (taps, taps)})}
+        "input": (
+            conv.conv2d_input_grad,
+            (2, 1),
+            x._layout,
+            "implicit_gemm",
+            {"size": (side, side)},
+        ),
+        "weight": (
+            conv.conv2d_weight_grad,
+            (2, 0),
+            w._layout,
+            "weight_gemm",
+            {"kernel": (taps, taps)},
+        ),
+    }
     planner, read, result, version, more = asked[kind]
     pairs = [[each[i] for i in read] for each in sets]
     inputs = pairs[0]
     if not single:
         version = "wgmma" if devices.capability(x._layout.device)[0] == 9 else "mma"
     layouts = [each._layout for each in inputs]
-    ours = planner(*layouts, **where, **more, groups=groups, version=version).bind("conv2d", layouts)
+    ours = planner(*layouts, **where, **more, groups=groups, version=version).bind(
+        "conv2d", layouts
+    )
     found: dict[str, Callable[..., Any]] = {"ours" if single else version: ours}
     if taps == stride == groups == 1:
-        found["cublas"] = planner(*layouts, **where, **more, groups=1, version="cublas").bind("conv2d", layouts)
+        found["cublas"] = planner(*layouts, **where, **more, groups=1, version="cublas").bind(
+            "conv2d", layouts
+        )
         for tile in conv_pointwise.contenders(kind, *layouts) if version == "wgmma" else []:
-            plan = conv_pointwise.as_product(kind, result, *layouts, stride=where["stride"], padding=where["padding"],
-                                             version=tile)
+            plan = conv_pointwise.as_product(
+                kind,
+                result,
+                *layouts,
+                stride=where["stride"],
+                padding=where["padding"],
+                version=tile,
+            )
             if plan is not None:
                 found[tile.replace("wgmma", "product")] = plan.bind("conv2d", layouts)
-    columns: dict[str, Any] = {"forward": conv_columns.forward, "input": conv_columns.input_gradient} if single else {}
-    plan = columns[kind](result, *layouts, **where, groups=groups) if kind in columns and taps > 1 else None
+    columns: dict[str, Any] = (
+        {"forward": conv_columns.forward, "input": conv_columns.input_gradient} if single else {}
+    )
+    plan = (
+        columns[kind](result, *layouts, **where, groups=groups)
+        if kind in columns and taps > 1
+        else None
+    )
     if plan is not None:
         found["columns"] = plan.bind("conv2d", layouts)
     if dnn.available():
-        tensors = [dnn.Tensor(each.shape, tuple([s // each.itemsize for s in each.strides])) for each in (x, w, y)]
-        names = dnn.plans(kind, np.dtype(dtype), *tensors, stride=where["stride"], before=(margin,) * 2,
-                          after=(margin,) * 2, dilation=(dilation,) * 2, device=x._layout.device)
-        exact, most = ours(*inputs), (EXACT if single else ROUNDED) * float(ours(*map(abs, inputs)).max())
+        tensors = [
+            dnn.Tensor(each.shape, tuple([s // each.itemsize for s in each.strides]))
+            for each in (x, w, y)
+        ]
+        names = dnn.plans(
+            kind,
+            np.dtype(dtype),
+            *tensors,
+            stride=where["stride"],
+            before=(margin,) * 2,
+            after=(margin,) * 2,
+            dilation=(dilation,) * 2,
+            device=x._layout.device,
+        )
+        exact, most = (
+            ours(*inputs),
+            (EXACT if single else ROUNDED) * float(ours(*map(abs, inputs)).max()),
+        )
         for name in dict.fromkeys(names):
             plan = conv.library(kind, result, *layouts, **where, tf32=False, plan=name)
             run = plan.bind("conv2d", layouts) if plan else None
@@ -222,11 +370,13 @@ def operands(size: Size, dtype: Any, layout: str) -> tuple[ndarray, ndarray]:
     return one(m, k, layout[0]), one(k, n, layout[1])
 
 
-def interleaved(calls: Mapping[str, Callable[[], object]], rounds: int = 7, milliseconds: float = 3.0) -> dict[str, float]:
+def interleaved(
+    calls: Mapping[str, Callable[[], object]], rounds: int = 7, milliseconds: float = 3.0
+) -> dict[str, float]:
     """Median milliseconds of device time of each call: rounds in random order under steady load.
 
-    Those that take more than FAR times as long as the fastest drop out after a first look: they would let the device cool
-    and clock higher for the others.
+    Those that take more than FAR times as long as the fastest drop out after a first look: they
+    would let the device cool and clock higher for the others.
     """
 
     def turn(call: Callable[[], object], count: int) -> tuple[Event, Event]:
@@ -246,7 +396,9 @@ def interleaved(calls: Mapping[str, Callable[[], object]], rounds: int = 7, mill
     samples: dict[str, list[float]] = {name: [] for name in kept}
     shuffled = random.Random(0)
     for number in range(rounds + 1):
-        recorded = [(name, turn(calls[name], counts[name])) for name in shuffled.sample(kept, len(kept))]
+        recorded = [
+            (name, turn(calls[name], counts[name])) for name in shuffled.sample(kept, len(kept))
+        ]
         synchronize()
         if number:  # the first round brings the device to its steady clock
             for name, (start, stop) in recorded:
@@ -254,8 +406,11 @@ def interleaved(calls: Mapping[str, Callable[[], object]], rounds: int = 7, mill
     return {name: sorted(times)[len(times) // 2] for name, times in samples.items()}
 
 
-def in_situ(calls: Mapping[str, Callable[[], object]], between: Callable[[], object], rounds: int = 25) -> dict[str, float]:
-    """Median milliseconds of device time of each call right after `between`, in rounds in random order.
+def in_situ(
+    calls: Mapping[str, Callable[[], object]], between: Callable[[], object], rounds: int = 25
+) -> dict[str, float]:
+    """Median milliseconds of device time of each call right after `between`, in rounds in random
+    order.
 
     Those that take more than FAR times as long as the fastest drop out after the first rounds.
     """

@@ -1,4 +1,5 @@
-"""A pytest plugin for the array API's own suite: what it draws outside of Hypothesis is the same in every run."""
+"""A pytest plugin for the array API's own suite: what it draws outside of Hypothesis is the same in
+every run."""
 
 import random
 import zlib

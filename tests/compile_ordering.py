@@ -1,4 +1,5 @@
-"""Calls of sorting, scans, searches and counts that reach every kernel of theirs: a part of test_compile.py."""
+"""Calls of sorting, scans, searches and counts that reach every kernel of theirs: a part of
+test_compile.py."""
 
 from __future__ import annotations
 
@@ -20,12 +21,35 @@ def ordering(t: np.dtype) -> None:
 
     x, line = made((40, 70)), made(70_000)
     for array in (x, line):
-        cm.cumsum(array, axis=0), cm.nancumprod(array, axis=-1), cm.sort(array), cm.argsort(array, descending=True)
-    cm.cumsum(made((200, 20_000)), axis=0), cm.cumsum(made((5000, 9)), axis=1), cm.cumsum(made((2000, 130, 9)), axis=1)
-    columns = scan.scan(x._layout, kind="sum", axis=0, dtype=np.dtype(int) if t.kind == "b" else t, version="columns")
+        (
+            cm.cumsum(array, axis=0),
+            cm.nancumprod(array, axis=-1),
+            cm.sort(array),
+            cm.argsort(array, descending=True),
+        )
+    (
+        cm.cumsum(made((200, 20_000)), axis=0),
+        cm.cumsum(made((5000, 9)), axis=1),
+        cm.cumsum(made((2000, 130, 9)), axis=1),
+    )
+    columns = scan.scan(
+        x._layout,
+        kind="sum",
+        axis=0,
+        dtype=np.dtype(int) if t.kind == "b" else t,
+        version="columns",
+    )
     columns.bind("columns", [x._layout])
     cm.cumsum(made(1 << 26)), cm.nancumprod(made(1 << 26))
-    cm.unique(line), cm.unique(x), cm.nonzero(x), cm.nonzero(line), cm.argwhere(x), x[x != 0], line[line != 0]
+    (
+        cm.unique(line),
+        cm.unique(x),
+        cm.nonzero(x),
+        cm.nonzero(line),
+        cm.argwhere(x),
+        x[x != 0],
+        line[line != 0],
+    )
     cm.sort(line[:4000]), cm.argsort(line[:4000])
     cm.take(x, cm.zeros(9, "int32"), axis=0), cm.take(made((40, 72)), cm.zeros(9, "int32"), axis=0)
     if t.kind in "fcV":
@@ -53,7 +77,15 @@ def ordering(t: np.dtype) -> None:
                 cm.bincount(line, cm.empty(70_000, dtype), minlength)
     if t in FLOATS:
         cm.interp(x, line, line), cm.median(x), cm.median(x, axis=1)
-        for method in ("linear", "lower", "higher", "midpoint", "nearest", "averaged_inverted_cdf", "closest_observation"):
+        for method in (
+            "linear",
+            "lower",
+            "higher",
+            "midpoint",
+            "nearest",
+            "averaged_inverted_cdf",
+            "closest_observation",
+        ):
             cm.nanquantile(x, 0.3, axis=1, method=method)
         cm.nanmedian(x, axis=1), cm.nanmedian(line)
         cm.quantile(x, 0.3, axis=0), cm.median(line), cm.quantile(line, 0.3)

@@ -1,4 +1,5 @@
-"""Fixtures: one body runs on every device. GPU tests are marked and skipped, counted, where there is no GPU."""
+"""Fixtures: one body runs on every device. GPU tests are marked and skipped, counted, where there
+is no GPU."""
 
 import gc
 import os
@@ -14,18 +15,27 @@ ABSENT = "no GPU", "fewer than two GPUs"
 def pytest_configure(config):
     from hypothesis import HealthCheck, settings
 
-    settings.register_profile("cudamath", deadline=None, max_examples=40, derandomize=True,
-                              suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+    settings.register_profile(
+        "cudamath",
+        deadline=None,
+        max_examples=40,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    )
     settings.load_profile("cudamath")
 
 
 def may_have_simulated_tests(path):
-    """Whether a file has a word by which tests for the simulator are marked: by name, or by parameters of differences.py."""
-    return any(word in path.read_text(encoding="utf-8") for word in ("simulator", "MACHINES", "versions"))
+    """Whether a file has a word by which tests for the simulator are marked: by name, or by
+    parameters of differences.py."""
+    return any(
+        word in path.read_text(encoding="utf-8") for word in ("simulator", "MACHINES", "versions")
+    )
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Where only tests for the simulator are wanted, the other files are not even imported (nor what they import)."""
+    """Where only tests for the simulator are wanted, the other files are not even imported (nor
+    what they import)."""
     if config.option.markexpr == "simulator" and collection_path.name.startswith("test_"):
         return not may_have_simulated_tests(collection_path) or None
 
@@ -33,9 +43,12 @@ def pytest_ignore_collect(collection_path, config):
 def pytest_collection_modifyitems(config, items):
     for file in {item.path for item in items if "simulator" in item.keywords}:
         if not may_have_simulated_tests(file):  # seen where all files are collected
-            raise pytest.UsageError(f"{file.name} has tests for the simulator and no word that says so: see conftest.py")
+            raise pytest.UsageError(
+                f"{file.name} has tests for the simulator and no word that says so: see conftest.py"
+            )
     gpus = cm.cuda.device_count()
-    if not gpus:  # where cycles hold no memory of a device: compilers and tapes make many objects and few cycles
+    # where cycles hold no memory of a device: compilers and tapes make many objects and few cycles
+    if not gpus:
         gc.set_threshold(100_000, 10, 10)  # looking for them took an eighth of all time
     for item in items:
         if "gpu" in item.keywords and gpus < 1:
@@ -47,24 +60,37 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_runtest_protocol(item, nextitem):
-    """Tests of a GPU that is not there are reported as skipped and nothing else: many thousands, a millisecond each."""
-    skip = next((mark for mark in item.own_markers if mark.name == "skip" and mark.kwargs.get("reason") in ABSENT), None)
+    """Tests of a GPU that is not there are reported as skipped and nothing else: many thousands, a
+    millisecond each."""
+    skip = next(
+        (
+            mark
+            for mark in item.own_markers
+            if mark.name == "skip" and mark.kwargs.get("reason") in ABSENT
+        ),
+        None,
+    )
     if not skip:
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     where = (str(item.path), item.location[1], f"Skipped: {skip.kwargs['reason']}")
     keywords = dict.fromkeys(item.keywords, 1)
-    item.ihook.pytest_runtest_logreport(report=pytest.TestReport(
-        item.nodeid, item.location, keywords, "skipped", where, "setup", duration=0))
-    item.session._setupstate.teardown_exact(nextitem)  # the test before left its file's fixtures for this one
+    item.ihook.pytest_runtest_logreport(
+        report=pytest.TestReport(
+            item.nodeid, item.location, keywords, "skipped", where, "setup", duration=0
+        )
+    )
+    item.session._setupstate.teardown_exact(
+        nextitem
+    )  # the test before left its file's fixtures for this one
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
 
 
 @pytest.fixture(scope="module", autouse=True)
 def what_was_there_before():
-    """Collections look at what the file's own tests have made, not at millions of other objects (those of all tests; what
-    compiling leaves behind), which took up to three seconds each."""
+    """Collections look at what the file's own tests have made, not at millions of other objects
+    (those of all tests; what compiling leaves behind), which took up to three seconds each."""
     gc.collect()
     gc.freeze()
 
@@ -101,7 +127,8 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def fake(monkeypatch):
-    """A fake driver with two devices in place of the real one, and a runtime without a past (see fake_driver.py)."""
+    """A fake driver with two devices in place of the real one, and a runtime without a past (see
+    fake_driver.py)."""
     from fake_driver import installed
 
     with installed(monkeypatch) as driver:

@@ -1,13 +1,16 @@
 """A small fake of cuda.bindings.driver, for what is logic rather than hardware in the runtime.
 
 - Device memory is host memory, so copies copy; an access to freed memory is an AssertionError.
-- A kernel is a Python function of NumPy arrays and scalars, which the fake makes from the launch's argument words: what
-  is packed wrongly arrives wrongly.
-- Streams are lazy. Work runs when something waits for it, and then no more of it than the waiting demands. So work that
-  should have been ordered before other work, and was not, comes too late, and values are wrong.
-- Contexts are checked: a launch or a stream of another device than the current one fails, as it does in CUDA.
+- A kernel is a Python function of NumPy arrays and scalars, which the fake makes from the launch's
+  argument words: what is packed wrongly arrives wrongly.
+- Streams are lazy. Work runs when something waits for it, and then no more of it than the waiting
+  demands. So work that should have been ordered before other work, and was not, comes too late, and
+  values are wrong.
+- Contexts are checked: a launch or a stream of another device than the current one fails, as it
+  does in CUDA.
 - Captures obey CUDA's rules on what a capturing thread may call; graphs run from what was recorded.
-- Faults: `limit` (bytes of memory), `fail[function] = status` (once), `lost = status` (every call from then on).
+- Faults: `limit` (bytes of memory), `fail[function] = status` (once), `lost = status` (every call
+  from then on).
 
 `installed(...)` puts one in place of the driver, with fresh state in all modules that hold any.
 """
@@ -46,7 +49,13 @@ class FakeStream:
 
 class FakeEvent:
     def __init__(self, index):
-        self.device, self.stream, self.position, self.time, self.captured = index, None, 0, None, False
+        self.device, self.stream, self.position, self.time, self.captured = (
+            index,
+            None,
+            0,
+            None,
+            False,
+        )
 
 
 class Block:
@@ -64,7 +73,9 @@ class FakeDriver:
 
     def __init__(self, devices=2, limit=1 << 30):
         self.count, self.limit = devices, limit
-        self.poisons = True  # what is not written shows; switched off where nothing is computed, memory is not touched at all
+        # what is not written shows; switched off where nothing is computed, memory is not touched
+        # at all
+        self.poisons = True
         self.fail, self.lost = {}, None
         self.calls = collections.Counter()
         self.blocks = {}  # address -> Block, device memory
@@ -80,10 +91,23 @@ class FakeDriver:
         self.clock = 0.0
         self.threads = threading.local()
         self.lock = threading.RLock()
-        for name in ("stream_flags", "event_flags", "device_attribute", "function_attribute", "memPool_attribute",
-                     "memLocationType", "streamCaptureMode", "pointer_attribute", "memAccess_flags", "tensorMapDataType",
-                     "tensorMapInterleave", "tensorMapSwizzle", "tensorMapL2promotion", "tensorMapFloatOOBfill",
-                     "launchAttributeID"):
+        for name in (
+            "stream_flags",
+            "event_flags",
+            "device_attribute",
+            "function_attribute",
+            "memPool_attribute",
+            "memLocationType",
+            "streamCaptureMode",
+            "pointer_attribute",
+            "memAccess_flags",
+            "tensorMapDataType",
+            "tensorMapInterleave",
+            "tensorMapSwizzle",
+            "tensorMapL2promotion",
+            "tensorMapFloatOOBfill",
+            "launchAttributeID",
+        ):
             setattr(self, f"CU{name}", Names(f"CU{name}"))
 
     def CUlaunchConfig(self):
@@ -108,7 +132,13 @@ class FakeDriver:
                 if name in self.fail:
                     return (self.fail.pop(name), None)
                 result = found(*args)
-                return result if isinstance(result, tuple) else (OK,) if result is None else (OK, result)
+                return (
+                    result
+                    if isinstance(result, tuple)
+                    else (OK,)
+                    if result is None
+                    else (OK, result)
+                )
 
         return call
 
@@ -138,8 +168,11 @@ class FakeDriver:
         return self.limit
 
     def cuDeviceGetAttribute(self, kind, index):
-        return {"CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR": 9, "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR": 0,
-                "CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR": 2048}.get(kind, 100)
+        return {
+            "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR": 9,
+            "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR": 0,
+            "CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR": 2048,
+        }.get(kind, 100)
 
     def cuDevicePrimaryCtxRetain(self, index):
         return index + 100  # a context is 100 + its device
@@ -194,10 +227,15 @@ class FakeDriver:
         self.run_until(target, target.queued)
 
     def unsafe(self):
-        """Whether this thread is capturing and has not relaxed: CUDA then forbids some calls, and breaks the capture."""
+        """Whether this thread is capturing and has not relaxed: CUDA then forbids some calls, and
+        breaks the capture."""
         if getattr(self.threads, "mode", None) == "CU_STREAM_CAPTURE_MODE_RELAXED":
             return False
-        mine = [s for s in self.streams.values() if s.graph is not None and s.thread == threading.get_ident()]
+        mine = [
+            s
+            for s in self.streams.values()
+            if s.graph is not None and s.thread == threading.get_ident()
+        ]
         for s in mine:
             s.broken = True
         return bool(mine)
@@ -277,7 +315,9 @@ class FakeDriver:
         target, source, position = self.stream(on), event.stream, event.position
         if target is None:
             return (CUresult.CUDA_ERROR_INVALID_CONTEXT,)
-        if event.captured != (target.graph is not None) and (event.captured or target.graph is not None):
+        if event.captured != (target.graph is not None) and (
+            event.captured or target.graph is not None
+        ):
             target.broken = True
             return (CUresult.CUDA_ERROR_STREAM_CAPTURE_ISOLATION,)
         if source is not None and not event.captured:
@@ -371,7 +411,9 @@ class FakeDriver:
         for table in (self.blocks, self.host):
             for start, block in table.items():
                 if start <= address and address + nbytes <= start + block.size:
-                    assert block.device in (-1, index), f"memory of cuda:{block.device} used on cuda:{index}"
+                    assert block.device in (-1, index), (
+                        f"memory of cuda:{block.device} used on cuda:{index}"
+                    )
                     return
         raise AssertionError(f"{nbytes} bytes at {address:#x} are not live memory")
 
@@ -379,7 +421,13 @@ class FakeDriver:
         index = self.current - 100
         late = isinstance(source, int) and self.locked(source)
         assert late or self.stream(on).graph is None, "a replay would read pageable memory"
-        data = None if late else source if isinstance(source, bytes) else ctypes.string_at(source, nbytes)
+        data = (
+            None
+            if late
+            else source
+            if isinstance(source, bytes)
+            else ctypes.string_at(source, nbytes)
+        )
 
         def copy():
             self.check(target, nbytes, index)
@@ -442,7 +490,10 @@ class FakeDriver:
         self.kernels.setdefault("attributes", {})[kernel, kind] = value
 
     def cuKernelGetAttribute(self, kind, kernel, index):
-        return {"CU_FUNC_ATTRIBUTE_NUM_REGS": 32, "CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK": 1024}.get(kind, 0)
+        return {
+            "CU_FUNC_ATTRIBUTE_NUM_REGS": 32,
+            "CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK": 1024,
+        }.get(kind, 0)
 
     def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, function, block, shared):
         return min(2048 // block, 4)
@@ -458,15 +509,21 @@ class FakeDriver:
         for kind in kinds:
             if isinstance(kind, Layout):
                 ndim = max(kind.ndim, 1)
-                words = [ctypes.c_int64.from_address(table[at + i]).value for i in range(5 + 2 * ndim)]
+                words = [
+                    ctypes.c_int64.from_address(table[at + i]).value for i in range(5 + 2 * ndim)
+                ]
                 args.append((storage(kind.dtype), words, ndim))
                 at += len(words)
             else:
                 parts = 2 if kind.kind == "c" else 1
-                data = b"".join(ctypes.string_at(table[at + i], kind.itemsize // parts) for i in range(parts))
+                data = b"".join(
+                    ctypes.string_at(table[at + i], kind.itemsize // parts) for i in range(parts)
+                )
                 args.append(np.frombuffer(data, kind)[0])
                 at += parts
-        self.launches.append((getattr(kernel, "__name__", "kernel"), (gx, gy, gz), (bx, by, bz), shared, on, args))
+        self.launches.append(
+            (getattr(kernel, "__name__", "kernel"), (gx, gy, gz), (bx, by, bz), shared, on, args)
+        )
 
         def run():
             kernel(*[self.view(a, index) if isinstance(a, tuple) else a for a in args])
@@ -474,17 +531,24 @@ class FakeDriver:
         return self.enqueue(on, run)
 
     def cuLaunchKernelEx(self, config, handle, pointer, extra):
-        attribute, = config.attrs[:config.numAttrs]
-        if attribute.id != self.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+        (attribute,) = config.attrs[: config.numAttrs]
+        if (
+            attribute.id
+            != self.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        ):
             return (CUresult.CUDA_ERROR_NOT_SUPPORTED,)
         sizes = [getattr(config, f"{of}Dim{axis}") for of in ("grid", "block") for axis in "XYZ"]
-        return self.cuLaunchKernel(handle, *sizes, config.sharedMemBytes, config.hStream, pointer, extra)
+        return self.cuLaunchKernel(
+            handle, *sizes, config.sharedMemBytes, config.hStream, pointer, extra
+        )
 
     def view(self, described, index):
         """What a kernel sees of an array argument."""
         dtype, (meminfo, parent, size, itemsize, address, *rest), ndim = described
         shape, strides = rest[:ndim], rest[ndim:]
-        assert (meminfo, parent, itemsize) == (0, 0, dtype.itemsize) and size == np.prod(shape, dtype=int)
+        assert (meminfo, parent, itemsize) == (0, 0, dtype.itemsize) and size == np.prod(
+            shape, dtype=int
+        )
         if size == 0:
             return np.empty(shape, dtype)
         lowest = sum(min((n - 1) * s, 0) for n, s in zip(shape, strides, strict=True))
@@ -495,10 +559,20 @@ class FakeDriver:
 
     def cuTensorMapEncodeTiled(self, kind, rank, address, shape, strides, box, steps, *rest):
         """A map that says: address, rank, sizes (innermost first)."""
-        bad = address % 16 or any(n % 16 for n in strides) or not rank == len(shape) == len(strides) + 1 == len(steps)
-        return (INVALID, None) if bad else type("map", (), {"opaque": [address, rank, *shape, *[0] * (14 - rank)]})()
+        bad = (
+            address % 16
+            or any(n % 16 for n in strides)
+            or not rank == len(shape) == len(strides) + 1 == len(steps)
+        )
+        return (
+            (INVALID, None)
+            if bad
+            else type("map", (), {"opaque": [address, rank, *shape, *[0] * (14 - rank)]})()
+        )
 
-    def cuTensorMapEncodeIm2col(self, kind, rank, address, shape, strides, lower, upper, channels, pixels, steps, *rest):
+    def cuTensorMapEncodeIm2col(
+        self, kind, rank, address, shape, strides, lower, upper, channels, pixels, steps, *rest
+    ):
         return self.cuTensorMapEncodeTiled(kind, rank, address, shape, strides, shape, steps)
 
     # ------------------------------------------------------------ graphs
@@ -541,32 +615,79 @@ class FakeDriver:
 
 
 #: What is asked once a process: whether libraries can be used, which without a device none can.
-FORGET = (blas.available.cache_clear, blas.multiplies_float8.cache_clear, dnn.available.cache_clear,
-          reading.number_reader.cache_clear)
+FORGET = (
+    blas.available.cache_clear,
+    blas.multiplies_float8.cache_clear,
+    dnn.available.cache_clear,
+    reading.number_reader.cache_clear,
+)
 
 
 @contextlib.contextmanager
 def installed(monkeypatch, **options):
     """A fake in place of the driver, and fresh state in every module that holds any."""
     fake = FakeDriver(**options)
-    for variable in ("NUMBA_ENABLE_CUDASIM", "CUDAMATH_DEVICE", "CUDAMATH_MEMORY_FRACTION", "CUDAMATH_CACHE_SIZE"):
+    for variable in (
+        "NUMBA_ENABLE_CUDASIM",
+        "CUDAMATH_DEVICE",
+        "CUDAMATH_MEMORY_FRACTION",
+        "CUDAMATH_CACHE_SIZE",
+    ):
         monkeypatch.delenv(variable, raising=False)
-    fresh = [(device, "driver", lambda: fake), (device, "_contexts", {}), (device, "_initialised_in", None),
-             (stream, "local", stream._Local()), (stream, "_defaults", {}), (stream, "_external", {}), (memory, "_pools", {}),
-             (memory, "_constants", {}), (memory, "_room", {}), (memory, "_tables", collections.OrderedDict()),
-             (memory, "_peers", {}), (memory, "observe", None), (tensormap, "_tables", {}), (tensormap, "_lookups", {}),
-             (flags, "_flags", {}), (module, "functions", {}), (plan, "_functions", {}), (plan, "compiler", fake.compiler),
-             (places, "_default", None), (places, "_local", places._Local()), (cuda_kernels, "_runs", {}),
-             (cuda_profiling, "_last", None), (cuda_profiling, "_switched", None)]
-    # These stay the same dict objects (generated code has them as globals, public functions in their closures).
-    tables = [module.launcher, lasting.made, reading.number_readers, reading.array_readers, reading._rooms, writing.writers, *(
-        getattr(card, kept) for card in registry.values() for kept in ("plans", "known", "taped") if hasattr(card, kept))]
+    fresh = [
+        (device, "driver", lambda: fake),
+        (device, "_contexts", {}),
+        (device, "_initialised_in", None),
+        (stream, "local", stream._Local()),
+        (stream, "_defaults", {}),
+        (stream, "_external", {}),
+        (memory, "_pools", {}),
+        (memory, "_constants", {}),
+        (memory, "_room", {}),
+        (memory, "_tables", collections.OrderedDict()),
+        (memory, "_peers", {}),
+        (memory, "observe", None),
+        (tensormap, "_tables", {}),
+        (tensormap, "_lookups", {}),
+        (flags, "_flags", {}),
+        (module, "functions", {}),
+        (plan, "_functions", {}),
+        (plan, "compiler", fake.compiler),
+        (places, "_default", None),
+        (places, "_local", places._Local()),
+        (cuda_kernels, "_runs", {}),
+        (cuda_profiling, "_last", None),
+        (cuda_profiling, "_switched", None),
+    ]
+    # These stay the same dict objects (generated code has them as globals, public functions in
+    # their closures).
+    tables = [
+        module.launcher,
+        lasting.made,
+        reading.number_readers,
+        reading.array_readers,
+        reading._rooms,
+        writing.writers,
+        *(
+            getattr(card, kept)
+            for card in registry.values()
+            for kept in ("plans", "known", "taped")
+            if hasattr(card, kept)
+        ),
+    ]
     before = [dict(table) for table in tables]
     with monkeypatch.context() as patch:
         for where, name, value in fresh:
             patch.setattr(where, name, value)
-        clear = (device._probe.cache_clear, device.info.cache_clear, module._library.cache_clear,
-                 plan._factory.cache_clear, errors.recent_launches.clear, *FORGET, *(table.clear for table in tables))
+        clear = (
+            device._probe.cache_clear,
+            device.info.cache_clear,
+            module._library.cache_clear,
+            plan._factory.cache_clear,
+            errors.recent_launches.clear,
+            *FORGET,
+            *(table.clear for table in tables),
+        )
         for one in clear:
             one()
         try:
@@ -585,16 +706,38 @@ def gpu(x, index=0):
     return upload(np.asarray(x), index)
 
 
-def bind(kernel, inputs, outputs, args, *, grid=1, block=32, shared=0, temps=(), scalars=0, name="op", device=None):
+def bind(
+    kernel,
+    inputs,
+    outputs,
+    args,
+    *,
+    grid=1,
+    block=32,
+    shared=0,
+    temps=(),
+    scalars=0,
+    name="op",
+    device=None,
+):
     """`run` of a plan with one launch. `inputs`: arrays; outputs and temps: (shape, dtype)."""
     layouts = [x._layout for x in inputs]
     index = layouts[0].device if layouts else device or 0
-    new = [[Layout.new(shape, np.dtype(dtype), index) for shape, dtype in group] for group in (outputs, temps)]
-    return plan.Plan(new[0], [plan.Launch(kernel, grid, block, args, shared)], new[1]).bind(name, layouts, scalars, index)
+    new = [
+        [Layout.new(shape, np.dtype(dtype), index) for shape, dtype in group]
+        for group in (outputs, temps)
+    ]
+    return plan.Plan(new[0], [plan.Launch(kernel, grid, block, args, shared)], new[1]).bind(
+        name, layouts, scalars, index
+    )
 
 
 def public(run):
-    """`run` as a public function calls it: with two frames of ours in between, by which the user's line is found."""
-    source = "def again(*arrays):\n    return run(*arrays)\n\ndef function(*arrays):\n    return again(*arrays)\n"
+    """`run` as a public function calls it: with two frames of ours in between, by which the user's
+    line is found."""
+    source = (
+        "def again(*arrays):\n    return run(*arrays)\n\ndef function(*arrays):\n    return "
+        "again(*arrays)\n"
+    )
     exec(compile(source, "<cudamath test>", "exec"), made := {"run": run})
     return made["function"]

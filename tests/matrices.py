@@ -1,4 +1,5 @@
-"""Matrices for the tests of linear algebra: regular, Hermitian, lying in memory in several ways; and how near is near."""
+"""Matrices for the tests of linear algebra: regular, Hermitian, lying in memory in several ways;
+and how near is near."""
 
 from __future__ import annotations
 
@@ -79,5 +80,10 @@ LOOKS = ["rows", "columns", "strided", "reversed"]
 TYPES = [np.dtype(t) for t in ("f4", "f8", "c8", "c16")]
 LEADS = [(), (3,), (2, 1, 2)]
 #: dtype, leading axes, look, rows, seed
-draws = st.tuples(st.sampled_from(TYPES), st.sampled_from(LEADS), st.sampled_from(LOOKS), st.integers(1, 40),
-                  st.integers(0, 99))
+draws = st.tuples(
+    st.sampled_from(TYPES),
+    st.sampled_from(LEADS),
+    st.sampled_from(LOOKS),
+    st.integers(1, 40),
+    st.integers(0, 99),
+)

@@ -1,4 +1,5 @@
-"""Random numbers as defined, in plain Python integers and float64: what the draws are compared with."""
+"""Random numbers as defined, in plain Python integers and float64: what the draws are compared
+with."""
 
 import ml_dtypes
 import numpy as np
@@ -50,7 +51,8 @@ def reference_normal(n):
 
 
 def reference_integers(n, low, high):
-    """[low, high): Lemire up to 2^32 values, mask and reject beyond; attempts in the top byte of the block number."""
+    """[low, high): Lemire up to 2^32 values, mask and reject beyond; attempts in the top byte of
+    the block number."""
     key, stream, first = COUNTER
     count = high - low
     out = []
@@ -62,7 +64,9 @@ def reference_integers(n, low, high):
                 value, good = (w * count) >> 32, (w * count) & 0xFFFFFFFF >= (1 << 32) % count
             else:
                 w = block(first + i // 2 + (attempt << 56), stream, key)
-                value = (w[2 * (i % 2)] | w[2 * (i % 2) + 1] << 32) & ((1 << (count - 1).bit_length()) - 1)
+                value = (w[2 * (i % 2)] | w[2 * (i % 2) + 1] << 32) & (
+                    (1 << (count - 1).bit_length()) - 1
+                )
                 good = value < count
             if good:
                 break
@@ -72,7 +76,8 @@ def reference_integers(n, low, high):
 
 
 def reference_cipher(n, count):
-    """The bijection as in CCCL's feistel_bijection: 24 rounds of VariablePhilox with cycle walking."""
+    """The bijection as in CCCL's feistel_bijection: 24 rounds of VariablePhilox with cycle
+    walking."""
     keys = words32(24)
     bits = (n - 1).bit_length()
     left_bits, right_bits = bits // 2, bits - bits // 2
@@ -84,7 +89,10 @@ def reference_cipher(n, count):
                 product = 0xD2B74407B1CE6E93 * left & M64
                 high, low = product >> 32, product & 0xFFFFFFFF
                 low = (low << (right_bits - left_bits) | right >> left_bits) & 0xFFFFFFFF
-                left, right = (high ^ k ^ right) & ((1 << left_bits) - 1), low & ((1 << right_bits) - 1)
+                left, right = (
+                    (high ^ k ^ right) & ((1 << left_bits) - 1),
+                    low & ((1 << right_bits) - 1),
+                )
             value = left << right_bits | right
             if value < n:
                 break

@@ -15,9 +15,9 @@ class Elementwise(NamedTuple):
     """A function of one or two arrays, element by element.
 
     kinds: dtypes it takes: b(ool) i(nt) u(int) f(loat) c(omplex). low, high: where gradients are
-    taken and accuracy is requested. ulp: allowed error in units in the last place, float32 and float64 (16-bit floats:
-    rounded from float32, so 1); 0 is exact. wild: also right for every awkward number (NaN, infinities, signed zeros,
-    extremes). grad: which inputs have one.
+    taken and accuracy is requested. ulp: allowed error in units in the last place, float32 and
+    float64 (16-bit floats: rounded from float32, so 1); 0 is exact. wild: also right for every
+    awkward number (NaN, infinities, signed zeros, extremes). grad: which inputs have one.
     """
 
     name: str
@@ -39,7 +39,8 @@ class Elementwise(NamedTuple):
 
 
 class Array(NamedTuple):
-    """A floating-point input: shape and range of its random numbers; `constant`: no gradient is asked of it."""
+    """A floating-point input: shape and range of its random numbers; `constant`: no gradient is
+    asked of it."""
 
     shape: tuple[int, ...]
     low: float = -2.0
@@ -55,10 +56,12 @@ class Whole(NamedTuple):
 
 
 class Row(NamedTuple):
-    """name: public name. run(xp, *arrays): the call, where xp is cudamath or, if `truth` is missing, NumPy.
+    """name: public name. run(xp, *arrays): the call, where xp is cudamath or, if `truth` is
+    missing, NumPy.
 
-    error: allowed error in epsilons of the dtype times the largest number of the answer; 0 is exact.
-    grad, second: whether first and second derivatives exist. cards: names in the registry that the row runs through.
+    error: allowed error in epsilons of the dtype times the largest number of the answer; 0 is
+    exact. grad, second: whether first and second derivatives exist. cards: names in the registry
+    that the row runs through.
     """
 
     name: str
@@ -73,15 +76,27 @@ class Row(NamedTuple):
     def arrays(self, dtype: np.dtype, seed: int = 0) -> list[np.ndarray]:
         """Inputs of the row: floating-point ones in this dtype."""
         rng = np.random.default_rng([seed, *self.name.encode()])
-        return [rng.integers(0, a.stop, a.shape) if isinstance(a, Whole) else numbers(rng, a.shape, dtype, a.low, a.high)
-                for a in self.inputs]
+        return [
+            rng.integers(0, a.stop, a.shape)
+            if isinstance(a, Whole)
+            else numbers(rng, a.shape, dtype, a.low, a.high)
+            for a in self.inputs
+        ]
 
     def expected(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
         """The answer(s), computed in float64."""
-        wide = [a.astype(np.complex128 if a.dtype.kind == "c" else np.float64) if a.dtype.kind not in "biu" else a
-                for a in arrays]
+        wide = [
+            a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
+            if a.dtype.kind not in "biu"
+            else a
+            for a in arrays
+        ]
         answer = self.run(np, *wide) if self.truth is None else self.truth(*wide)
-        return [np.asarray(a) for a in answer] if isinstance(answer, (tuple, list)) else [np.asarray(answer)]
+        return (
+            [np.asarray(a) for a in answer]
+            if isinstance(answer, (tuple, list))
+            else [np.asarray(answer)]
+        )
 
     def allowed(self, dtype: np.dtype, expected: np.ndarray) -> float:
         """The largest allowed error."""

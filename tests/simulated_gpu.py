@@ -1,8 +1,10 @@
-"""A whole GPU in Numba's simulator: the fake driver's memory, on which public calls launch their kernels, one after the other.
+"""A whole GPU in Numba's simulator: the fake driver's memory, on which public calls launch their
+kernels, one after the other.
 
-What planners choose for compute capability 7.5, with the lanes of a warp and wide loads as Python functions. The simulator
-takes two shared arrays that one line of source makes for one (variances, places of extremes: wrong there), and has neither
-libraries nor what some kernels import only outside of it (an error).
+What planners choose for compute capability 7.5, with the lanes of a warp and wide loads as Python
+functions. The simulator takes two shared arrays that one line of source makes for one (variances,
+places of extremes: wrong there), and has neither libraries nor what some kernels import only
+outside of it (an error).
 """
 
 from __future__ import annotations
@@ -15,8 +17,12 @@ from fake_driver import FakeDriver, installed
 
 import cudamath as cm
 
-_ATTRIBUTES = {"CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR": 7, "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR": 5,
-               "CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR": 1024, "CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT": 4}
+_ATTRIBUTES = {
+    "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR": 7,
+    "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR": 5,
+    "CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR": 1024,
+    "CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT": 4,
+}
 
 
 class SimulatedDriver(FakeDriver):
@@ -33,7 +39,9 @@ class SimulatedDriver(FakeDriver):
 
         self.kernels[handle] = run, kinds, index
         try:
-            return super().cuLaunchKernel(handle, gx, gy, gz, bx, by, bz, shared, on, pointer, extra)
+            return super().cuLaunchKernel(
+                handle, gx, gy, gz, bx, by, bz, shared, on, pointer, extra
+            )
         finally:
             self.kernels[handle] = kernel, kinds, index
             self.finish(self.stream(on))
@@ -86,12 +94,20 @@ class Warps:
 
     def functions(self):
         """By the names that Numba gives them, as methods of its module of the simulator."""
-        return {"shfl_sync": lambda _, mask, value, lane: self.other(value, lambda own: int(lane) % 32),
-                "shfl_xor_sync": lambda _, mask, value, far: self.other(value, lambda own: own ^ int(far)),
-                "shfl_up_sync": lambda _, mask, value, far: self.other(value, lambda own: own - int(far)),
-                "any_sync": lambda _, mask, value: any(map(bool, self.tell(value)[0])),
-                "ballot_sync": lambda _, mask, value: np.int64(sum(1 << i for i, v in enumerate(self.tell(value)[0]) if v)),
-                "syncwarp": lambda _, mask=0: self.tell(0) and None}
+        return {
+            "shfl_sync": lambda _, mask, value, lane: self.other(value, lambda own: int(lane) % 32),
+            "shfl_xor_sync": lambda _, mask, value, far: self.other(
+                value, lambda own: own ^ int(far)
+            ),
+            "shfl_up_sync": lambda _, mask, value, far: self.other(
+                value, lambda own: own - int(far)
+            ),
+            "any_sync": lambda _, mask, value: any(map(bool, self.tell(value)[0])),
+            "ballot_sync": lambda _, mask, value: np.int64(
+                sum(1 << i for i, v in enumerate(self.tell(value)[0]) if v)
+            ),
+            "syncwarp": lambda _, mask=0: self.tell(0) and None,
+        }
 
 
 @contextlib.contextmanager
@@ -103,7 +119,12 @@ def simulated_gpu(monkeypatch):
     from cudamath.kernels import ptx, simulator  # noqa: F401  # whose import makes threads greenlets, as `Warps` knows them
 
     monkeypatch.setattr(fake_driver, "FakeDriver", SimulatedDriver)
-    monkeypatch.setattr(ptx, "load_vector", lambda array, index, count: tuple(_vector(array, index, count)), raising=False)
+    monkeypatch.setattr(
+        ptx,
+        "load_vector",
+        lambda array, index, count: tuple(_vector(array, index, count)),
+        raising=False,
+    )
     monkeypatch.setattr(ptx, "store_vector", store_vector, raising=False)
     for name, function in Warps().functions().items():
         monkeypatch.setattr(FakeCUDAModule, name, function, raising=False)

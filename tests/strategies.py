@@ -1,4 +1,5 @@
-"""What the tests feed to functions: dtypes, awkward numbers, shapes, and the same strided view for NumPy and for us."""
+"""What the tests feed to functions: dtypes, awkward numbers, shapes, and the same strided view for
+NumPy and for us."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def eps(dtype: np.dtype) -> float:
     return 2.0**-7 if dtype == BF16 else float(np.finfo(dtype).eps)
 
 
-def numbers(rng: np.random.Generator, shape: Any, dtype: np.dtype, low: float = -3, high: float = 3) -> np.ndarray:
+def numbers(
+    rng: np.random.Generator, shape: Any, dtype: np.dtype, low: float = -3, high: float = 3
+) -> np.ndarray:
     """Random numbers of any dtype between low and high (real and imaginary part)."""
     if dtype.kind == "b":
         return np.asarray(rng.random(shape) < 0.5)
@@ -51,12 +54,25 @@ def numbers(rng: np.random.Generator, shape: Any, dtype: np.dtype, low: float = 
 
 
 def awkward(dtype: np.dtype) -> np.ndarray:
-    """The numbers of a dtype at which functions go wrong: zeros, ones, halves, extremes, subnormals, NaN, infinities."""
+    """The numbers of a dtype at which functions go wrong: zeros, ones, halves, extremes,
+    subnormals, NaN, infinities."""
     if dtype.kind == "b":
         return np.array([False, True])
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
-        some = [0, 1, 2, 3, 7, limits.bits - 1, limits.bits, limits.max, limits.max - 1, limits.min, limits.min + 1]
+        some = [
+            0,
+            1,
+            2,
+            3,
+            7,
+            limits.bits - 1,
+            limits.bits,
+            limits.max,
+            limits.max - 1,
+            limits.min,
+            limits.min + 1,
+        ]
         return np.array(some + ([-1, -2, -7] if limits.min else []), dtype)
     if dtype.kind == "c":
         # on, above and below every branch cut: signed zeros in both parts, at, within and beyond 1
@@ -65,7 +81,9 @@ def awkward(dtype: np.dtype) -> np.ndarray:
         z.real, z.imag = np.array(parts)[:, None], np.array(parts)
         return z.ravel()
     top = {"float16": 65504.0, "bfloat16": 3.3895e38}.get(dtype.name) or float(np.finfo(dtype).max)
-    tiny = {"float16": 2.0**-24, "bfloat16": 2.0**-133}.get(dtype.name) or float(np.finfo(dtype).smallest_subnormal)
+    tiny = {"float16": 2.0**-24, "bfloat16": 2.0**-133}.get(dtype.name) or float(
+        np.finfo(dtype).smallest_subnormal
+    )
     some = [0.0, 1e-3, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 10.0, 88.0, top, tiny, np.inf]
     return np.array([*some, *[-x for x in some], np.nan]).astype(dtype)
 
@@ -80,11 +98,14 @@ def shapes(max_dims: int = 4, max_side: int = 5) -> st.SearchStrategy[tuple[int,
 
 def broadcastable(count: int) -> st.SearchStrategy[hnp.BroadcastableShapes]:
     """`count` shapes that broadcast, and their common shape."""
-    return hnp.mutually_broadcastable_shapes(num_shapes=count, min_dims=0, max_dims=4, min_side=0, max_side=5)
+    return hnp.mutually_broadcastable_shapes(
+        num_shapes=count, min_dims=0, max_dims=4, min_side=0, max_side=5
+    )
 
 
 class View(NamedTuple):
-    """How to see a base array in some shape through strides: slices, an order of axes, repeated axes."""
+    """How to see a base array in some shape through strides: slices, an order of axes, repeated
+    axes."""
 
     base: tuple[int, ...]
     key: tuple
@@ -103,9 +124,14 @@ def views(draw: Any, shape: tuple[int, ...], repeats: bool = True) -> View:
     if not shape or draw(st.booleans()):
         return View(shape, (...,), tuple(range(len(shape))), shape)
     order = draw(st.permutations(range(len(shape))))
-    steps = [draw(st.sampled_from([1, 1, 2, -1, -2, 0] if repeats and n else [1, 1, 2, -1, -2])) for n in shape]
+    steps = [
+        draw(st.sampled_from([1, 1, 2, -1, -2, 0] if repeats and n else [1, 1, 2, -1, -2]))
+        for n in shape
+    ]
     lengths = [1 if s == 0 else n * abs(s) for n, s in zip(shape, steps, strict=True)]
-    place = sorted(range(len(order)), key=lambda i: order[i])  # where axis i of the result lies in the base
+    place = sorted(
+        range(len(order)), key=lambda i: order[i]
+    )  # where axis i of the result lies in the base
     base = tuple(lengths[i] for i in order)
     key = tuple(slice(None, None, steps[i] or 1) for i in order)
     return View(base, key, tuple(place), shape)

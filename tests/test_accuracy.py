@@ -1,4 +1,5 @@
-"""The accuracy table: what it measures on errors of known size, that it is up to date and that no function is missing."""
+"""The accuracy table: what it measures on errors of known size, that it is up to date and that no
+function is missing."""
 
 import json
 
@@ -18,7 +19,10 @@ def test_units_in_the_last_place(dtype):
     unit = np.array([1.0, 1.0, 1024.0, 2.0]) * accuracy.eps(dtype)
     for error in (0.0, 1.0, 3.0):
         assert accuracy.ulps((exact + error * unit).astype(dtype), exact, dtype) == error
-    assert accuracy.ulps(np.ones(1, dtype), np.ones(1, wide) + wide(accuracy.eps(dtype)) / 4, dtype) == 0.25
+    assert (
+        accuracy.ulps(np.ones(1, dtype), np.ones(1, wide) + wide(accuracy.eps(dtype)) / 4, dtype)
+        == 0.25
+    )
     tiny = 2.0**-133 if dtype == BF16 else float(np.finfo(dtype).smallest_subnormal)
     assert accuracy.ulps(np.array([0.0]).astype(dtype), np.array([tiny], wide), dtype) == 1
 
@@ -36,7 +40,9 @@ def test_a_wrong_function_is_seen(monkeypatch):
     row = next(row for row in ELEMENTWISE if row.name == "exp")
     right = accuracy.of_function(row, np.dtype(np.float32), "cpu")
     exp = cm.exp
-    monkeypatch.setattr(cm, "exp", lambda x: exp(x) * (1 + (8 * 2.0**-23 if x.dtype == np.float32 else 0)))
+    monkeypatch.setattr(
+        cm, "exp", lambda x: exp(x) * (1 + (8 * 2.0**-23 if x.dtype == np.float32 else 0))
+    )
     wrong = accuracy.of_function(row, np.dtype(np.float32), "cpu")
     assert right["value"] < 3 < 6 < wrong["value"] and right["gradient"] < 3 < 5 < wrong["gradient"]
 
@@ -46,10 +52,13 @@ def test_the_table_is_up_to_date():
 
 
 def test_no_function_is_missing():
-    """Every function of the records that has a gradient; where this fails: python -m benchmarks.accuracy --device cpu"""
+    """Every function of the records that has a gradient; where this fails: python -m
+    benchmarks.accuracy --device cpu"""
     paths = list(accuracy.RESULTS.glob("*/accuracy.json"))
     assert paths
-    wanted = {row.name for row in ROWS if row.grad} | {row.name for row in ELEMENTWISE if any(row.grad)}
+    wanted = {row.name for row in ROWS if row.grad} | {
+        row.name for row in ELEMENTWISE if any(row.grad)
+    }
     for path in paths:
         recorded = {row["op"] for row in json.loads(path.read_text())["rows"]}
         assert wanted - recorded == set(), path
@@ -67,7 +76,12 @@ def test_parts_make_one_record(tmp_path, monkeypatch):
     assert accuracy.main(["--take", *files]) == 0
     (taken,) = (tmp_path / "results").glob("*/accuracy.json")
     whole = json.loads((tmp_path / "whole" / "accuracy.json").read_text())
-    assert json.loads(taken.read_text()) == whole and [row["op"] for row in whole["rows"][::4]] == [r.name for _, r in chosen]
-    assert "| `fmod` |" in (tmp_path / "results" / "accuracy.md").read_text() and accuracy.main(["--check"]) == 0
+    assert json.loads(taken.read_text()) == whole and [row["op"] for row in whole["rows"][::4]] == [
+        r.name for _, r in chosen
+    ]
+    assert (
+        "| `fmod` |" in (tmp_path / "results" / "accuracy.md").read_text()
+        and accuracy.main(["--check"]) == 0
+    )
     with pytest.raises(ValueError, match=r"take: wants parts \[1, 2\], got \[1\]"):
         accuracy.main(["--take", files[1]])

@@ -1,4 +1,5 @@
-"""Rows added by index without a sort, by name: in the simulator, whose threads meet as a warp's lanes do, and on a GPU."""
+"""Rows added by index without a sort, by name: in the simulator, whose threads meet as a warp's
+lanes do, and on a GPU."""
 
 import numpy as np
 import pytest
@@ -69,11 +70,32 @@ def small(monkeypatch):
     lanes = Lanes()
     for name in ("shfl_xor_sync", "shfl_up_sync", "any_sync", "match_any_sync", "syncwarp"):
         monkeypatch.setattr(FakeCUDAModule, name, staticmethod(getattr(lanes, name)), raising=False)
-    monkeypatch.setattr(rows_kit, "load_vector", lambda a, i, count: tuple(a[int(i):int(i) + count]), raising=False)
-    monkeypatch.setattr(rows_kit, "store_vector", lambda a, i, v: a.__setitem__(slice(int(i), int(i) + len(v)), v),
-                        raising=False)
-    for name, value in {"SIMULATOR": False, "WARPS": 2, "THREADS": 64, "NUMBERS": 5, "AHEAD": 2, "OWNERS": 2, "OFTEN": 5,
-                        "LEAST": 16, "GROUPS": 8, "DEEP": 2, "OFTEN_THREADS": 64, "OFTEN_BLOCKS": 0}.items():
+    monkeypatch.setattr(
+        rows_kit,
+        "load_vector",
+        lambda a, i, count: tuple(a[int(i) : int(i) + count]),
+        raising=False,
+    )
+    monkeypatch.setattr(
+        rows_kit,
+        "store_vector",
+        lambda a, i, v: a.__setitem__(slice(int(i), int(i) + len(v)), v),
+        raising=False,
+    )
+    for name, value in {
+        "SIMULATOR": False,
+        "WARPS": 2,
+        "THREADS": 64,
+        "NUMBERS": 5,
+        "AHEAD": 2,
+        "OWNERS": 2,
+        "OFTEN": 5,
+        "LEAST": 16,
+        "GROUPS": 8,
+        "DEEP": 2,
+        "OFTEN_THREADS": 64,
+        "OFTEN_BLOCKS": 0,
+    }.items():
         monkeypatch.setattr(kernels, name, value)
     monkeypatch.setattr(segments, "FEW", 0)
     segments.fold_few.cache_clear()
@@ -96,18 +118,27 @@ def sources(rng, rows, m, columns, dtype, often):
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("rows, m, columns, dtype, often", [
-    (50, 200, 12, "f4", 0.2), (7, 70, 4, "f4", 0), (300, 133, 2, "f8", 0.5), (20, 60, 72, "f2", 0.1), (1, 5, 8, "i4", 0),
-    (3, 7, 1028, "f4", 0)])
+@pytest.mark.parametrize(
+    "rows, m, columns, dtype, often",
+    [
+        (50, 200, 12, "f4", 0.2),
+        (7, 70, 4, "f4", 0),
+        (300, 133, 2, "f8", 0.5),
+        (20, 60, 72, "f2", 0.1),
+        (1, 5, 8, "i4", 0),
+        (3, 7, 1028, "f4", 0),
+    ],
+)
 def test_add_rows_simulated(small, rows, m, columns, dtype, often):
-    """More rows than blocks and fewer, rows without sources, with some, with more than OFTEN; zeros, a copy, in place."""
+    """More rows than blocks and fewer, rows without sources, with some, with more than OFTEN;
+    zeros, a copy, in place."""
     x, index, values, sums = sources(np.random.default_rng(rows), rows, m, columns, dtype, often)
     with assume((8, 0)):
         gradient = segments.gather_grad(*layouts(values, index), shape=x.shape, axis=0)
         copied = segments.index_add(*layouts(x, index, values), axis=0)
         in_place = segments.scatter_add(*layouts(x, values, index), axis=0)
     for plan in (gradient, copied, in_place):
-        assert named(plan) == ["add_rows", "add_often"][:1 + (m > 5)]  # OFTEN here
+        assert named(plan) == ["add_rows", "add_often"][: 1 + (m > 5)]  # OFTEN here
     np.testing.assert_array_equal(cm.testing.simulate(gradient, values, index), sums)
     np.testing.assert_array_equal(cm.testing.simulate(copied, x, index, values), sums + x)
     expected = sums + x
@@ -135,19 +166,37 @@ def test_other_folds_simulated(small, kind, function):
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("kind, function", [("add", np.add), ("multiply", np.multiply), ("max", np.maximum),
-                                            ("min", np.minimum)])
-@pytest.mark.parametrize("dtype, index", [("f4", [2]), ("f4", [4, 0, -5, 4, 2, -1, 4]), ("i4", [3] * 40), ("f2", [1, 0, 1]),
-                                          ("f8", [[0, -1], [4, 4]])])
+@pytest.mark.parametrize(
+    "kind, function",
+    [("add", np.add), ("multiply", np.multiply), ("max", np.maximum), ("min", np.minimum)],
+)
+@pytest.mark.parametrize(
+    "dtype, index",
+    [
+        ("f4", [2]),
+        ("f4", [4, 0, -5, 4, 2, -1, 4]),
+        ("i4", [3] * 40),
+        ("f2", [1, 0, 1]),
+        ("f8", [[0, -1], [4, 4]]),
+    ],
+)
 def test_fold_few_simulated(kind, function, dtype, index):
-    """In place, in strides, rows along the middle axis and the first; what nobody chose stays, -0.0 too."""
+    """In place, in strides, rows along the middle axis and the first; what nobody chose stays, -0.0
+    too."""
     rng, index = np.random.default_rng(1), np.array(index, np.int32)
-    for axis, x in ((1, rng.integers(1, 3, (3, 5, 8)).astype(dtype)[:, :, ::2]), (0, rng.integers(1, 3, (5, 6)).astype(dtype))):
+    for axis, x in (
+        (1, rng.integers(1, 3, (3, 5, 8)).astype(dtype)[:, :, ::2]),
+        (0, rng.integers(1, 3, (5, 6)).astype(dtype)),
+    ):
         if dtype != "i4":
             x[0] *= -1
             x[0, 3] = -0.0
-        expected, shape = x.copy(), (*x.shape[:axis], *index.shape, *x.shape[axis + 1:])
-        values = rng.permutation(np.arange(1, 1 + np.prod(shape)) % 20 // 19 + 1).reshape(shape).astype(dtype)  # few are 2
+        expected, shape = x.copy(), (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
+        values = (
+            rng.permutation(np.arange(1, 1 + np.prod(shape)) % 20 // 19 + 1)
+            .reshape(shape)
+            .astype(dtype)
+        )  # few are 2
         function.at(expected, (slice(None),) * axis + (index,), values)
         plan = segments.scatter_add(*layouts(x, values, index), axis=axis, kind=kind)
         assert named(plan) == ["fold_few"] and not plan.temps
@@ -172,19 +221,29 @@ def test_fold_few_by_two_axes_simulated():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name, function", [("add_at", np.add), ("multiply_at", np.multiply), ("maximum_at", np.maximum)])
+@pytest.mark.parametrize(
+    "name, function", [("add_at", np.add), ("multiply_at", np.multiply), ("maximum_at", np.maximum)]
+)
 @pytest.mark.parametrize("dtype", ["f4", "f2", "f8", "i4", "u1", "c8"])
 def test_fold_few_on_gpu(name, function, dtype):
     """Up to as many comparisons as it is chosen for, over blocks that share a row's sources."""
     if name == "maximum_at" and dtype == "c8":
         pytest.skip("complex numbers have no order")
     rng = np.random.default_rng(5)
-    for shape, m in (((64, 64), 32), ((3, 1700), 20), ((5, 7), 380), ((100_000, 3), 500), ((9,), 1000)):
+    for shape, m in (
+        ((64, 64), 32),
+        ((3, 1700), 20),
+        ((5, 7), 380),
+        ((100_000, 3), 500),
+        ((9,), 1000),
+    ):
         x, values = rng.integers(1, 3, shape).astype(dtype), np.ones((m, *shape[1:]), dtype)
         values[:8] = 2
         index = rng.integers(-shape[0], shape[0], m)
         there, places = cm.asarray(x.copy(), device="cuda"), cm.asarray(index, device="cuda")
-        plan = segments.scatter_add(there._layout, cm.asarray(values, device="cuda")._layout, places._layout, axis=0)
+        plan = segments.scatter_add(
+            there._layout, cm.asarray(values, device="cuda")._layout, places._layout, axis=0
+        )
         assert named(plan) == ["fold_few"]
         for _ in range(2):
             getattr(cm, name)(there, places, cm.asarray(values, device="cuda"))
@@ -194,28 +253,54 @@ def test_fold_few_on_gpu(name, function, dtype):
 
 @pytest.mark.skipif(kernels.SIMULATOR, reason="the simulator has no wide loads")
 def test_what_goes_without_a_sort():
-    """Long, aligned rows of real numbers along the first axis, and not too many blocks that look at too many indices."""
+    """Long, aligned rows of real numbers along the first axis, and not too many blocks that look at
+    too many indices."""
+
     def steps(shape, m, dtype="f4", axis=0):
         with assume((9, 0)):
-            g = lay(*shape[:axis], m, *shape[axis + 1:], dtype=dtype)
+            g = lay(*shape[:axis], m, *shape[axis + 1 :], dtype=dtype)
             return named(segments.gather_grad(g, lay(m, dtype="i8"), shape=shape, axis=axis))
 
-    for shape, m, dtype in (((50257, 128), 8192, "f4"), ((50257, 384), 65536, cm.bfloat16), ((600_000, 64), 4096, "f4")):
+    for shape, m, dtype in (
+        ((50257, 128), 8192, "f4"),
+        ((50257, 384), 65536, cm.bfloat16),
+        ((600_000, 64), 4096, "f4"),
+    ):
         assert steps(shape, m, dtype) == ["add_rows", "add_often_early"]
-    for shape, m, dtype, axis in (((50257, 60), 8192, "f4", 0), ((50257, 70), 8192, "f4", 0), ((700_000, 64), 4096, "f4", 0),
-                                  ((50257, 768), 1 << 20, "f4", 0), ((50257, 768), 8192, "c8", 0),
-                                  ((50257, 768), 8192, "i1", 0), ((3, 5000, 768), 8192, "f4", 1),
-                                  ((2048, 768), 1 << 17, "f4", 0)):
+    for shape, m, dtype, axis in (
+        ((50257, 60), 8192, "f4", 0),
+        ((50257, 70), 8192, "f4", 0),
+        ((700_000, 64), 4096, "f4", 0),
+        ((50257, 768), 1 << 20, "f4", 0),
+        ((50257, 768), 8192, "c8", 0),
+        ((50257, 768), 8192, "i1", 0),
+        ((3, 5000, 768), 8192, "f4", 1),
+        ((2048, 768), 1 << 17, "f4", 0),
+    ):
         assert "sum_chunks" in steps(shape, m, dtype, axis)
-    assert [kernels.owners_of(rows) for rows in (1, 128 * 640, 128 * 640 + 1, 600_000)] == [128, 128, 256, 1024]
+    assert [kernels.owners_of(rows) for rows in (1, 128 * 640, 128 * 640 + 1, 600_000)] == [
+        128,
+        128,
+        256,
+        1024,
+    ]
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["f4", "f2", cm.bfloat16, "f8", "i4", "u2"])
-@pytest.mark.parametrize("rows, m, columns, often", [(50257, 8192, 768, 0.1), (1000, 20_000, 776, 1), (200, 5000, 128, 0),
-                                                     (200_000, 3000, 136, 0), (5000, 70_000, 264, 0.01)])
+@pytest.mark.parametrize(
+    "rows, m, columns, often",
+    [
+        (50257, 8192, 768, 0.1),
+        (1000, 20_000, 776, 1),
+        (200, 5000, 128, 0),
+        (200_000, 3000, 136, 0),
+        (5000, 70_000, 264, 0.01),
+    ],
+)
 def test_add_rows_on_gpu(rows, m, columns, often, dtype, monkeypatch):
-    """Sums of whole numbers, and twice the same bits of any; two axes; an index that does not exist."""
+    """Sums of whole numbers, and twice the same bits of any; two axes; an index that does not
+    exist."""
     monkeypatch.setattr(segments, "claims", lambda *_: False)  # test_add_claimed.py
     rng = np.random.default_rng(3)
     index = rng.integers(-rows, rows, m)
@@ -230,7 +315,9 @@ def test_add_rows_on_gpu(rows, m, columns, often, dtype, monkeypatch):
         plan = segments.gather_grad(g._layout, places._layout, shape=(rows, columns), axis=0)
         assert named(plan)[0] == "add_rows"
         wide = "f4" if dtype != "f8" else "f8"
-        memory = [cm.full((rows, columns), 7, dtype=dtype)]  # what rows without sources must not keep
+        memory = [
+            cm.full((rows, columns), 7, dtype=dtype)
+        ]  # what rows without sources must not keep
         memory.clear()
         got = plan.bind("rows", [g._layout, places._layout])(g, places).to_numpy()
         np.testing.assert_array_equal(got, sums.astype(wide).astype(dtype))
@@ -252,7 +339,9 @@ def test_add_rows_on_gpu(rows, m, columns, often, dtype, monkeypatch):
         exact[found] = np.add.reduceat(noise.to_numpy().astype("f8")[order], starts, axis=0)
         np.testing.assert_allclose(once, exact, rtol=0, atol=2e-6 * np.bincount(index % rows).max())
         for _ in range(3):
-            np.testing.assert_array_equal(cm.index_add(cm.zeros((rows, columns), "f4"), places, noise).to_numpy(), once)
+            np.testing.assert_array_equal(
+                cm.index_add(cm.zeros((rows, columns), "f4"), places, noise).to_numpy(), once
+            )
         places[m // 2] = rows
         with pytest.raises(IndexError):
             cm.index_add(x, places, g)

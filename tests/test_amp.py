@@ -21,7 +21,10 @@ def test_cast(device, dtype):
     out = amp.cast(tree, dtype, keep=lambda p: p.ndim < 2)
     assert out["w"][0].dtype == dtype and out["w"][1] is x
     assert out["n"] is tree["n"] and (out["k"], out["name"], out["none"]) == (4, "kept", None)
-    assert out["w"][0].to_numpy().tobytes() == x.to_numpy().reshape(7, 1).astype(out["w"][0].dtype).tobytes()
+    assert (
+        out["w"][0].to_numpy().tobytes()
+        == x.to_numpy().reshape(7, 1).astype(out["w"][0].dtype).tobytes()
+    )
     assert amp.cast(x, "float32") is x
 
 
@@ -39,9 +42,20 @@ def test_gradients_of_cast_are_wide(device):
 
 
 def test_norms_stay_wide_and_biases_do_not(device):
-    """The recipe of `cast`: a network of everything that takes a bias computes in 16 bits beside float32 weights of norms."""
-    names = {"conv": (4, 3, 3, 3), "conv.bias": 4, "norm": 4, "norm.bias": 4, "up": (4, 4, 2, 2), "up.bias": 4, "fc": (5, 4),
-             "fc.bias": 5, "out": (2, 5), "out.bias": 2}
+    """The recipe of `cast`: a network of everything that takes a bias computes in 16 bits beside
+    float32 weights of norms."""
+    names = {
+        "conv": (4, 3, 3, 3),
+        "conv.bias": 4,
+        "norm": 4,
+        "norm.bias": 4,
+        "up": (4, 4, 2, 2),
+        "up.bias": 4,
+        "fc": (5, 4),
+        "fc.bias": 5,
+        "out": (2, 5),
+        "out.bias": 2,
+    }
     params = {name: cm.full(shape, 0.1, "float32") for name, shape in names.items()}
     copies = {name: p if "norm" in name else amp.cast(p, "bfloat16") for name, p in params.items()}
     seen = []
@@ -62,7 +76,11 @@ def test_norms_stay_wide_and_biases_do_not(device):
 @pytest.mark.parametrize("recorded", [False, True])
 def test_a_wide_bias_promotes(device, recorded):
     """As `x + bias`, and as the docstrings of `linear` and `mlp` say."""
-    x, w, b = cm.ones((2, 4), "bfloat16"), cm.full((4, 4), 0.25, "bfloat16"), cm.full(4, 2.0**-20, "float32")
+    x, w, b = (
+        cm.ones((2, 4), "bfloat16"),
+        cm.full((4, 4), 0.25, "bfloat16"),
+        cm.full(4, 2.0**-20, "float32"),
+    )
 
     def run(b):
         return cm.ml.linear(x, w, b), cm.ml.mlp(x, w, b, w, None)
@@ -79,9 +97,15 @@ def test_computing_in(device):
         seen.extend([p["w"].dtype, x.dtype, bias.dtype])
         return {"y": x @ p["w"] + bias, "count": 3}
 
-    p, x, b = {"w": cm.ones((3, 2), dtype="float32")}, cm.ones((4, 3), dtype="float32"), cm.zeros(2, dtype="float32")
+    p, x, b = (
+        {"w": cm.ones((3, 2), dtype="float32")},
+        cm.ones((4, 3), dtype="float32"),
+        cm.zeros(2, dtype="float32"),
+    )
     out = model(p, x, bias=b)
-    assert set(seen) == {np.dtype(cm.bfloat16)} and out["y"].dtype == np.float32 and out["count"] == 3
+    assert (
+        set(seen) == {np.dtype(cm.bfloat16)} and out["y"].dtype == np.float32 and out["count"] == 3
+    )
     g = cm.grad(lambda p: model(p, x, bias=b)["y"].sum())(p)
     assert g["w"].dtype == np.float32 and g["w"].tolist() == [[4.0, 4.0]] * 3
     assert model.__name__ == "model"
@@ -93,9 +117,12 @@ def test_computing_in(device):
 
 
 def test_the_scale_goes_as_torchs(device):
-    """The same growth, backoff and counts as torch.amp.GradScaler, over a sequence with overflows."""
+    """The same growth, backoff and counts as torch.amp.GradScaler, over a sequence with
+    overflows."""
     torch = pytest.importorskip("torch")
-    theirs = torch.amp.GradScaler("cpu", init_scale=64.0, growth_factor=3.0, backoff_factor=0.25, growth_interval=3)
+    theirs = torch.amp.GradScaler(
+        "cpu", init_scale=64.0, growth_factor=3.0, backoff_factor=0.25, growth_interval=3
+    )
     p = torch.nn.Parameter(torch.ones(2))
     optimizer = torch.optim.SGD([p], lr=0.5)
     state, ours = amp.loss_scale(64.0), cm.ones(2, dtype="float32")
@@ -106,12 +133,18 @@ def test_the_scale_goes_as_torchs(device):
         theirs.scale((p * torch.tensor([value, 1.0])).sum()).backward()
         theirs.step(optimizer)
         theirs.update()
-        g = cm.grad(lambda w, value=value: (w * cm.asarray(np.float32([value, 1.0]))).sum() * state["scale"])(ours)
+        g = cm.grad(
+            lambda w, value=value: (w * cm.asarray(np.float32([value, 1.0]))).sum() * state["scale"]
+        )(ours)
         factor, norm = amp.unscale(g, state, growth=3.0, backoff=0.25, interval=3)
         cm.ml.sgd_update(ours, g, lr=0.5, factor=factor)
         assert float(state["scale"]) == theirs.get_scale()
         np.testing.assert_allclose(ours.to_numpy(), p.detach().numpy(), rtol=1e-6, atol=1e-7)
-        assert math.isinf(float(norm)) if bad else float(norm) == pytest.approx(math.hypot(value, 1), rel=1e-6)
+        assert (
+            math.isinf(float(norm))
+            if bad
+            else float(norm) == pytest.approx(math.hypot(value, 1), rel=1e-6)
+        )
     assert int(state["skipped"]) == sum(overflows)
 
 
@@ -125,15 +158,18 @@ def test_unscaled_gradients_are_clipped(device):
 
 
 def test_states_that_change_after_their_use_give_no_wrong_gradient(device):
-    """Gradients read what they were multiplied by when they are taken: the scale, or the number of the step, was the next."""
+    """Gradients read what they were multiplied by when they are taken: the scale, or the number of
+    the step, was the next."""
     scale, params, w = amp.loss_scale(4.0), [cm.ones(2)], cm.asarray([1.0, 2.0])
     state = cm.ml.adam_init(params)
 
     def after(change, number):
         return cm.grad(lambda w: ((w * number).sum(), change())[0])(w)
 
-    for change, number in ((lambda: amp.unscale(cm.asarray([np.inf]), scale), scale["scale"]),
-                           (lambda: cm.ml.adam_update(params, [cm.ones(2)], state), state["step"])):
+    for change, number in (
+        (lambda: amp.unscale(cm.asarray([np.inf]), scale), scale["scale"]),
+        (lambda: cm.ml.adam_update(params, [cm.ones(2)], state), state["step"]),
+    ):
         with pytest.raises(RuntimeError, match="^multiply: .*changed in place after it was used"):
             after(change, number)
     with pytest.raises(ValueError, match="^unscale: not differentiable"):
@@ -165,7 +201,8 @@ def small_gradients(scaled):
 
 
 def test_training_in_float16_needs_the_scale(device):
-    """Without it the gradients vanish; with it the first steps overflow, are left out, and training succeeds."""
+    """Without it the gradients vanish; with it the first steps overflow, are left out, and training
+    succeeds."""
     lost, _, _ = small_gradients(False)
     found, skipped, counted = small_gradients(True)
     assert lost > 1 and found < 0.05
@@ -183,17 +220,25 @@ def test_a_nan_loss_is_left_out_and_counted(device):
     state, scale = cm.ml.adam_init(params), amp.loss_scale()
     for turn in range(4):
         bad = cm.asarray(np.float32(math.nan if turn in (1, 2) else 1.0))
-        value, g = cm.value_and_grad(lambda p, bad=bad: (p["w"] ** 2).sum() * bad * scale["scale"])(params)
+        value, g = cm.value_and_grad(lambda p, bad=bad: (p["w"] ** 2).sum() * bad * scale["scale"])(
+            params
+        )
         factor, norm = amp.unscale(g, scale)
         cm.ml.adamw_update(params, g, state, lr=0.1, factor=factor)
         assert math.isnan(float(norm)) == math.isnan(float(value)) == (turn in (1, 2))
-    assert int(state["step"]) == 2 and int(scale["skipped"]) == 2 and float(scale["scale"]) == 65536 / 4
+    assert (
+        int(state["step"]) == 2
+        and int(scale["skipped"]) == 2
+        and float(scale["scale"]) == 65536 / 4
+    )
     assert np.isfinite(params["w"].to_numpy()).all()
 
 
 def test_a_nan_loss_raises_if_asked(device):
     scale = amp.loss_scale()
-    with pytest.raises(FloatingPointError, match="unscale: the norm of the gradients is not finite"):
+    with pytest.raises(
+        FloatingPointError, match="unscale: the norm of the gradients is not finite"
+    ):
         amp.unscale([cm.asarray([cm.nan])], scale, error_if_nonfinite=True)
         scale["scale"].item()
     assert int(scale["skipped"]) == 1
@@ -201,22 +246,53 @@ def test_a_nan_loss_raises_if_asked(device):
     assert int(scale["good"]) == 1
 
 
-@pytest.mark.parametrize(("call", "error", "words"), [
-    (lambda g, s: amp.unscale(g, {}), ValueError, "wants a state of loss_scale, with scale, good and skipped, got dict"),
-    (lambda g, s: amp.unscale(g, 3.0), ValueError, "got float"),
-    (lambda g, s: amp.unscale(g, {**s, "scale": 3.0}), TypeError, "wants scale in state as a 0-d float32 array, got float"),
-    (lambda g, s: amp.unscale(g, {**s, "good": cm.zeros(1)}), TypeError, r"0-d int64 array, got float64 of shape \(1,\)"),
-    (lambda g, s: amp.unscale(g, s, growth=1.0), ValueError, "growth > 1"),
-    (lambda g, s: amp.unscale(g, s, backoff=1.0), ValueError, "backoff between 0 and 1"),
-    (lambda g, s: amp.unscale(g, s, interval=0), ValueError, "positive whole interval, got 0"),
-    (lambda g, s: amp.unscale(g, s, max_norm=-1.0), ValueError, "unscale: wants a max_norm >= 0, got -1.0"),
-    (lambda g, s: amp.unscale([], s), ValueError, "unscale: wants a tree of arrays"),
-    (lambda g, s: amp.unscale([cm.arange(3)], s), TypeError, "unscale: wants floating-point"),
-    (lambda g, s: amp.loss_scale(0.0), ValueError, "loss_scale: wants a finite initial scale > 0, got 0.0"),
-    (lambda g, s: amp.loss_scale(math.inf), ValueError, "got inf"),
-    (lambda g, s: amp.cast(g, "int32"), TypeError, "cast: wants a floating-point dtype, got int32"),
-    (lambda g, s: amp.computing_in("int8"), TypeError, "computing_in: wants floating-point dtypes, got int8"),
-])
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (
+            lambda g, s: amp.unscale(g, {}),
+            ValueError,
+            "wants a state of loss_scale, with scale, good and skipped, got dict",
+        ),
+        (lambda g, s: amp.unscale(g, 3.0), ValueError, "got float"),
+        (
+            lambda g, s: amp.unscale(g, {**s, "scale": 3.0}),
+            TypeError,
+            "wants scale in state as a 0-d float32 array, got float",
+        ),
+        (
+            lambda g, s: amp.unscale(g, {**s, "good": cm.zeros(1)}),
+            TypeError,
+            r"0-d int64 array, got float64 of shape \(1,\)",
+        ),
+        (lambda g, s: amp.unscale(g, s, growth=1.0), ValueError, "growth > 1"),
+        (lambda g, s: amp.unscale(g, s, backoff=1.0), ValueError, "backoff between 0 and 1"),
+        (lambda g, s: amp.unscale(g, s, interval=0), ValueError, "positive whole interval, got 0"),
+        (
+            lambda g, s: amp.unscale(g, s, max_norm=-1.0),
+            ValueError,
+            "unscale: wants a max_norm >= 0, got -1.0",
+        ),
+        (lambda g, s: amp.unscale([], s), ValueError, "unscale: wants a tree of arrays"),
+        (lambda g, s: amp.unscale([cm.arange(3)], s), TypeError, "unscale: wants floating-point"),
+        (
+            lambda g, s: amp.loss_scale(0.0),
+            ValueError,
+            "loss_scale: wants a finite initial scale > 0, got 0.0",
+        ),
+        (lambda g, s: amp.loss_scale(math.inf), ValueError, "got inf"),
+        (
+            lambda g, s: amp.cast(g, "int32"),
+            TypeError,
+            "cast: wants a floating-point dtype, got int32",
+        ),
+        (
+            lambda g, s: amp.computing_in("int8"),
+            TypeError,
+            "computing_in: wants floating-point dtypes, got int8",
+        ),
+    ],
+)
 def test_errors(device, call, error, words):
     state = amp.loss_scale()
     with pytest.raises(error, match=words):
@@ -234,8 +310,16 @@ def mixed_step(rate):
     def step(params, copies, state, scale, x, y):
         loss, g = cm.value_and_grad(loss_fn)(copies, x, y, scale["scale"])
         factor, norm = amp.unscale(g, scale, max_norm=1.0, interval=4)
-        cm.ml.adamw_update(params, g, state, lr=rate(state["step"]), weight_decay=0.1, decay=lambda p: p.ndim > 1,
-                           factor=factor, copies=copies)
+        cm.ml.adamw_update(
+            params,
+            g,
+            state,
+            lr=rate(state["step"]),
+            weight_decay=0.1,
+            decay=lambda p: p.ndim > 1,
+            factor=factor,
+            copies=copies,
+        )
         return loss, norm
 
     return step
@@ -255,11 +339,17 @@ def run_mixed(wrap):
         if turn == 9:
             x[3, 2] = np.nan
         before = float(scale["scale"])
-        loss, norm = step(params, copies, state, scale, cm.asarray(x.astype("f2")), cm.asarray(y.astype("f4")))
+        loss, norm = step(
+            params, copies, state, scale, cm.asarray(x.astype("f2")), cm.asarray(y.astype("f4"))
+        )
         seen.append((float(loss) / before, float(norm), float(scale["scale"])))
     for p, c in zip(optree.tree_leaves(params), optree.tree_leaves(copies), strict=True):
         assert p.astype(c.dtype).to_numpy().tobytes() == c.to_numpy().tobytes()
-    return seen, [x.to_numpy().tobytes() for x in optree.tree_leaves((params, state, scale))], (state, scale, step)
+    return (
+        seen,
+        [x.to_numpy().tobytes() for x in optree.tree_leaves((params, state, scale))],
+        (state, scale, step),
+    )
 
 
 def test_a_whole_step(device):
@@ -294,13 +384,32 @@ def torch_rates(make, steps):
 
 
 SCHEDULES = {
-    "cosine": (schedules.cosine(0.3, steps=20, end=0.01), lambda s, o: s.CosineAnnealingLR(o, 20, eta_min=0.01), 21),
-    "linear": (schedules.linear(0.3, steps=20, end=0.03), lambda s, o: s.LinearLR(o, 1.0, 0.1, 20), 25),
-    "step_decay": (schedules.step_decay(0.3, every=4, gamma=0.5), lambda s, o: s.StepLR(o, 4, 0.5), 25),
-    "exponential": (schedules.exponential(0.3, gamma=0.9), lambda s, o: s.ExponentialLR(o, 0.9), 25),
+    "cosine": (
+        schedules.cosine(0.3, steps=20, end=0.01),
+        lambda s, o: s.CosineAnnealingLR(o, 20, eta_min=0.01),
+        21,
+    ),
+    "linear": (
+        schedules.linear(0.3, steps=20, end=0.03),
+        lambda s, o: s.LinearLR(o, 1.0, 0.1, 20),
+        25,
+    ),
+    "step_decay": (
+        schedules.step_decay(0.3, every=4, gamma=0.5),
+        lambda s, o: s.StepLR(o, 4, 0.5),
+        25,
+    ),
+    "exponential": (
+        schedules.exponential(0.3, gamma=0.9),
+        lambda s, o: s.ExponentialLR(o, 0.9),
+        25,
+    ),
     "one_cycle": (schedules.one_cycle(0.3, steps=25), lambda s, o: s.OneCycleLR(o, 0.3, 25), 25),
-    "one_cycle early": (schedules.one_cycle(0.3, steps=40, rising=0.2, start_factor=10, end_factor=100),
-                        lambda s, o: s.OneCycleLR(o, 0.3, 40, pct_start=0.2, div_factor=10, final_div_factor=100), 40),
+    "one_cycle early": (
+        schedules.one_cycle(0.3, steps=40, rising=0.2, start_factor=10, end_factor=100),
+        lambda s, o: s.OneCycleLR(o, 0.3, 40, pct_start=0.2, div_factor=10, final_div_factor=100),
+        40,
+    ),
     "constant": (schedules.constant(0.3), lambda s, o: s.ConstantLR(o, 1.0), 5),
 }
 
@@ -316,28 +425,66 @@ def test_rates_as_in_torch(device, name):
     assert rate.__name__ == name.split()[0]
 
 
-@pytest.mark.parametrize("make", [lambda w: schedules.constant(0.3, warmup=w),
-                                  lambda w: schedules.cosine(0.3, steps=30, warmup=w),
-                                  lambda w: schedules.linear(0.3, steps=30, warmup=w),
-                                  lambda w: schedules.step_decay(0.3, every=50, warmup=w),
-                                  lambda w: schedules.exponential(0.3, gamma=1.0, warmup=w)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda w: schedules.constant(0.3, warmup=w),
+        lambda w: schedules.cosine(0.3, steps=30, warmup=w),
+        lambda w: schedules.linear(0.3, steps=30, warmup=w),
+        lambda w: schedules.step_decay(0.3, every=50, warmup=w),
+        lambda w: schedules.exponential(0.3, gamma=1.0, warmup=w),
+    ],
+)
 def test_the_warm_up(device, make):
     rate = make(5)
     np.testing.assert_allclose([rate(t) for t in range(6)], 0.3 * np.arange(1, 7) / 6, rtol=1e-12)
-    np.testing.assert_allclose([float(rate(cm.asarray(t))) for t in range(6)], 0.3 * np.arange(1, 7) / 6, rtol=1e-6)
+    np.testing.assert_allclose(
+        [float(rate(cm.asarray(t))) for t in range(6)], 0.3 * np.arange(1, 7) / 6, rtol=1e-6
+    )
     assert rate(29) <= rate(5) and make(0)(0) == pytest.approx(0.3)
 
 
-@pytest.mark.parametrize(("call", "error", "words"), [
-    (lambda: schedules.cosine(-1.0, steps=3), ValueError, "cosine: wants a finite peak >= 0, got -1.0"),
-    (lambda: schedules.cosine(1.0, steps=3, warmup=3), ValueError, "cosine: wants more steps than those of the warm-up"),
-    (lambda: schedules.linear("1", steps=3), TypeError, "linear: wants peak as a number, got str"),
-    (lambda: schedules.step_decay(1.0, every=0), ValueError, "step_decay: wants every >= 1, got 0"),
-    (lambda: schedules.exponential(1.0, gamma=math.nan), ValueError, "exponential: wants a finite gamma"),
-    (lambda: schedules.one_cycle(1.0, steps=2), ValueError, "one_cycle: wants at least one step up"),
-    (lambda: schedules.constant(1.0)("3"), TypeError, "constant: wants the step as a number or a 0-d array, got str"),
-    (lambda: schedules.constant(1.0)(cm.zeros(2)), TypeError, r"got float64 of shape \(2,\)"),
-])
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (
+            lambda: schedules.cosine(-1.0, steps=3),
+            ValueError,
+            "cosine: wants a finite peak >= 0, got -1.0",
+        ),
+        (
+            lambda: schedules.cosine(1.0, steps=3, warmup=3),
+            ValueError,
+            "cosine: wants more steps than those of the warm-up",
+        ),
+        (
+            lambda: schedules.linear("1", steps=3),
+            TypeError,
+            "linear: wants peak as a number, got str",
+        ),
+        (
+            lambda: schedules.step_decay(1.0, every=0),
+            ValueError,
+            "step_decay: wants every >= 1, got 0",
+        ),
+        (
+            lambda: schedules.exponential(1.0, gamma=math.nan),
+            ValueError,
+            "exponential: wants a finite gamma",
+        ),
+        (
+            lambda: schedules.one_cycle(1.0, steps=2),
+            ValueError,
+            "one_cycle: wants at least one step up",
+        ),
+        (
+            lambda: schedules.constant(1.0)("3"),
+            TypeError,
+            "constant: wants the step as a number or a 0-d array, got str",
+        ),
+        (lambda: schedules.constant(1.0)(cm.zeros(2)), TypeError, r"got float64 of shape \(2,\)"),
+    ],
+)
 def test_errors_of_schedules(call, error, words):
     with pytest.raises(error, match=words):
         call()

@@ -1,4 +1,5 @@
-"""ndarray itself: attributes, protocols, pickling, printing, copies, iteration, conversion, other libraries' arrays."""
+"""ndarray itself: attributes, protocols, pickling, printing, copies, iteration, conversion, other
+libraries' arrays."""
 
 from __future__ import annotations
 
@@ -102,11 +103,14 @@ def test_array_protocol(device):
 
 
 def test_array_ufunc(device):
-    """NumPy's ufuncs on our arrays are our functions, on our device; whatever is not ours is refused, not converted."""
+    """NumPy's ufuncs on our arrays are our functions, on our device; whatever is not ours is
+    refused, not converted."""
     x, y = cm.asarray(BASE), cm.asarray(BASE + 1)
     same(np.add(x, y), BASE + BASE + 1)
     same(np.add(BASE, y), BASE + BASE + 1)
-    same(np.exp(x), np.exp(BASE)) if device == "cpu" else np.testing.assert_allclose(np.exp(x), np.exp(BASE), rtol=1e-6)
+    same(np.exp(x), np.exp(BASE)) if device == "cpu" else np.testing.assert_allclose(
+        np.exp(x), np.exp(BASE), rtol=1e-6
+    )
     same(np.multiply(x, 2.5), BASE * np.float32(2.5))
     same(BASE * y, BASE * (BASE + 1))
     same(np.float32(3) - x, 3 - BASE)
@@ -132,7 +136,9 @@ def test_array_ufunc_out_and_where(device):
     assert np.negative(x, out=(out,)) is out
     same(out, -BASE)
     with pytest.raises(TypeError):
-        np.add(x, y, out=np.zeros(BASE.shape, np.float32))  # NumPy's array cannot hold what may be on a GPU
+        np.add(
+            x, y, out=np.zeros(BASE.shape, np.float32)
+        )  # NumPy's array cannot hold what may be on a GPU
     np.add(x, y, out=out, where=BASE > 3)
     same(out, np.where(BASE > 3, 2 * BASE + 1, -BASE))
     same(np.add.reduce(x, axis=1), BASE.sum(axis=1))
@@ -167,7 +173,11 @@ def test_array_namespace():
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_pickle(device, dtype):
-    for base in (numbers(np.random.default_rng(0), (3, 4), dtype), np.zeros((), dtype), np.zeros((0, 2), dtype)):
+    for base in (
+        numbers(np.random.default_rng(0), (3, 4), dtype),
+        np.zeros((), dtype),
+        np.zeros((0, 2), dtype),
+    ):
         x = cm.asarray(base)
         back = pickle.loads(pickle.dumps(x))
         same(back, base)
@@ -198,7 +208,10 @@ def test_printing(device):
     assert repr(cm.asarray([1, 2])) == f"array([1, 2]{place})"
     assert repr(cm.asarray(3)) == f"array(3{place})"
     assert repr(cm.zeros((0, 2))) == f"array([], shape=(0, 2), dtype=float64{place})"
-    assert repr(cm.asarray(np.float32([[1, 2], [3, 4]]))) == f"array([[1., 2.],\n       [3., 4.]], dtype=float32{place})"
+    assert (
+        repr(cm.asarray(np.float32([[1, 2], [3, 4]])))
+        == f"array([[1., 2.],\n       [3., 4.]], dtype=float32{place})"
+    )
     assert repr(cm.ones(2, "bfloat16")) == f"array([1, 1], dtype=bfloat16{place})"
     assert str(cm.asarray([1.5, 2.0])) == "[1.5 2. ]"
     assert len(repr(cm.zeros(1_000_000))) < 100
@@ -240,14 +253,25 @@ def test_containment(device):
 
 
 def test_scalar_conversion(device):
-    assert float(cm.asarray(2.5)) == 2.5 and int(cm.asarray([[7]])) == 7 and complex(cm.asarray(1j)) == 1j
+    assert (
+        float(cm.asarray(2.5)) == 2.5
+        and int(cm.asarray([[7]])) == 7
+        and complex(cm.asarray(1j)) == 1j
+    )
     assert bool(cm.asarray([True])) is True and bool(cm.asarray(0.0)) is False
     assert cm.asarray(3).item() == 3 and type(cm.asarray(3).item()) is int
     assert cm.asarray(BASE).item(1, 2, 3) == 23.0
     assert type(cm.ones((), "bfloat16").item()) is float
-    assert operator.index(cm.asarray(4)) == 4 and [10, 20, 30][cm.asarray(1)] == 20 and list(range(cm.asarray(2))) == [0, 1]
+    assert (
+        operator.index(cm.asarray(4)) == 4
+        and [10, 20, 30][cm.asarray(1)] == 20
+        and list(range(cm.asarray(2))) == [0, 1]
+    )
     assert cm.asarray([[1, 2], [3, 4]]).tolist() == [[1, 2], [3, 4]]
-    assert cm.asarray(BASE).tobytes() == BASE.tobytes() and cm.asarray(BASE).T.tobytes() == BASE.T.tobytes()
+    assert (
+        cm.asarray(BASE).tobytes() == BASE.tobytes()
+        and cm.asarray(BASE).T.tobytes() == BASE.T.tobytes()
+    )
     assert round(cm.asarray(2.567), 1) == 2.6 and round(cm.asarray(2.567)) == 3
     for convert in (float, int, complex):
         with pytest.raises((ValueError, TypeError)):
@@ -262,17 +286,41 @@ def test_scalar_conversion(device):
         operator.index(cm.asarray([1]))
 
 
-OPERATORS = [operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow,
-             operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
+OPERATORS = [
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.truediv,
+    operator.floordiv,
+    operator.mod,
+    operator.pow,
+    operator.eq,
+    operator.ne,
+    operator.lt,
+    operator.le,
+    operator.gt,
+    operator.ge,
+]
 BIT_OPERATORS = [operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift]
 
 
 @pytest.mark.parametrize("op", OPERATORS + BIT_OPERATORS, ids=lambda f: f.__name__)
 def test_operators(device, op):
-    a, b = (np.array([1, 2, 3]), np.array([3, 2, 1])) if op in BIT_OPERATORS else (np.array([1.0, 2, 3]), np.array([3.0, 2, 1]))
+    a, b = (
+        (np.array([1, 2, 3]), np.array([3, 2, 1]))
+        if op in BIT_OPERATORS
+        else (np.array([1.0, 2, 3]), np.array([3.0, 2, 1]))
+    )
     x, y = cm.asarray(a), cm.asarray(b)
-    if op is operator.pow and device == "cuda":  # CUDA's pow is within 2 ulp, not exact for whole numbers
-        for ours, theirs in ((op(x, y), op(a, b)), (op(2, x), op(2, a)), (op(x, b), op(a, b)), (op(a, y), op(a, b))):
+    if (
+        op is operator.pow and device == "cuda"
+    ):  # CUDA's pow is within 2 ulp, not exact for whole numbers
+        for ours, theirs in (
+            (op(x, y), op(a, b)),
+            (op(2, x), op(2, a)),
+            (op(x, b), op(a, b)),
+            (op(a, y), op(a, b)),
+        ):
             assert isinstance(ours, cm.ndarray) and ours.dtype == theirs.dtype
             np.testing.assert_allclose(ours.to_numpy(), theirs, rtol=2 * np.finfo(float).eps)
         return
@@ -286,13 +334,23 @@ def test_operators(device, op):
     same(op(x, a.dtype.type(2)), op(a, a.dtype.type(2)))
 
 
-@pytest.mark.parametrize("op", [operator.neg, operator.pos, operator.abs, operator.invert], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "op", [operator.neg, operator.pos, operator.abs, operator.invert], ids=lambda f: f.__name__
+)
 def test_unary_operators(device, op):
     a = np.array([1, -2, 3])
     same(op(cm.asarray(a)), op(a))
 
 
-IN_PLACE = [operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, operator.imod, operator.ipow]
+IN_PLACE = [
+    operator.iadd,
+    operator.isub,
+    operator.imul,
+    operator.itruediv,
+    operator.ifloordiv,
+    operator.imod,
+    operator.ipow,
+]
 
 
 @pytest.mark.parametrize("op", IN_PLACE, ids=lambda f: f.__name__)
@@ -382,8 +440,20 @@ def test_read_only_arrays_stay_so():
     np.testing.assert_array_equal(base, BASE)
 
 
-TORCH = ["uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
-         "bool"]
+TORCH = [
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+    "bool",
+]
 
 
 @pytest.mark.parametrize("name", TORCH)

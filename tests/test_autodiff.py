@@ -1,4 +1,5 @@
-"""Gradients: the machinery (trees, levels, memory, errors). What each op's rule gives is tested in test_gradients.py."""
+"""Gradients: the machinery (trees, levels, memory, errors). What each op's rule gives is tested in
+test_gradients.py."""
 
 import gc
 import weakref
@@ -35,7 +36,7 @@ def test_trees(device):
 
 
 def test_numpy_arrays_and_numbers_are_leaves(device):
-    assert cm.grad(lambda x: (x ** 2).sum())(np.array([1.0, 2.0])).tolist() == [2, 4]
+    assert cm.grad(lambda x: (x**2).sum())(np.array([1.0, 2.0])).tolist() == [2, 4]
     assert cm.grad(lambda x: x * x)(3.0).item() == 6.0
     assert cm.grad(lambda t: t[0] * t[1])((2.0, 5.0))[0].item() == 5.0
 
@@ -51,7 +52,9 @@ def test_argnums(device):
     assert gx.tolist() == [3, 4] and gz.tolist() == [1, 1]
     (only,) = cm.grad(f, np.array([1]))(x, y, z)
     assert only.tolist() == [1, 2]
-    with pytest.raises(ValueError, match="grad: argnums 3 but the function was called with 3 arguments"):
+    with pytest.raises(
+        ValueError, match="grad: argnums 3 but the function was called with 3 arguments"
+    ):
         cm.grad(f, 3)(x, y, z)
     assert cm.grad(lambda x, *, k: (x * k).sum())(x, k=7.0).tolist() == [7, 7]
 
@@ -62,7 +65,12 @@ def test_has_aux(device):
         return y.sum(), {"y": y, "note": "seen", "host": 3}
 
     (value, aux), g = cm.value_and_grad(f, has_aux=True)(arr(1, 2))
-    assert float(value) == 6 and aux["y"].tolist() == [2, 4] and aux["note"] == "seen" and g.tolist() == [2, 2]
+    assert (
+        float(value) == 6
+        and aux["y"].tolist() == [2, 4]
+        and aux["note"] == "seen"
+        and g.tolist() == [2, 2]
+    )
     assert aux["y"]._node is None
     g, aux = cm.grad(f, has_aux=True)(arr(1, 2))
     assert g.tolist() == [2, 2] and aux["host"] == 3
@@ -113,10 +121,15 @@ def test_vjp(device):
 
 def test_vjp_checks_what_is_pulled():
     _, pull = cm.vjp(lambda x: x * 2, arr(1, 2))
-    for bad, message in [((arr(1, 1), arr(1, 1)), "vjp: the gradient has structure"),
-                         (arr(1, 2, 3), r"vjp: the gradient must be float64 of shape \(2,\) like the result, got float64 of "
-                          r"shape \(3,\)"),
-                         (arr(1, 2, dtype="float32"), "must be float64 .* got float32")]:
+    for bad, message in [
+        ((arr(1, 1), arr(1, 1)), "vjp: the gradient has structure"),
+        (
+            arr(1, 2, 3),
+            r"vjp: the gradient must be float64 of shape \(2,\) like the result, got float64 of "
+            r"shape \(3,\)",
+        ),
+        (arr(1, 2, dtype="float32"), "must be float64 .* got float32"),
+    ]:
         with pytest.raises(ValueError, match=message):
             pull(bad)
     with pytest.raises(TypeError, match="vjp: the function must return arrays, got float"):
@@ -127,7 +140,7 @@ def test_vjp_checks_what_is_pulled():
 
 
 def test_higher_orders(device):
-    f = lambda x: x ** 5  # noqa: E731
+    f = lambda x: x**5  # noqa: E731
     expected = [5 * 16, 20 * 8, 60 * 4, 120 * 2, 120]
     for value in expected:
         f = cm.grad(f)
@@ -151,7 +164,7 @@ def test_hessian_vector_product(device):
 
 def test_a_gradient_inside_by_one_argument_outside_by_another(device):
     def outer(a, x):
-        return cm.grad(lambda x: (a * x ** 3).sum())(x).sum()  # 3 a x^2
+        return cm.grad(lambda x: (a * x**3).sum())(x).sum()  # 3 a x^2
 
     assert cm.grad(outer, (0, 1))(arr(2.0), arr(5.0))[0].tolist() == [75]
     assert cm.grad(outer, (0, 1))(arr(2.0), arr(5.0))[1].tolist() == [60]
@@ -159,7 +172,7 @@ def test_a_gradient_inside_by_one_argument_outside_by_another(device):
 
 def test_vjp_inside_grad(device):
     def f(x):
-        y, pull = cm.vjp(lambda z: z ** 3, x)
+        y, pull = cm.vjp(lambda z: z**3, x)
         return (pull(y)[0]).sum()  # y * 3 x^2 = 3 x^5
 
     assert cm.grad(f)(arr(2.0)).tolist() == [15 * 16]
@@ -223,24 +236,52 @@ def test_in_place_changes_are_refused_while_recording(device):
     assert cm.grad(f)(arr(1, 2), constants_may).tolist() == [2, 2]
 
 
-@pytest.mark.parametrize("change", [
-    lambda y: y.__setitem__(slice(1), 1.0), lambda y: y[1:].__setitem__(0, 1.0), lambda y: y.sort(),
-    lambda y: y.__imatmul__(cm.eye(2)),
-    lambda y: cm.add(y, 1.0, out=y), lambda y: cm.exp(cm.ones(2), out=y), lambda y: cm.sum(cm.ones((2, 2)), axis=0, out=y),
-    lambda y: cm.put(y, [0], 1.0), lambda y: cm.add_at(y, [0], 1.0), lambda y: cm.random.default_rng(0).shuffle(y),
-    lambda y: cm.ones(2).copy_to(y)])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda y: y.__setitem__(slice(1), 1.0),
+        lambda y: y[1:].__setitem__(0, 1.0),
+        lambda y: y.sort(),
+        lambda y: y.__imatmul__(cm.eye(2)),
+        lambda y: cm.add(y, 1.0, out=y),
+        lambda y: cm.exp(cm.ones(2), out=y),
+        lambda y: cm.sum(cm.ones((2, 2)), axis=0, out=y),
+        lambda y: cm.put(y, [0], 1.0),
+        lambda y: cm.add_at(y, [0], 1.0),
+        lambda y: cm.random.default_rng(0).shuffle(y),
+        lambda y: cm.ones(2).copy_to(y),
+    ],
+)
 def test_every_way_to_change_an_array_is_refused(device, change):
-    with pytest.raises(RuntimeError, match="gradient is being recorded|while a gradient is recorded"):
+    with pytest.raises(
+        RuntimeError, match="gradient is being recorded|while a gradient is recorded"
+    ):
         cm.grad(lambda x: (change(x * 2.0), x.sum())[1])(arr(1, 2))
 
 
-@pytest.mark.parametrize("change", [
-    lambda y: y.__setitem__(0, 5.0), lambda y: y[1:].__setitem__(0, 5.0), lambda y: y.__iadd__(1), lambda y: y.__imul__(y),
-    lambda y: cm.add(y, 1.0, out=y), lambda y: cm.exp(cm.ones(2), out=y), lambda y: cm.sum(cm.ones((2, 2)), axis=0, out=y),
-    lambda y: y.fill(2.0), lambda y: y.sort(), lambda y: cm.put(y, [0], 9.0), lambda y: cm.add_at(y, [0], 1.0),
-    lambda y: y.__setitem__([1], 9.0), lambda y: y.__setitem__(cm.asarray([0]), 9.0), lambda y: y.__setitem__(y > 0, 9.0),
-    lambda y: cm.copyto(y, 0.0), lambda y: cm.random.default_rng(0).shuffle(y), lambda y: cm.ones(2).copy_to(y),
-    lambda y: cm.ml.sgd_update([y], [cm.ones(2)], lr=0.1)])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda y: y.__setitem__(0, 5.0),
+        lambda y: y[1:].__setitem__(0, 5.0),
+        lambda y: y.__iadd__(1),
+        lambda y: y.__imul__(y),
+        lambda y: cm.add(y, 1.0, out=y),
+        lambda y: cm.exp(cm.ones(2), out=y),
+        lambda y: cm.sum(cm.ones((2, 2)), axis=0, out=y),
+        lambda y: y.fill(2.0),
+        lambda y: y.sort(),
+        lambda y: cm.put(y, [0], 9.0),
+        lambda y: cm.add_at(y, [0], 1.0),
+        lambda y: y.__setitem__([1], 9.0),
+        lambda y: y.__setitem__(cm.asarray([0]), 9.0),
+        lambda y: y.__setitem__(y > 0, 9.0),
+        lambda y: cm.copyto(y, 0.0),
+        lambda y: cm.random.default_rng(0).shuffle(y),
+        lambda y: cm.ones(2).copy_to(y),
+        lambda y: cm.ml.sgd_update([y], [cm.ones(2)], lr=0.1),
+    ],
+)
 def test_constants_that_change_after_their_use_give_no_wrong_gradient(device, change):
     def f(x, change):
         y = arr(3.0, 2.0)
@@ -249,8 +290,14 @@ def test_constants_that_change_after_their_use_give_no_wrong_gradient(device, ch
         return z
 
     x = arr(1, 2)
-    assert cm.grad(f)(x, lambda y: None).tolist() == cm.grad(f)(x, lambda y: change(y.copy())).tolist() == [3, 2]
-    with pytest.raises(RuntimeError, match=r"^multiply: .*\(2,\).*changed in place after it was used"):
+    assert (
+        cm.grad(f)(x, lambda y: None).tolist()
+        == cm.grad(f)(x, lambda y: change(y.copy())).tolist()
+        == [3, 2]
+    )
+    with pytest.raises(
+        RuntimeError, match=r"^multiply: .*\(2,\).*changed in place after it was used"
+    ):
         cm.grad(f)(x, change)
     with pytest.raises(RuntimeError, match="changed in place"):
         cm.vjp(lambda x: f(x, change), x)[1](cm.asarray(1.0))
@@ -266,6 +313,7 @@ def test_arguments_and_residuals_that_change(device):
     mine = cm.custom_vjp(lambda x, w: x * w)
     mine.defvjp(lambda x, w: (mine(x, w), w), lambda w, g: (g * w, None))
     for function, name in ((layer, "checkpoint"), (mine, "custom_vjp")):
+
         def f(x, change, function=function):
             w = arr(3.0, 2.0)
             y = function(x, w).sum()
@@ -286,7 +334,10 @@ def test_a_rule_of_ones_own_closes_over_constants(device):
 
     assert cm.grad(lambda w: f(cm.stop_gradient(w), cm.cos) + 0 * w.sum())(arr(0.0)).tolist() == [0]
     for kept in (cm.sin, cm.cos):  # with and without an argument that is differentiated
-        with pytest.raises(TypeError, match=r"^custom_vjp: <lambda> closes over float64 of shape \(2,\).* stop_gradient"):
+        with pytest.raises(
+            TypeError,
+            match=r"^custom_vjp: <lambda> closes over float64 of shape \(2,\).* stop_gradient",
+        ):
             cm.grad(lambda w: f(w, kept))(arr(0.0, 1.0))  # noqa: B023
 
 
@@ -303,7 +354,9 @@ def test_constants_may_change_elsewhere_and_before(device):
         del y
         z = cm.ones(2)  # perhaps where y was
         z += 1
-        return total + (z + x).sum()  # what an addition was given may change: its gradient does not read it
+        return (
+            total + (z + x).sum()
+        )  # what an addition was given may change: its gradient does not read it
 
     def g(x):
         z = cm.ones(2)
@@ -314,13 +367,24 @@ def test_constants_may_change_elsewhere_and_before(device):
     assert cm.grad(f)(arr(1, 2)).tolist() == [12, 9] and cm.grad(g)(arr(1, 2)).tolist() == [1, 1]
 
 
-@pytest.mark.parametrize("result, seen", [
-    (lambda x: x, r"float64 of shape \(2,\)"), (lambda x: (x > 0).all(), r"bool of shape \(\)"), (lambda x: 3.0, "float"),
-    (lambda x: x.astype("int64").sum(), r"int64 of shape \(\)"), (lambda x: None, "NoneType"),
-    (lambda x: (x.sum(), x), "tuple"), (lambda x: (x * 1j).sum(), r"complex128 of shape \(\)")])
+@pytest.mark.parametrize(
+    "result, seen",
+    [
+        (lambda x: x, r"float64 of shape \(2,\)"),
+        (lambda x: (x > 0).all(), r"bool of shape \(\)"),
+        (lambda x: 3.0, "float"),
+        (lambda x: x.astype("int64").sum(), r"int64 of shape \(\)"),
+        (lambda x: None, "NoneType"),
+        (lambda x: (x.sum(), x), "tuple"),
+        (lambda x: (x * 1j).sum(), r"complex128 of shape \(\)"),
+    ],
+)
 def test_the_result_must_be_one_number(result, seen):
     for function in (cm.grad, cm.value_and_grad):
-        wanted = f"^{function.__name__}: the function must return one real floating-point number, got {seen}"
+        wanted = (
+            f"^{function.__name__}: the function must return one real floating-point number, "
+            f"got {seen}"
+        )
         with pytest.raises(TypeError, match=wanted):
             function(result)(arr(1, 2))
 
@@ -332,7 +396,9 @@ def test_arguments_must_be_floating_point():
         cm.vjp(lambda x: x, np.array([True]))
     with pytest.raises(TypeError, match="grad: "):
         cm.grad(lambda x: x.sum())({"a": "word"})
-    assert cm.grad(lambda x, n: (x * n).sum())(arr(1.0), np.array([2])).tolist() == [2]  # others may be anything
+    assert cm.grad(lambda x, n: (x * n).sum())(arr(1.0), np.array([2])).tolist() == [
+        2
+    ]  # others may be anything
 
 
 def test_an_error_inside_leaves_no_level_open():
@@ -349,7 +415,9 @@ def test_a_released_gradient_says_so():
     x = tape.leaf(arr(1.0))
     y = (x * x).sum()
     tape.backward([(y._node, cm.ones(()))], [x._node], {}, release=True)
-    with pytest.raises(RuntimeError, match="its gradient was already taken and what it needs was released"):
+    with pytest.raises(
+        RuntimeError, match="its gradient was already taken and what it needs was released"
+    ):
         tape.backward([(y._node, cm.ones(()))], [x._node], {}, release=True)
 
 
@@ -387,13 +455,19 @@ def test_residuals_that_no_rule_needs_are_not_kept():
 
     with cm.device("cpu"):
         cm.grad(f)(cm.ones(1000))
-    assert refs.pop("seen") == {"add": False, "exp": False, "memory of exp": True, "memory of add": False}
+    assert refs.pop("seen") == {
+        "add": False,
+        "exp": False,
+        "memory of exp": True,
+        "memory of add": False,
+    }
     gc.collect()
     assert all(r() is None for r in refs.values())
 
 
 def test_memory_is_released_on_the_way_back():
-    """While the gradient is taken, what later nodes kept is already gone: by reference counts, without the collector."""
+    """While the gradient is taken, what later nodes kept is already gone: by reference counts,
+    without the collector."""
     alive = []
 
     def f(x):
@@ -475,13 +549,15 @@ def test_gpu_memory_of_a_gradient():
     cm.grad(chain)(x)
     gc.collect()
     assert cm.cuda.memory_allocated() == before
-    assert cm.cuda.max_memory_allocated() - before < 16 * 4 * n  # ten results of exp, and what is under way
+    assert (
+        cm.cuda.max_memory_allocated() - before < 16 * 4 * n
+    )  # ten results of exp, and what is under way
 
 
 def test_threads_record_apart():
     def work(k):
         for _ in range(30):
-            assert cm.grad(lambda x: (x ** 2 * k).sum())(arr(3.0)).tolist() == [6 * k]
+            assert cm.grad(lambda x: (x**2 * k).sum())(arr(3.0)).tolist() == [6 * k]
             assert (arr(1.0) * 2)._node is None
 
     together(6, work)
@@ -497,14 +573,22 @@ def test_the_wrapped_function_keeps_its_name():
 
 
 def test_gradients_of_parts_are_added_in_place(device, monkeypatch):
-    """A loop over the slices of an array takes one pass over the whole, not one a slice; the gradient is the same."""
+    """A loop over the slices of an array takes one pass over the whole, not one a slice; the
+    gradient is the same."""
     x = cm.asarray(np.random.default_rng(0).normal(size=(40, 6)))
 
     def loss(x, parts):
         h = cm.ml.relu(x) if parts != "of two results" else cm.linalg.qr(x)[0]
         total = (h * h).sum()
         for i in range(40):
-            total = total + (h[i, ::-1] ** 3 * h[(i * 7) % 40] if parts != "diagonals" else cm.diagonal(h, -i) ** 2).sum()
+            total = (
+                total
+                + (
+                    h[i, ::-1] ** 3 * h[(i * 7) % 40]
+                    if parts != "diagonals"
+                    else cm.diagonal(h, -i) ** 2
+                ).sum()
+            )
         return total + (h[:, :3] * h[:, 3:]).sum()
 
     calls, original = [], cm.ops.shape._window.add_into
@@ -519,11 +603,15 @@ def test_gradients_of_parts_are_added_in_place(device, monkeypatch):
         found = cm.grad(loss)(x, parts)
         assert sum(calls) >= 35
         monkeypatch.setattr(cm.ops.shape._window, "add_into", None)
-        np.testing.assert_allclose(found.to_numpy(), cm.grad(loss)(x, parts).to_numpy(), rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(
+            found.to_numpy(), cm.grad(loss)(x, parts).to_numpy(), rtol=1e-12, atol=1e-13
+        )
 
 
 def test_a_gradient_that_is_shared_is_not_added_to(device):
-    """add passes the very same array on to both sides: what comes from a part of one must not reach the other."""
+    """add passes the very same array on to both sides: what comes from a part of one must not reach
+    the other."""
+
     def f(a, b):
         s = a + b
         return (s * 2.0).sum() + (a[1:] * 10.0).sum() + (a[:2] * 100.0).sum()
@@ -542,10 +630,11 @@ def test_a_gradient_that_is_shared_is_not_added_to(device):
 
 
 def everything(xp, x, w, b, table, tokens, rows, mask):
-    """Indexing, broadcasting, views, joins, reductions, selections: written once for both libraries."""
-    h = table[tokens] + x[:, None, :] * b                       # (4, 3, 5): gathered rows, broadcasts
+    """Indexing, broadcasting, views, joins, reductions, selections: written once for both
+    libraries."""
+    h = table[tokens] + x[:, None, :] * b  # (4, 3, 5): gathered rows, broadcasts
     h = xp.tanh(h @ w)
-    picked = h[rows, :, 1:4] - h[::2, -1:, :3]                   # arrays and slices in one index; negative places
+    picked = h[rows, :, 1:4] - h[::2, -1:, :3]  # arrays and slices in one index; negative places
     joined = xp.concatenate([picked.reshape(2, 9), h[0].T.reshape(1, -1)[:, :9]], 0)
     chosen = xp.where(mask, joined, 0.1 * joined)
     largest = xp.amax(chosen, 1) if xp is cm else xp.amax(chosen, dim=1)
@@ -553,7 +642,12 @@ def everything(xp, x, w, b, table, tokens, rows, mask):
     ordered = xp.sort(h.reshape(-1))[3:20] if xp is cm else xp.sort(h.reshape(-1))[0][3:20]
     running = xp.cumsum(ordered, 0)
     outer = xp.einsum("ij,kj->ik", joined, chosen)
-    return (xp.log(e.sum(-1)) + largest).sum() + (running ** 2).mean() + (outer * outer.T).sum() + (h[0, 0] / (2 + b)).sum()
+    return (
+        (xp.log(e.sum(-1)) + largest).sum()
+        + (running**2).mean()
+        + (outer * outer.T).sum()
+        + (h[0, 0] / (2 + b)).sum()
+    )
 
 
 def test_a_function_of_everything_as_in_torch(device):
@@ -567,7 +661,9 @@ def test_a_function_of_everything_as_in_torch(device):
     theirs = [torch.tensor(f, requires_grad=True) for f in floats]
     value = everything(torch, *theirs, *map(torch.tensor, whole))
     gradients = torch.autograd.grad(value, theirs, create_graph=True)
-    products = torch.autograd.grad(sum((g * torch.tensor(d)).sum() for g, d in zip(gradients, directions, strict=True)), theirs)
+    products = torch.autograd.grad(
+        sum((g * torch.tensor(d)).sum() for g, d in zip(gradients, directions, strict=True)), theirs
+    )
 
     xs, vs = ([cm.asarray(f) for f in those] for those in (floats, directions))
     rest = [cm.asarray(a) for a in whole]

@@ -33,7 +33,12 @@ def bits(*arrays):
 
 def test_jvp_as_torchs(device):
     torch = pytest.importorskip("torch")
-    w, x, dw, dx = normals(4, 3), normals(5, 4, seed=1), normals(4, 3, seed=2), normals(5, 4, seed=3)
+    w, x, dw, dx = (
+        normals(4, 3),
+        normals(5, 4, seed=1),
+        normals(4, 3, seed=2),
+        normals(5, 4, seed=3),
+    )
 
     def ours(p, x):
         h = cm.tanh(x @ p["w"])
@@ -43,8 +48,12 @@ def test_jvp_as_torchs(device):
         h = torch.tanh(x @ w)
         return h, (torch.softmax(h, -1) ** 2).sum()
 
-    (h, loss), (dh, dloss) = torch.func.jvp(theirs, tuple(map(torch.tensor, (w, x))), tuple(map(torch.tensor, (dw, dx))))
-    y, dy = cm.jvp(ours, ({"w": cm.asarray(w)}, cm.asarray(x)), ({"w": cm.asarray(dw)}, cm.asarray(dx)))
+    (h, loss), (dh, dloss) = torch.func.jvp(
+        theirs, tuple(map(torch.tensor, (w, x))), tuple(map(torch.tensor, (dw, dx)))
+    )
+    y, dy = cm.jvp(
+        ours, ({"w": cm.asarray(w)}, cm.asarray(x)), ({"w": cm.asarray(dw)}, cm.asarray(dx))
+    )
     for got, want in ((y["h"], h), (y["loss"], loss), (dy["h"], dh), (dy["loss"], dloss)):
         np.testing.assert_allclose(got.to_numpy(), want.numpy(), rtol=1e-12, atol=1e-14)
         assert got._node is None
@@ -59,10 +68,16 @@ def test_hessian_vector_products_as_torchs(device):
         return (cm.sin(cm.asarray(a) @ x) * cm.exp(0.1 * x)).sum()
 
     expected = torch.autograd.functional.hvp(
-        lambda x: (torch.sin(torch.tensor(a) @ x) * torch.exp(0.1 * x)).sum(), torch.tensor(x), torch.tensor(v))[1].numpy()
+        lambda x: (torch.sin(torch.tensor(a) @ x) * torch.exp(0.1 * x)).sum(),
+        torch.tensor(x),
+        torch.tensor(v),
+    )[1].numpy()
     xs, vs = cm.asarray(x), cm.asarray(v)
-    for found in (cm.jvp(cm.grad(f), (xs,), (vs,))[1], cm.grad(lambda x: cm.jvp(f, (x,), (vs,))[1])(xs),
-                  cm.vjp(cm.grad(f), xs)[1](vs)[0]):
+    for found in (
+        cm.jvp(cm.grad(f), (xs,), (vs,))[1],
+        cm.grad(lambda x: cm.jvp(f, (x,), (vs,))[1])(xs),
+        cm.vjp(cm.grad(f), xs)[1](vs)[0],
+    ):
         np.testing.assert_allclose(found.to_numpy(), expected, rtol=1e-11)
 
 
@@ -73,13 +88,19 @@ def test_jvp_of_jvp_and_of_tangents(device):
     def along(f):
         return lambda x: cm.jvp(f, (x,), (v,))[1]
 
-    np.testing.assert_allclose(along(along(along(cm.sin)))(x).to_numpy(), -np.cos([0.3, -0.7]) * [1, 8], rtol=1e-12)
-    g = cm.grad(lambda v: cm.jvp(lambda x: (x ** 3).sum(), (x,), (v,))[1])(v)
+    np.testing.assert_allclose(
+        along(along(along(cm.sin)))(x).to_numpy(), -np.cos([0.3, -0.7]) * [1, 8], rtol=1e-12
+    )
+    g = cm.grad(lambda v: cm.jvp(lambda x: (x**3).sum(), (x,), (v,))[1])(v)
     np.testing.assert_allclose(g.to_numpy(), 3 * np.array([0.3, -0.7]) ** 2, rtol=1e-12)
 
 
 def test_jvp_through_integers_and_constants(device):
-    x, n, table = arr(1.0, 2.0, 3.0), cm.asarray([2, 0]), {"k": 3, "name": "cube", "mask": cm.asarray([True, False])}
+    x, n, table = (
+        arr(1.0, 2.0, 3.0),
+        cm.asarray([2, 0]),
+        {"k": 3, "name": "cube", "mask": cm.asarray([True, False])},
+    )
 
     def f(x, n, t, flag):
         assert flag is None and type(t["k"]) is int and t["name"] == "cube"
@@ -95,20 +116,59 @@ def test_jvp_through_integers_and_constants(device):
     assert cm.jvp(lambda x: x * x, (3.0,), (1.0,))[1].item() == 6
 
 
-@pytest.mark.parametrize(("call", "error", "words"), [
-    (lambda x: cm.jvp(cm.sin, x, (x,)), TypeError, "jvp: wants primals as a tuple or list, .* got ndarray"),
-    (lambda x: cm.jvp(cm.sin, (x,), x), TypeError, "jvp: wants tangents as a tuple or list"),
-    (lambda x: cm.jvp(cm.sin, (x,), (x, x)), ValueError, "jvp: the tangents have structure"),
-    (lambda x: cm.jvp(lambda t: t["a"], ({"a": x},), ({"b": x},)), ValueError, "jvp: the tangents have structure"),
-    (lambda x: cm.jvp(cm.sin, (x,), (cm.ones(3),)), ValueError, r"float64 of shape \(2,\) .* got float64 of shape \(3,\)"),
-    (lambda x: cm.jvp(cm.sin, (x,), (x.astype("float32"),)), ValueError, "got float32"),
-    (lambda x: cm.jvp(lambda x, n: x, (x, cm.arange(2)), (x, x)), TypeError, r"None as the tangent .* \(int64 of shape"),
-    (lambda x: cm.jvp(lambda x, n: x, (x, "a"), (x, 1.0)), TypeError, r"None as the tangent of a constant \(str\), got float"),
-    (lambda x: cm.jvp(lambda x: 3.0, (x,), (x,)), TypeError, "jvp: the function must return arrays, got float"),
-    (lambda x: cm.vjp(lambda x: (x, 1), x, has_aux=False), TypeError, "vjp: the function must return arrays, got int"),
-    (lambda x: cm.grad(cm.sin, "0"), TypeError, "grad: argnums must be a position or several, got '0'"),
-    (lambda x: cm.grad(cm.sin, None), TypeError, "grad: argnums must be a position or several, got None"),
-])
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (
+            lambda x: cm.jvp(cm.sin, x, (x,)),
+            TypeError,
+            "jvp: wants primals as a tuple or list, .* got ndarray",
+        ),
+        (lambda x: cm.jvp(cm.sin, (x,), x), TypeError, "jvp: wants tangents as a tuple or list"),
+        (lambda x: cm.jvp(cm.sin, (x,), (x, x)), ValueError, "jvp: the tangents have structure"),
+        (
+            lambda x: cm.jvp(lambda t: t["a"], ({"a": x},), ({"b": x},)),
+            ValueError,
+            "jvp: the tangents have structure",
+        ),
+        (
+            lambda x: cm.jvp(cm.sin, (x,), (cm.ones(3),)),
+            ValueError,
+            r"float64 of shape \(2,\) .* got float64 of shape \(3,\)",
+        ),
+        (lambda x: cm.jvp(cm.sin, (x,), (x.astype("float32"),)), ValueError, "got float32"),
+        (
+            lambda x: cm.jvp(lambda x, n: x, (x, cm.arange(2)), (x, x)),
+            TypeError,
+            r"None as the tangent .* \(int64 of shape",
+        ),
+        (
+            lambda x: cm.jvp(lambda x, n: x, (x, "a"), (x, 1.0)),
+            TypeError,
+            r"None as the tangent of a constant \(str\), got float",
+        ),
+        (
+            lambda x: cm.jvp(lambda x: 3.0, (x,), (x,)),
+            TypeError,
+            "jvp: the function must return arrays, got float",
+        ),
+        (
+            lambda x: cm.vjp(lambda x: (x, 1), x, has_aux=False),
+            TypeError,
+            "vjp: the function must return arrays, got int",
+        ),
+        (
+            lambda x: cm.grad(cm.sin, "0"),
+            TypeError,
+            "grad: argnums must be a position or several, got '0'",
+        ),
+        (
+            lambda x: cm.grad(cm.sin, None),
+            TypeError,
+            "grad: argnums must be a position or several, got None",
+        ),
+    ],
+)
 def test_errors(call, error, words):
     with pytest.raises(error, match=words):
         call(arr(1.0, 2.0))
@@ -126,16 +186,22 @@ SMOOTH = [row for row in ROWS if row.grad and row.second]
 
 @pytest.mark.parametrize("row", SMOOTH, ids=lambda row: row.name)
 def test_jvp_and_vjp_agree(row):
-    """<u, J v> = <J^T u, v>: gradients have been compared with differences, so this compares derivatives with them."""
+    """<u, J v> = <J^T u, v>: gradients have been compared with differences, so this compares
+    derivatives with them."""
     arrays = row.arrays(np.dtype("f8"))
     which = [i for i, a in enumerate(row.inputs) if isinstance(a, Array)]
     with cm.device("cpu"):
+
         def run(*xs):
             full = [cm.asarray(a) for a in arrays]
             for i, x in zip(which, xs, strict=True):
                 full[i] = x
             out = row.run(cm, *full)
-            return [y for y in (out if isinstance(out, (tuple, list)) else [out]) if y.dtype == np.float64]
+            return [
+                y
+                for y in (out if isinstance(out, (tuple, list)) else [out])
+                if y.dtype == np.float64
+            ]
 
         xs = [cm.asarray(arrays[i]) for i in which]
         if any(x.dtype != np.float64 for x in xs) or not run(*xs):
@@ -150,7 +216,9 @@ def test_jvp_and_vjp_agree(row):
         assert abs(left - right) <= 1e-9 * size + 1e-12
 
 
-@pytest.mark.parametrize("row", [row for row in ELEMENTWISE if any(row.grad)], ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "row", [row for row in ELEMENTWISE if any(row.grad)], ids=lambda row: row.name
+)
 def test_jvp_of_elementwise_functions(row):
     with cm.device("cpu"):
         rng = np.random.default_rng(0)
@@ -168,7 +236,9 @@ def test_jvp_of_elementwise_functions(row):
 def layer(x, w, rng=None):
     h = cm.ml.gelu(x @ w)
     if rng is not None:
-        h = cm.ml.dropout(h, 0.3, rng=rng) + cm.asarray(0.1 * rng.normal(size=h.shape), device=h.device)
+        h = cm.ml.dropout(h, 0.3, rng=rng) + cm.asarray(
+            0.1 * rng.normal(size=h.shape), device=h.device
+        )
     return h + x
 
 
@@ -177,12 +247,16 @@ def network(step, rng=None):
         for w in ws:
             x = step(x, w, rng) if rng is not None else step(x, w)
         return (x * x).mean()
+
     return loss
 
 
 @pytest.mark.parametrize("random", [False, True])
 def test_checkpoint_changes_no_bit(device, random):
-    ws, x = [cm.asarray(0.3 * normals(8, 8, seed=i)) for i in range(4)], cm.asarray(normals(5, 8, seed=9))
+    ws, x = (
+        [cm.asarray(0.3 * normals(8, 8, seed=i)) for i in range(4)],
+        cm.asarray(normals(5, 8, seed=9)),
+    )
     found = []
     for wrap in (lambda f: f, cm.checkpoint):
         rng = cm.random.default_rng(7) if random else None
@@ -208,7 +282,10 @@ def test_checkpoint_with_the_default_generator(device):
 
 
 def test_nested_checkpoints(device):
-    ws, x = [cm.asarray(0.3 * normals(6, 6, seed=i)) for i in range(4)], cm.asarray(normals(5, 6, seed=9))
+    ws, x = (
+        [cm.asarray(0.3 * normals(6, 6, seed=i)) for i in range(4)],
+        cm.asarray(normals(5, 6, seed=9)),
+    )
 
     def run(wrap):
         rng = cm.random.default_rng(1)
@@ -221,6 +298,7 @@ def test_nested_checkpoints(device):
 
 def test_checkpoint_sees_what_it_closes_over(device):
     """Arrays from outside have gradients too, whole ones and results of ops with several."""
+
     def f(wrap):
         def loss(p):
             scale = cm.exp(p["s"])
@@ -230,7 +308,8 @@ def test_checkpoint_sees_what_it_closes_over(device):
                 return (x @ vectors[1] * scale, {"kept": vectors[0] * 2, "x": x})
 
             y, more = wrap(part)(p["x"])
-            return (y ** 2).sum() + (more["kept"] ** 3).sum() + more["x"].sum()
+            return (y**2).sum() + (more["kept"] ** 3).sum() + more["x"].sum()
+
         return loss
 
     p = {"s": arr(0.1, 0.2, 0.3), "m": cm.asarray(normals(3, 3)), "x": cm.asarray(normals(4, 3))}
@@ -240,20 +319,25 @@ def test_checkpoint_sees_what_it_closes_over(device):
 
 
 def test_higher_orders_through_checkpoint(device):
-    f = cm.checkpoint(lambda x: cm.sin(x) * x ** 3)
-    for order, want in ((1, 3 * 0.49 * math.sin(0.7) + 0.343 * math.cos(0.7)),
-                        (2, -math.sin(0.7) * 0.343 + 6 * 0.49 * math.cos(0.7) + 6 * 0.7 * math.sin(0.7))):
+    f = cm.checkpoint(lambda x: cm.sin(x) * x**3)
+    for order, want in (
+        (1, 3 * 0.49 * math.sin(0.7) + 0.343 * math.cos(0.7)),
+        (2, -math.sin(0.7) * 0.343 + 6 * 0.49 * math.cos(0.7) + 6 * 0.7 * math.sin(0.7)),
+    ):
         g = f
         for _ in range(order):
             g = cm.grad(g)
         assert g(cm.asarray(0.7)).item() == pytest.approx(want, rel=1e-12)
-    inner = cm.checkpoint(lambda x: cm.grad(lambda z: (z ** 4).sum())(x))  # a gradient inside
+    inner = cm.checkpoint(lambda x: cm.grad(lambda z: (z**4).sum())(x))  # a gradient inside
     assert cm.grad(lambda x: inner(x).sum())(arr(2.0)).tolist() == [48]
-    assert cm.jvp(f, (cm.asarray(0.7),), (cm.asarray(1.0),))[1].item() == pytest.approx(cm.grad(f)(0.7).item())
+    assert cm.jvp(f, (cm.asarray(0.7),), (cm.asarray(1.0),))[1].item() == pytest.approx(
+        cm.grad(f)(0.7).item()
+    )
 
 
 def test_checkpoint_keeps_no_intermediates():
-    """Between forward and gradient only the arguments of each segment live, and each is computed exactly twice."""
+    """Between forward and gradient only the arguments of each segment live, and each is computed
+    exactly twice."""
     refs, calls = [], []
 
     def segment(x):
@@ -289,30 +373,47 @@ def test_checkpoint_outside_a_gradient_and_names(device):
 
     assert f(arr(2.0), k=2.0)["y"].tolist() == [4] and len(calls) == 1
     assert f.__name__ == "f" and f.__doc__ == "What it is."
-    assert cm.grad(lambda x: f(x, k=3.0)["y"].sum())(arr(2.0)).tolist() == [3] and f(arr(1.0), k=1.0)["n"] == 3
+    assert (
+        cm.grad(lambda x: f(x, k=3.0)["y"].sum())(arr(2.0)).tolist() == [3]
+        and f(arr(1.0), k=1.0)["n"] == 3
+    )
     assert cm.grad(lambda x: cm.checkpoint(lambda x: cm.ones(2))(x).sum())(arr(2.0)).tolist() == [0]
     assert cm.grad(lambda x: cm.checkpoint(lambda x: x)(x).sum())(arr(2.0)).tolist() == [1]
 
 
 def test_checkpoint_sees_its_surroundings_as_they_were(device):
-    """Functions made in a loop, whose variables change before the gradient is taken; and what cannot be had again."""
+    """Functions made in a loop, whose variables change before the gradient is taken; and what
+    cannot be had again."""
     x, y = arr(1.0, 2.0), arr(1.0, 2.0)
 
     def layers(x, keep):
         for w, power in ((2.0, 1), (3.0, 2), (5.0, 1)):
             w = arr(w, w)
-            x = keep(lambda x: w * x ** power)(x)  # noqa: B023
+            x = keep(lambda x: w * x**power)(x)  # noqa: B023
         return x.sum()
 
     assert cm.grad(layers)(x, cm.checkpoint).tolist() == cm.grad(layers)(x, lambda f: f).tolist()
     names = {"cm": cm, "w": 2.0}
-    exec("layer = cm.checkpoint(lambda x: x * w)\n"
-         "def f(x):\n    global w\n    y = layer(x)\n    w = 7.0\n    return y.sum()", names)
+    exec(
+        "layer = cm.checkpoint(lambda x: x * w)\n"
+        "def f(x):\n    global w\n    y = layer(x)\n    w = 7.0\n    return y.sum()",
+        names,
+    )
     assert cm.grad(names["f"])(x).tolist() == [2, 2]
-    for text, other, wrong in (("x * sum", 2.0, False), ("x * sum", arr(1.0, 2.0), True), ("x.sum() * 2", arr(1.0, 2), False)):
-        value, pull = cm.vjp(cm.checkpoint(eval(f"lambda x: {text}", {"sum": other})), x)  # a global, or an attribute
+    for text, other, wrong in (
+        ("x * sum", 2.0, False),
+        ("x * sum", arr(1.0, 2.0), True),
+        ("x.sum() * 2", arr(1.0, 2), False),
+    ):
+        value, pull = cm.vjp(
+            cm.checkpoint(eval(f"lambda x: {text}", {"sum": other})), x
+        )  # a global, or an attribute
         other += 4.0  # an array changes, of a number this name alone
-        with pytest.raises(RuntimeError, match="changed in place") if wrong else contextlib.nullcontext():
+        with (
+            pytest.raises(RuntimeError, match="changed in place")
+            if wrong
+            else contextlib.nullcontext()
+        ):
             pull(cm.ones_like(value))
     for function in (lambda x: (x + y) * x, functools.partial(lambda y, x: (x + y) * x, y)):
         value, pull = cm.vjp(cm.checkpoint(function), x)
@@ -334,9 +435,13 @@ def test_checkpoint_says_when_the_function_changes():
 
     def sizes(x):
         turn.append(1)
-        return cm.ml.dropout(x, 0.5) if len(turn) == 1 else cm.ml.dropout(cm.concat([x, x]), 0.5)[:2]
+        return (
+            cm.ml.dropout(x, 0.5) if len(turn) == 1 else cm.ml.dropout(cm.concat([x, x]), 0.5)[:2]
+        )
 
-    with pytest.raises(RuntimeError, match="checkpoint: sizes drew other random numbers when it was computed again"):
+    with pytest.raises(
+        RuntimeError, match="checkpoint: sizes drew other random numbers when it was computed again"
+    ):
         cm.grad(lambda x: cm.checkpoint(sizes)(x).sum())(arr(*range(1, 9)))
 
     def shapes(x):
@@ -355,8 +460,15 @@ def test_threads_checkpoint_apart():
             x, states = cm.asarray(normals(20, 4, seed=seed)), []
             for wrap in (lambda f: f, cm.checkpoint):
                 rng = cm.random.default_rng(seed)
-                states.append(bits(cm.grad(lambda x, wrap=wrap, rng=rng: wrap(
-                    lambda x: cm.ml.dropout(x ** 3, 0.5, rng=rng))(x).sum())(x)))
+                states.append(
+                    bits(
+                        cm.grad(
+                            lambda x, wrap=wrap, rng=rng: wrap(
+                                lambda x: cm.ml.dropout(x**3, 0.5, rng=rng)
+                            )(x).sum()
+                        )(x)
+                    )
+                )
             assert states[0] == states[1]
 
     together(4, work)
@@ -364,7 +476,8 @@ def test_threads_checkpoint_apart():
 
 @pytest.mark.gpu
 def test_checkpoint_in_a_graph():
-    """A training step with dropout, checkpointed, as a CUDA graph: the bits of the plain step, replay after replay."""
+    """A training step with dropout, checkpointed, as a CUDA graph: the bits of the plain step,
+    replay after replay."""
     ends = []
     for wrap, graph in ((lambda f: f, False), (cm.checkpoint, False), (cm.checkpoint, True)):
         with cm.device("cuda"):
@@ -396,6 +509,7 @@ def test_memory_of_checkpoint_on_a_gpu():
 
     peaks = []
     for wrap in (lambda f: f, cm.checkpoint):
+
         def loss(x, wrap=wrap):
             for _ in range(depth):
                 x = wrap(segment)(x)
@@ -462,13 +576,21 @@ def test_custom_vjp_of_trees(device):
         return f({"w": w, "b": b, "name": "n"}, x, "fast")["sum"].sum()
 
     gw, gb, gx = cm.grad(loss, (0, 1, 2))(p["w"], p["b"], x)
-    assert (gw.tolist(), gb.tolist(), gx.tolist()) == ([5, 7], [0, 0], [3, 3])  # by the rule, not the truth
+    assert (gw.tolist(), gb.tolist(), gx.tolist()) == (
+        [5, 7],
+        [0, 0],
+        [3, 3],
+    )  # by the rule, not the truth
     assert seen == [("fast", [1, 1], [0, 0], None)]
-    assert cm.grad(lambda x: f(p, x, "slow")["product"].sum())(x).tolist() == [0, 0] and seen[-1][0] == "slow"
+    assert (
+        cm.grad(lambda x: f(p, x, "slow")["product"].sum())(x).tolist() == [0, 0]
+        and seen[-1][0] == "slow"
+    )
 
 
 def test_custom_vjp_releases_what_it_keeps():
-    """A residual that is the result itself is no cycle; it goes when the gradient has been taken."""
+    """A residual that is the result itself is no cycle; it goes when the gradient has been
+    taken."""
     refs = []
 
     @cm.custom_vjp
@@ -492,15 +614,53 @@ def test_custom_vjp_releases_what_it_keeps():
         gc.enable()
 
 
-@pytest.mark.parametrize(("forward", "backward", "error", "words"), [
-    (None, None, TypeError, r"custom_vjp: f has no gradient rule; set one by f.defvjp\(forward, backward\)"),
-    (lambda x: x, lambda r, g: (g,), TypeError, r"the forward function must return a pair \(result, residuals\), got ndarray"),
-    (lambda x: (3.0, x), lambda r, g: (g,), TypeError, "custom_vjp: f must return arrays, got float"),
-    (lambda x: (x * 2, x), lambda r, g: g, TypeError, "must return a tuple of 1 gradients, one an argument, got ndarray"),
-    (lambda x: (x * 2, x), lambda r, g: (g, g), TypeError, "a tuple of 1 gradients, one an argument, got 2"),
-    (lambda x: (x * 2, x), lambda r, g: (g[:1],), ValueError, r"must be float64 of shape \(2,\) like its .* \(1,\)"),
-    (lambda x: (x * 2, x), lambda r, g: ([g, g],), ValueError, "the gradient of argument 0 has structure|must be float64"),
-])
+@pytest.mark.parametrize(
+    ("forward", "backward", "error", "words"),
+    [
+        (
+            None,
+            None,
+            TypeError,
+            r"custom_vjp: f has no gradient rule; set one by f.defvjp\(forward, backward\)",
+        ),
+        (
+            lambda x: x,
+            lambda r, g: (g,),
+            TypeError,
+            r"the forward function must return a pair \(result, residuals\), got ndarray",
+        ),
+        (
+            lambda x: (3.0, x),
+            lambda r, g: (g,),
+            TypeError,
+            "custom_vjp: f must return arrays, got float",
+        ),
+        (
+            lambda x: (x * 2, x),
+            lambda r, g: g,
+            TypeError,
+            "must return a tuple of 1 gradients, one an argument, got ndarray",
+        ),
+        (
+            lambda x: (x * 2, x),
+            lambda r, g: (g, g),
+            TypeError,
+            "a tuple of 1 gradients, one an argument, got 2",
+        ),
+        (
+            lambda x: (x * 2, x),
+            lambda r, g: (g[:1],),
+            ValueError,
+            r"must be float64 of shape \(2,\) like its .* \(1,\)",
+        ),
+        (
+            lambda x: (x * 2, x),
+            lambda r, g: ([g, g],),
+            ValueError,
+            "the gradient of argument 0 has structure|must be float64",
+        ),
+    ],
+)
 def test_custom_vjp_errors(forward, backward, error, words):
     @cm.custom_vjp
     def f(x):
@@ -534,7 +694,8 @@ def test_stop_gradient_of_trees(device):
 
 @pytest.mark.gpu
 def test_fused_functions_in_all_of_them():
-    """jvp, checkpoint and custom_vjp of fused functions, and in them: as of the functions themselves."""
+    """jvp, checkpoint and custom_vjp of fused functions, and in them: as of the functions
+    themselves."""
     straight = cm.custom_vjp(lambda x: cm.round(x))
     straight.defvjp(lambda x: (cm.round(x), None), lambda _, g: (g,))
 
@@ -545,7 +706,10 @@ def test_fused_functions_in_all_of_them():
     def stepped(x, w):
         return (straight(x * w) * x).sum(-1)
 
-    x, w, v = (cm.asarray(normals(*shape, seed=i), device="cuda") for i, shape in enumerate([(6, 10), (10,), (6, 10)]))
+    x, w, v = (
+        cm.asarray(normals(*shape, seed=i), device="cuda")
+        for i, shape in enumerate([(6, 10), (10,), (6, 10)])
+    )
     for function in (standard, stepped):
         found = []
         for f in (function, cm.fuse(function)):
@@ -588,9 +752,16 @@ def test_nothing_flows_through_integers(device):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_slope_of_fmod_is_whole(device, dtype):
-    """By the divisor: -trunc of the exact quotient, also where x / y rounds up to a whole number."""
+    """By the divisor: -trunc of the exact quotient, also where x / y rounds up to a whole
+    number."""
     rng = np.random.default_rng(0)
-    x, y = (cm.asarray(rng.choice([-1, 1], 4000) * rng.uniform(0.5, 3, 4000), dtype=dtype) for _ in range(2))
+    x, y = (
+        cm.asarray(rng.choice([-1, 1], 4000) * rng.uniform(0.5, 3, 4000), dtype=dtype)
+        for _ in range(2)
+    )
     slope = cm.grad(lambda x, y: cm.fmod(x, y).sum(), 1)(x, y)
-    exact = [np.trunc(Fraction(float(a)) / Fraction(float(b))) for a, b in zip(x.to_numpy(), y.to_numpy(), strict=True)]
+    exact = [
+        np.trunc(Fraction(float(a)) / Fraction(float(b)))
+        for a, b in zip(x.to_numpy(), y.to_numpy(), strict=True)
+    ]
     np.testing.assert_array_equal(slope.to_numpy().astype(np.float64), -np.array(exact, np.float64))

@@ -1,4 +1,5 @@
-"""What a hostile user tries: numbers at the ends of their range, NumPy's rarer habits, and mistakes that must be named."""
+"""What a hostile user tries: numbers at the ends of their range, NumPy's rarer habits, and mistakes
+that must be named."""
 
 from __future__ import annotations
 
@@ -16,7 +17,22 @@ from cudamath.core import tape
 from cudamath.models import gpt2, sampling
 
 ml = cm.ml
-ENDS = [-np.inf, -3.4e38, -1e38, -1e10, -100.0, -0.0, 0.0, 1e-30, 1.0, 100.0, 1e30, 3.4e38, np.inf, np.nan]
+ENDS = [
+    -np.inf,
+    -3.4e38,
+    -1e38,
+    -1e10,
+    -100.0,
+    -0.0,
+    0.0,
+    1e-30,
+    1.0,
+    100.0,
+    1e30,
+    3.4e38,
+    np.inf,
+    np.nan,
+]
 
 
 def slopes(function: Any, *points: Any) -> list[cm.ndarray]:
@@ -25,7 +41,7 @@ def slopes(function: Any, *points: Any) -> list[cm.ndarray]:
     return list(found)
 
 
-# ---------------------------------------------------------------- gradients at the ends of the range
+# ---------------------------------------------------------------- gradients at the ends of the rang
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
@@ -53,41 +69,57 @@ def test_atan2_turns_as_far_from_and_as_near_to_the_origin(device, dtype):
     np.testing.assert_allclose(dx.to_numpy(), -np.sin(angles) / radii[:, None], rtol=1e-5)
     for found in slopes(cm.atan2, cm.zeros(2, dtype), cm.asarray([0.0, -0.0]).astype(dtype)):
         assert found.tolist() == [0, 0]
-    twice = cm.grad(lambda y: cm.grad(lambda y: cm.atan2(y, 2.0).sum())(y).sum())(cm.asarray([1.0]))  # -2 y x / (x^2 + y^2)^2
+    twice = cm.grad(lambda y: cm.grad(lambda y: cm.atan2(y, 2.0).sum())(y).sum())(
+        cm.asarray([1.0])
+    )  # -2 y x / (x^2 + y^2)^2
     assert twice.tolist() == pytest.approx([-4 / 25])
 
 
 @pytest.mark.parametrize("name, base", [("logaddexp", math.e), ("logaddexp2", 2.0)])
 def test_logaddexp_shares_its_gradient_whatever_the_numbers(device, name, base):
-    """The shares are base^x / (base^x + base^y): 1/2 of two equal numbers of any size, all of it for infinity."""
-    x, y = cm.asarray([1e30, -1e30, np.inf, 0.0, 3.0, -np.inf]), cm.asarray([1e30, -1e30, 0.0, np.inf, 1.0, 1.0])
+    """The shares are base^x / (base^x + base^y): 1/2 of two equal numbers of any size, all of it
+    for infinity."""
+    x, y = (
+        cm.asarray([1e30, -1e30, np.inf, 0.0, 3.0, -np.inf]),
+        cm.asarray([1e30, -1e30, 0.0, np.inf, 1.0, 1.0]),
+    )
     dx, dy = slopes(getattr(cm, name), x, y)
     share = base**3 / (base**3 + base)
     np.testing.assert_allclose(dx.to_numpy(), [0.5, 0.5, 1, 0, share, 0], rtol=1e-12)
     np.testing.assert_allclose(dy.to_numpy(), [0.5, 0.5, 0, 1, 1 - share, 1], rtol=1e-12)
 
 
-# ---------------------------------------------------------------- what is changed between a function and its gradient
+# ---------------------------------------------------------------- what is changed between a functio
 
 
 CHANGES: dict[str, Any] = {
-    "+=": lambda x: x.__iadd__(1), "setitem": lambda x: x.__setitem__(0, 9), "a view": lambda x: x[1:].__imul__(2),
-    "out=": lambda x: cm.sin(x, out=x), "sort": lambda x: x[::-1].sort(), "flat": lambda x: setattr(x, "flat", 0),
-    "real": lambda x: setattr(x, "real", 0), "copyto": lambda x: cm.copyto(x, 0.0), "add_at": lambda x: cm.add_at(x, [0], 1),
+    "+=": lambda x: x.__iadd__(1),
+    "setitem": lambda x: x.__setitem__(0, 9),
+    "a view": lambda x: x[1:].__imul__(2),
+    "out=": lambda x: cm.sin(x, out=x),
+    "sort": lambda x: x[::-1].sort(),
+    "flat": lambda x: setattr(x, "flat", 0),
+    "real": lambda x: setattr(x, "real", 0),
+    "copyto": lambda x: cm.copyto(x, 0.0),
+    "add_at": lambda x: cm.add_at(x, [0], 1),
     "sgd": lambda x: ml.sgd_update([x], [cm.ones_like(x)], lr=0.1),
 }
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_vjp_keeps_must_not_change(device, name):
-    """Neither the arguments nor constants, also outside of every function: a wrong gradient without a word otherwise."""
+    """Neither the arguments nor constants, also outside of every function: a wrong gradient without
+    a word otherwise."""
     x, w = cm.arange(4.0), cm.arange(4.0) + 1
     _, pull = cm.vjp(lambda x: (x * x * w).sum(), x)
     assert pull(cm.asarray(1.0))[0].tolist() == [0, 4, 12, 24]
     for changed in (x, w):
         _, pull = cm.vjp(lambda x: (x * x * w).sum(), x)
         CHANGES[name](changed)
-        with pytest.raises(RuntimeError, match=f"^{'square' if changed is x else 'multiply'}: .*changed in place after"):
+        with pytest.raises(
+            RuntimeError,
+            match=f"^{'square' if changed is x else 'multiply'}: .*changed in place after",
+        ):
             pull(cm.asarray(1.0))
     _, pull = cm.vjp(lambda x: (x * 3).sum(), x)  # nothing of x is needed
     CHANGES[name](x)
@@ -95,11 +127,17 @@ def test_what_vjp_keeps_must_not_change(device, name):
 
 
 REFUSED: dict[str, Any] = {
-    "number": lambda x: x.__setitem__(..., 300), "of a view": lambda x: x.__setitem__(slice(2), 300),
-    "fill": lambda x: x.fill(300), "mask": lambda x: x.__setitem__(x > 1, 300), "places": lambda x: x.__setitem__([0, 1], 300),
-    "a tuple": lambda x: x.__setitem__((cm.asarray([1]),), [300]), "shape": lambda x: x.__setitem__(slice(2), [1, 2, 3]),
-    "+=": lambda x: x.__iadd__(cm.ones(3, "int8")), "out=": lambda x: cm.add(x, 1.5, out=x),
-    "put": lambda x: cm.put(x, [0], []), "copyto": lambda x: cm.copyto(x, [1, 2, 3]),
+    "number": lambda x: x.__setitem__(..., 300),
+    "of a view": lambda x: x.__setitem__(slice(2), 300),
+    "fill": lambda x: x.fill(300),
+    "mask": lambda x: x.__setitem__(x > 1, 300),
+    "places": lambda x: x.__setitem__([0, 1], 300),
+    "a tuple": lambda x: x.__setitem__((cm.asarray([1]),), [300]),
+    "shape": lambda x: x.__setitem__(slice(2), [1, 2, 3]),
+    "+=": lambda x: x.__iadd__(cm.ones(3, "int8")),
+    "out=": lambda x: cm.add(x, 1.5, out=x),
+    "put": lambda x: cm.put(x, [0], []),
+    "copyto": lambda x: cm.copyto(x, [1, 2, 3]),
     "add_at": lambda x: cm.add_at(x, [0, 1], [1, 2, 3]),
     "along": lambda x: cm.put_along_axis(x, cm.asarray([0, 1]), [1, 2, 3], 0),
 }
@@ -118,7 +156,8 @@ def test_what_was_refused_has_changed_nothing(device, name):
 
 
 def test_gradients_lie_apart(device):
-    """Of what is added, each gets the same gradient; to add to one in place (gradients of many batches) changes no other."""
+    """Of what is added, each gets the same gradient; to add to one in place (gradients of many
+    batches) changes no other."""
     w = cm.arange(4.0)
     p = {"a": cm.ones(4), "b": cm.zeros(4), "c": cm.zeros((2, 2)), "d": cm.zeros(2)}
 
@@ -130,7 +169,11 @@ def test_gradients_lie_apart(device):
         for name, g in cm.grad(loss)(p).items():
             total[name] += g
     assert {name: g.ravel().tolist() for name, g in total.items()} == {
-        "a": [0, 3, 6, 9], "b": [0, 3, 6, 9], "c": [0, 3, 6, 9], "d": [6, 12]}
+        "a": [0, 3, 6, 9],
+        "b": [0, 3, 6, 9],
+        "c": [0, 3, 6, 9],
+        "d": [6, 12],
+    }
     for function in (lambda x: x, lambda x: x + 0, lambda x: x.reshape(2, 2)):
         y, pull = cm.vjp(function, w)
         given = cm.ones(y.shape)
@@ -168,7 +211,10 @@ def test_triangles_of_a_vector(device, k):
         with pytest.raises(ValueError, match=rf"^{f.__name__}: .*\(\)"):
             f(cm.asarray(1.0), k)
     weights = np.arange(9.0).reshape(3, 3)
-    assert cm.grad(lambda x: (cm.tril(x) * cm.asarray(weights)).sum())(cm.ones(3)).tolist() == np.tril(weights).sum(0).tolist()
+    assert (
+        cm.grad(lambda x: (cm.tril(x) * cm.asarray(weights)).sum())(cm.ones(3)).tolist()
+        == np.tril(weights).sum(0).tolist()
+    )
 
 
 _RULES = ["no", "equiv", "safe", "same_kind", "unsafe"]
@@ -177,19 +223,32 @@ _RULES = ["no", "equiv", "safe", "same_kind", "unsafe"]
 @pytest.mark.parametrize("casting", _RULES)
 @pytest.mark.parametrize("name", ["add", "divide", "sqrt", "less", "bitwise_and"])
 def test_casting_rules(device, name, casting):
-    """What NumPy computes under a rule, and where it refuses to, for arrays, numbers, out= and dtype=."""
+    """What NumPy computes under a rule, and where it refuses to, for arrays, numbers, out= and
+    dtype=."""
     ours, theirs = getattr(cm, name), getattr(np, name)
     calls = answers = 0
     for kind in ("?", "i2", "i8", "f4", "f8"):
         for other in ("f4", "i8", 2, 2.5)[: 4 if theirs.nin == 2 else 1]:
-            for options in ({}, {"dtype": "f4"}, {"dtype": "i4"}, {"out": "i4"}, {"out": "f4"}, {"out": "?", "dtype": "f8"}):
+            for options in (
+                {},
+                {"dtype": "f4"},
+                {"dtype": "i4"},
+                {"out": "i4"},
+                {"out": "f4"},
+                {"out": "?", "dtype": "f8"},
+            ):
                 if casting in ("no", "equiv") and not isinstance(other, str):
                     continue  # there NumPy refuses numbers of any dtype but the array's default
                 found = []
-                for function, make in ((theirs, np.asarray), (ours, lambda a: cm.asarray(a, copy=True))):
+                for function, make in (
+                    (theirs, np.asarray),
+                    (ours, lambda a: cm.asarray(a, copy=True)),
+                ):
                     operands = [make(np.array([1, 0, 1], kind))]
                     if theirs.nin == 2:
-                        operands.append(make(np.array([1, 2, 3], other)) if isinstance(other, str) else other)
+                        operands.append(
+                            make(np.array([1, 2, 3], other)) if isinstance(other, str) else other
+                        )
                     more: dict[str, Any] = dict(options)
                     if "out" in more:
                         more["out"] = make(np.zeros(3, more["out"]))
@@ -202,7 +261,9 @@ def test_casting_rules(device, name, casting):
                 calls += 1
                 if found[0] is None or found[1] is None:
                     assert found[0] is found[1], (kind, other, options, found)
-                elif not (casting == "unsafe" and np.dtype(options.get("out", "f4")).kind == "i"):  # infinity as an integer
+                elif not (
+                    casting == "unsafe" and np.dtype(options.get("out", "f4")).kind == "i"
+                ):  # infinity as an integer
                     answers += 1
                     agree(found[1], found[0])
     assert 0 < calls and (answers or casting in ("no", "equiv"))
@@ -214,7 +275,11 @@ def test_rules_that_are_none_and_rules_for_copies(device):
     with pytest.raises(ValueError, match="^copyto: casting is .*'maybe'"):
         cm.copyto(cm.zeros(2), 1, casting="maybe")
     for name in ("concat", "concatenate", "stack", "vstack", "hstack"):
-        for more in ({}, {"dtype": "f4"}, {} if name in ("vstack", "hstack") else {"out": cm.zeros((2, 2))}):
+        for more in (
+            {},
+            {"dtype": "f4"},
+            {} if name in ("vstack", "hstack") else {"out": cm.zeros((2, 2))},
+        ):
             for _ in range(2):
                 with pytest.raises(ValueError, match=f"^{name}: casting is .*'maybe'"):
                     getattr(cm, name)([cm.zeros(2), cm.zeros(2)], casting="maybe", **more)
@@ -223,19 +288,27 @@ def test_rules_that_are_none_and_rules_for_copies(device):
 
 @pytest.mark.parametrize("name", ["concatenate", "stack", "vstack", "hstack"])
 def test_casting_rules_of_joins(device, name):
-    """As NumPy judges: of each array and the result's dtype, whether that is given, or is what `out` has, or is neither."""
+    """As NumPy judges: of each array and the result's dtype, whether that is given, or is what
+    `out` has, or is neither."""
     answers = []
     for kinds in itertools.product(("i4", "i8", "f4", "f8", "?"), repeat=2):
         for casting in _RULES:
             options = [{}, {"dtype": "f4"}, {"dtype": "i8"}]
-            options += [{"out": "f4"}, {"out": "i4"}, {"out": "f8"}] * (name in ("concatenate", "stack"))
+            options += [{"out": "f4"}, {"out": "i4"}, {"out": "f8"}] * (
+                name in ("concatenate", "stack")
+            )
             for more in options:
                 found: list[Any] = []
                 for xp in (np, cm):
                     given = dict(more)
                     if "out" in given:
-                        given["out"] = xp.zeros(4 if name == "concatenate" else (2, 2), dtype=given["out"])
-                    arrays = [xp.asarray(np.array(values, kind)) for values, kind in zip(([1, 0], [2, 1]), kinds, strict=True)]
+                        given["out"] = xp.zeros(
+                            4 if name == "concatenate" else (2, 2), dtype=given["out"]
+                        )
+                    arrays = [
+                        xp.asarray(np.array(values, kind))
+                        for values, kind in zip(([1, 0], [2, 1]), kinds, strict=True)
+                    ]
                     try:
                         found.append(getattr(xp, name)(arrays, casting=casting, **given))
                     except TypeError as error:
@@ -249,7 +322,9 @@ def test_casting_rules_of_joins(device, name):
     assert any(answers) and not all(answers)
 
 
-@pytest.mark.parametrize("value", [[1, 2], [1], (1,), [], np.array([1.0]), np.array([[1]]), range(2), "array"], ids=str)
+@pytest.mark.parametrize(
+    "value", [[1, 2], [1], (1,), [], np.array([1.0]), np.array([[1]]), range(2), "array"], ids=str
+)
 def test_fill_takes_one_number(device, value):
     """As NumPy's: neither sequences nor arrays with axes, even if they would broadcast."""
     x = cm.zeros((2, 2))
@@ -268,7 +343,9 @@ def test_fill_takes_one_number(device, value):
     assert np.add(x, 1, casting="unsafe", dtype="int64").tolist() == [2, 3]
     assert cm.pow(x, 2, casting="unsafe", dtype="int32").tolist() == [1, 4]
     assert cm.add(x, 1, out=x, casting="safe") is x and x.tolist() == [2.5, 3.5]
-    assert cm.grad(lambda x: cm.multiply(x, 3, casting="unsafe", dtype="float32").sum())(x).tolist() == [3, 3]
+    assert cm.grad(lambda x: cm.multiply(x, 3, casting="unsafe", dtype="float32").sum())(
+        x
+    ).tolist() == [3, 3]
 
 
 def _copied(xp: Any, make: Any, rule: str) -> list[Any]:
@@ -308,20 +385,33 @@ def test_parts_of_complex_numbers_are_assigned(device):
 
 
 NO_DTYPE: dict[str, Any] = {
-    "zeros": lambda d: cm.zeros(3, d), "full": lambda d: cm.full(3, 1.0, d),
+    "zeros": lambda d: cm.zeros(3, d),
+    "full": lambda d: cm.full(3, 1.0, d),
     "zeros_like": lambda d: cm.zeros_like(cm.ones(2), d),
-    "arange": lambda d: cm.arange(3, dtype=d), "linspace": lambda d: cm.linspace(0, 1, 3, dtype=d),
-    "asarray": lambda d: cm.asarray([1], d), "astype": lambda d: cm.ones(2).astype(d), "view": lambda d: cm.ones(2).view(d),
-    "sum": lambda d: cm.sum(cm.ones(2), dtype=d), "mean": lambda d: cm.mean(cm.ones(2), dtype=d),
-    "var": lambda d: cm.var(cm.ones(2), dtype=d), "cov": lambda d: cm.cov([[1.0, 2.0]], dtype=d),
-    "concat": lambda d: cm.concat([cm.ones(2)], dtype=d), "einsum": lambda d: cm.einsum("i->", cm.ones(2), dtype=d),
-    "add": lambda d: cm.add(cm.ones(2), 1, dtype=d), "matmul": lambda d: cm.matmul(cm.eye(2), cm.eye(2), dtype=d),
-    "can_cast": lambda d: cm.can_cast(d, "float32"), "finfo": lambda d: cm.finfo(d), "isdtype": lambda d: cm.isdtype(d, "bool"),
-    "fftfreq": lambda d: cm.fft.fftfreq(4, dtype=d), "one_hot": lambda d: ml.one_hot(cm.asarray([0]), 2, dtype=d),
+    "arange": lambda d: cm.arange(3, dtype=d),
+    "linspace": lambda d: cm.linspace(0, 1, 3, dtype=d),
+    "asarray": lambda d: cm.asarray([1], d),
+    "astype": lambda d: cm.ones(2).astype(d),
+    "view": lambda d: cm.ones(2).view(d),
+    "sum": lambda d: cm.sum(cm.ones(2), dtype=d),
+    "mean": lambda d: cm.mean(cm.ones(2), dtype=d),
+    "var": lambda d: cm.var(cm.ones(2), dtype=d),
+    "cov": lambda d: cm.cov([[1.0, 2.0]], dtype=d),
+    "concat": lambda d: cm.concat([cm.ones(2)], dtype=d),
+    "einsum": lambda d: cm.einsum("i->", cm.ones(2), dtype=d),
+    "add": lambda d: cm.add(cm.ones(2), 1, dtype=d),
+    "matmul": lambda d: cm.matmul(cm.eye(2), cm.eye(2), dtype=d),
+    "can_cast": lambda d: cm.can_cast(d, "float32"),
+    "finfo": lambda d: cm.finfo(d),
+    "isdtype": lambda d: cm.isdtype(d, "bool"),
+    "fftfreq": lambda d: cm.fft.fftfreq(4, dtype=d),
+    "one_hot": lambda d: ml.one_hot(cm.asarray([0]), 2, dtype=d),
     "random.normal": lambda d: cm.random.default_rng(0).normal(size=2, dtype=d),
     "init.zeros": lambda d: ml.init.zeros(2, dtype=d),
-    "cast": lambda d: ml.amp.cast(cm.ones(2), d), "result_type": lambda d: cm.result_type(d),
-    "set_default_dtype": lambda d: cm.set_default_dtype(d), "frombuffer": lambda d: cm.frombuffer(b"12345678", d),
+    "cast": lambda d: ml.amp.cast(cm.ones(2), d),
+    "result_type": lambda d: cm.result_type(d),
+    "set_default_dtype": lambda d: cm.set_default_dtype(d),
+    "frombuffer": lambda d: cm.frombuffer(b"12345678", d),
     "fromiter": lambda d: cm.fromiter([1], d),
 }
 
@@ -333,15 +423,25 @@ def test_dtypes_that_are_none_are_named(device, name):
             continue
         with pytest.raises(TypeError, match=rf"^{name}: ") as caught:
             NO_DTYPE[name](wrong)
-        assert "is not a dtype" in str(caught.value) or "are not supported" in str(caught.value) or name == "matmul"
+        assert (
+            "is not a dtype" in str(caught.value)
+            or "are not supported" in str(caught.value)
+            or name == "matmul"
+        )
 
 
 def test_indices_out_of_range_name_their_function():
     x = cm.zeros(3)
-    for name, call in {"index_add": lambda: cm.index_add(x, [5], [1.0]), "add_at": lambda: cm.add_at(x, [5], 1.0),
-                       "multiply_at": lambda: cm.multiply_at(x, [-4], 1.0), "maximum_at": lambda: cm.maximum_at(x, [5], 1.0),
-                       "minimum_at": lambda: cm.minimum_at(x, [5], 1.0)}.items():
-        with pytest.raises(IndexError, match=rf"^{name}: index (5|-4) is out of bounds for axis 0 with size 3"):
+    for name, call in {
+        "index_add": lambda: cm.index_add(x, [5], [1.0]),
+        "add_at": lambda: cm.add_at(x, [5], 1.0),
+        "multiply_at": lambda: cm.multiply_at(x, [-4], 1.0),
+        "maximum_at": lambda: cm.maximum_at(x, [5], 1.0),
+        "minimum_at": lambda: cm.minimum_at(x, [5], 1.0),
+    }.items():
+        with pytest.raises(
+            IndexError, match=rf"^{name}: index (5|-4) is out of bounds for axis 0 with size 3"
+        ):
             call()
     assert x.tolist() == [0, 0, 0]
 
@@ -374,9 +474,16 @@ def test_what_a_language_model_is_given():
     config = gpt2.Config(vocabulary=16, context=4, layers=1, heads=1, width=8)
     params = gpt2.create(config)
     listed = gpt2.forward(params, [[1, 2]], config)
-    assert listed.shape == (1, 2, 8) and listed.tolist() == gpt2.forward(params, cm.asarray([[1, 2]]), config).tolist()
-    for wrong, error, seen in (([1, 2], ValueError, r"\(2,\)"), ([[1] * 5], ValueError, r"\(1, 5\)"),
-                               ([[0.5]], TypeError, "float64"), ("text", TypeError, "asarray|str")):
+    assert (
+        listed.shape == (1, 2, 8)
+        and listed.tolist() == gpt2.forward(params, cm.asarray([[1, 2]]), config).tolist()
+    )
+    for wrong, error, seen in (
+        ([1, 2], ValueError, r"\(2,\)"),
+        ([[1] * 5], ValueError, r"\(1, 5\)"),
+        ([[0.5]], TypeError, "float64"),
+        ("text", TypeError, "asarray|str"),
+    ):
         with pytest.raises(error, match=f"^(gpt2.forward|asarray): .*{seen}"):
             gpt2.forward(params, wrong, config)
     with pytest.raises(ValueError, match=r"^gpt2.Config: "):
@@ -386,7 +493,9 @@ def test_what_a_language_model_is_given():
 # ---------------------------------------------------------------- sizes, sequences, numbers
 
 
-@pytest.mark.parametrize("shape", [2**60, 2**64, (2**40, 2**40), (2**32, 2**32), (1,) * 65, (0, 2**63)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [2**60, 2**64, (2**40, 2**40), (2**32, 2**32), (1,) * 65, (0, 2**63)], ids=str
+)
 def test_arrays_that_no_memory_holds(device, shape):
     """They are refused before anything is allocated, however large the product."""
     for name in ("zeros", "empty", "ones"):
@@ -403,28 +512,46 @@ def test_eye_of_no_memory(device):
         cm.eye(2**32)
 
 
-@pytest.mark.parametrize("name", ["concat", "concatenate", "stack", "vstack", "hstack", "dstack", "column_stack"])
+@pytest.mark.parametrize(
+    "name", ["concat", "concatenate", "stack", "vstack", "hstack", "dstack", "column_stack"]
+)
 def test_sequences_that_are_none(device, name):
-    for wrong, seen in ((3, "int 3"), (None, "NoneType"), (cm.asarray(1.5), r"float64 of shape \(\)"), (2.5, "float")):
+    for wrong, seen in (
+        (3, "int 3"),
+        (None, "NoneType"),
+        (cm.asarray(1.5), r"float64 of shape \(\)"),
+        (2.5, "float"),
+    ):
         with pytest.raises(TypeError, match=f"^{name}: wants a sequence of arrays, got .*{seen}"):
             getattr(cm, name)(wrong)
 
 
 def test_counts_that_are_no_integers(device):
     x = cm.arange(4.0)
-    for call, name in ((lambda: cm.split(x, 2.5), "split"), (lambda: cm.split(x, [1.5]), "split"),
-                       (lambda: cm.topk(x, 2.0), "topk"), (lambda: cm.array_split(x, "2"), "array_split"),
-                       (lambda: cm.roll(x, "1"), "roll"),
-                       (lambda: cm.roll(x, [None], axis=(0,)), "roll"), (lambda: cm.percentile(x, "a"), "percentile"),
-                       (lambda: cm.quantile(x, [[0.1], [0.2, 0.3]]), "quantile"), (lambda: cm.astype(x, x), "astype"),
-                       (lambda: cm.zeros(2, x), "zeros")):
+    for call, name in (
+        (lambda: cm.split(x, 2.5), "split"),
+        (lambda: cm.split(x, [1.5]), "split"),
+        (lambda: cm.topk(x, 2.0), "topk"),
+        (lambda: cm.array_split(x, "2"), "array_split"),
+        (lambda: cm.roll(x, "1"), "roll"),
+        (lambda: cm.roll(x, [None], axis=(0,)), "roll"),
+        (lambda: cm.percentile(x, "a"), "percentile"),
+        (lambda: cm.quantile(x, [[0.1], [0.2, 0.3]]), "quantile"),
+        (lambda: cm.astype(x, x), "astype"),
+        (lambda: cm.zeros(2, x), "zeros"),
+    ):
         with pytest.raises(TypeError, match=f"^{name}: "):
             call()
 
 
 def test_shifts_in_arrays(device):
     x = np.arange(12.0).reshape(3, 4)
-    for shift, axis in ((np.array(5), None), (np.int64(-2), 1), (np.array([1, 2]), (0, 1)), (np.array([1, 1]), (0, 0))):
+    for shift, axis in (
+        (np.array(5), None),
+        (np.int64(-2), 1),
+        (np.array([1, 2]), (0, 1)),
+        (np.array([1, 1]), (0, 0)),
+    ):
         agree(cm.roll(cm.asarray(x), shift, axis=axis), np.roll(x, shift, axis=axis))
     assert cm.roll(cm.arange(3), cm.asarray(1)).tolist() == [2, 0, 1]
 
@@ -433,7 +560,10 @@ def test_differences_of_sets_keep_their_numbers(device):
     """Whatever dtype the other set has: float64 holds no 2^64 - 1."""
     whole = np.array([2**64 - 1, 5, 0, 5], np.uint64)
     agree(cm.setdiff1d(cm.asarray(whole), 1.5), np.setdiff1d(whole, 1.5))
-    agree(cm.setdiff1d(cm.asarray(whole), cm.asarray([0.0]), assume_unique=True), np.array([2**64 - 1, 5, 5], np.uint64))
+    agree(
+        cm.setdiff1d(cm.asarray(whole), cm.asarray([0.0]), assume_unique=True),
+        np.array([2**64 - 1, 5, 5], np.uint64),
+    )
     agree(cm.setdiff1d([4, 1, 3, 4], [3]), np.setdiff1d([4, 1, 3, 4], [3]))
 
 
@@ -444,7 +574,9 @@ def test_checkpoints_with_a_flipped_bit(tmp_path):
     """Damage in the header is an error of load's, or leaves arrays: never another exception."""
     pytest.importorskip("safetensors")
     path = tmp_path / "x.safetensors"
-    cm.save(path, {"w": cm.arange(3.0), "more": [cm.ones(2, "bfloat16"), 7, None, (cm.asarray([1j]),)]})
+    cm.save(
+        path, {"w": cm.arange(3.0), "more": [cm.ones(2, "bfloat16"), 7, None, (cm.asarray([1j]),)]}
+    )
     whole = path.read_bytes()
     header = 8 + int.from_bytes(whole[:8], "little")
     errors = 0
@@ -474,11 +606,24 @@ def test_read_only_arrays_stay_as_they_are():
     host = np.arange(3.0)
     host.flags.writeable = False
     x = cm.asarray(host, device="cpu")
-    for change in (lambda: x.__setitem__(0, 5), lambda: x.__setitem__([0, 1], 5), lambda: x.__setitem__(x > 0, 5), x.sort,
-                   lambda: x.fill(1), lambda: cm.copyto(x, 1.0), lambda: cm.random.default_rng(0).shuffle(x)):
-        with pytest.raises(ValueError, match=r"^(setitem|copyto|random\.shuffle): assignment destination is read-only: "):
+    for change in (
+        lambda: x.__setitem__(0, 5),
+        lambda: x.__setitem__([0, 1], 5),
+        lambda: x.__setitem__(x > 0, 5),
+        x.sort,
+        lambda: x.fill(1),
+        lambda: cm.copyto(x, 1.0),
+        lambda: cm.random.default_rng(0).shuffle(x),
+    ):
+        with pytest.raises(
+            ValueError,
+            match=r"^(setitem|copyto|random\.shuffle): assignment destination is read-only: ",
+        ):
             change()
-    for name, change in {"add": lambda: x.__iadd__(1), "add_at": lambda: cm.add_at(x, [0], 1)}.items():
+    for name, change in {
+        "add": lambda: x.__iadd__(1),
+        "add_at": lambda: cm.add_at(x, [0], 1),
+    }.items():
         with pytest.raises(ValueError, match=f"^{name}: .*read-only"):
             change()
     assert host.tolist() == [0, 1, 2]

@@ -1,4 +1,5 @@
-"""Triangles and diagonals: kernels/band.py in the simulator and on the GPU, every dtype, against NumPy."""
+"""Triangles and diagonals: kernels/band.py in the simulator and on the GPU, every dtype, against
+NumPy."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def test_triangles(device, dtype):
                 assert got.dtype == dtype
                 np.testing.assert_array_equal(got.to_numpy(), numpys(name, x, k))
             turned = getattr(cm, name)(cm.asarray(x).mT).to_numpy()
-            np.testing.assert_array_equal(turned, numpys(name, np.ascontiguousarray(np.swapaxes(x, -1, -2)), 0))
+            np.testing.assert_array_equal(
+                turned, numpys(name, np.ascontiguousarray(np.swapaxes(x, -1, -2)), 0)
+            )
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -48,7 +51,9 @@ def test_gradient_and_fuse(device):
     x = cm.asarray(np.arange(12.0).reshape(3, 4))
     slope = cm.grad(lambda v: (cm.tril(v, 1) ** 2).sum())(x)
     np.testing.assert_array_equal(slope, np.tril(2 * np.arange(12.0).reshape(3, 4), 1))
-    np.testing.assert_array_equal(cm.grad(lambda v: (cm.triu(v.T) * 3).sum())(x), np.triu(np.full((4, 3), 3.0)).T)
+    np.testing.assert_array_equal(
+        cm.grad(lambda v: (cm.triu(v.T) * 3).sum())(x), np.triu(np.full((4, 3), 3.0)).T
+    )
 
 
 @pytest.mark.parametrize("value", [0, 0.0, -0.0, 1, 2.5, True, np.nan, -np.inf, 1 + 2j])
@@ -65,7 +70,9 @@ def test_filled(device, value):
                 for one in (got, again):
                     assert one.to_numpy().tobytes() == right.tobytes()  # -0.0 included
             like = cm.full_like(got, value)
-            np.testing.assert_array_equal(like.to_numpy().astype(np.complex128), got.to_numpy().astype(np.complex128))
+            np.testing.assert_array_equal(
+                like.to_numpy().astype(np.complex128), got.to_numpy().astype(np.complex128)
+            )
     with pytest.raises(TypeError, match="^zeros: shape must be"):
         cm.zeros("no")
     with pytest.raises(ValueError, match="^full: negative size"):

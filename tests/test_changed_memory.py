@@ -1,4 +1,5 @@
-"""What was changed in place after a gradient began to need it: noted by all threads, found without a look at each change."""
+"""What was changed in place after a gradient began to need it: noted by all threads, found without
+a look at each change."""
 
 import gc
 import threading
@@ -53,7 +54,8 @@ def test_changes_in_another_thread(device, through):
 
 
 def test_gradients_of_many_threads(device):
-    """The end of one thread's recording forgets nothing that another's needs; own arrays that change mean nothing to others."""
+    """The end of one thread's recording forgets nothing that another's needs; own arrays that
+    change mean nothing to others."""
     x, before = cm.asarray([1.0, 2.0]), set(tape.holders)
 
     def work(k):
@@ -79,8 +81,11 @@ def test_gradients_of_many_threads(device):
     assert set(tape.holders) <= before
 
 
-@pytest.mark.parametrize("places", [lambda i: i, lambda i: (slice(None), i), lambda i: (slice(None), slice(3 * i, 3 * i + 3))],
-                         ids=["rows", "columns", "blocks"])
+@pytest.mark.parametrize(
+    "places",
+    [lambda i: i, lambda i: (slice(None), i), lambda i: (slice(None), slice(3 * i, 3 * i + 3))],
+    ids=["rows", "columns", "blocks"],
+)
 def test_many_changes_beside_what_is_needed(device, monkeypatch, places):
     """Each kept array was compared with each change that followed."""
     met, count = [0], 120
@@ -116,5 +121,5 @@ def test_changes_are_forgotten_while_somebody_still_records(device):
     for i in range(most + 2):
         pulls.append(cm.vjp(lambda x: x * x, x[:2])[1])
         del pulls[0]
-        x[i + 2:] = 1.0
+        x[i + 2 :] = 1.0
     assert len(tape.changes.writes) < 20

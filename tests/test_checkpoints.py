@@ -1,4 +1,5 @@
-"""Saving and loading trees: what comes back, what other libraries see in the file, what damaged or unfit files raise."""
+"""Saving and loading trees: what comes back, what other libraries see in the file, what damaged or
+unfit files raise."""
 
 import collections
 import os
@@ -16,8 +17,25 @@ import cudamath as cm
 
 safetensors = pytest.importorskip("safetensors")
 
-DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32",
-          "float64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2"]
+DTYPES = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+    "float8_e4m3fn",
+    "float8_e5m2",
+]
 
 
 def values(dtype, shape=(2, 3), seed=0):
@@ -51,19 +69,35 @@ def test_every_dtype_bit_for_bit(device, path, dtype, shape):
 
 def test_trees_come_back_as_they_were(device, path):
     tree = {
-        "z": [cm.ones(2), (cm.zeros(()), None, [])], "a": {"b": {}, 3: cm.arange(3)}, "numbers": [True, 7, 1.5, "text", 2 + 3j],
-        "big": 3**90, "odd": [float("inf"), -0.0, 0.1], "numpy": np.arange(4)[::2],
+        "z": [cm.ones(2), (cm.zeros(()), None, [])],
+        "a": {"b": {}, 3: cm.arange(3)},
+        "numbers": [True, 7, 1.5, "text", 2 + 3j],
+        "big": 3**90,
+        "odd": [float("inf"), -0.0, 0.1],
+        "numpy": np.arange(4)[::2],
     }
     cm.save(str(path), tree)
     back = cm.load(path)
     assert list(back) == list(tree)
-    assert type(back["z"]) is list and type(back["z"][1]) is tuple and back["z"][1][1:] == (None, [])
+    assert (
+        type(back["z"]) is list and type(back["z"][1]) is tuple and back["z"][1][1:] == (None, [])
+    )
     assert back["a"]["b"] == {} and same(back["a"][3], cm.arange(3))
-    assert back["numbers"] == tree["numbers"] and [type(v) for v in back["numbers"]] == [bool, int, float, str, complex]
+    assert back["numbers"] == tree["numbers"] and [type(v) for v in back["numbers"]] == [
+        bool,
+        int,
+        float,
+        str,
+        complex,
+    ]
     assert back["big"] == 3**90 and str(back["odd"]) == "[inf, -0.0, 0.1]"
     assert type(back["numpy"]) is np.ndarray and back["numpy"].tolist() == [0, 2]
     like = cm.load(path, like=tree)
-    assert like["numbers"] == tree["numbers"] and same(like["z"][0], tree["z"][0]) and like["numpy"].tolist() == [0, 2]
+    assert (
+        like["numbers"] == tree["numbers"]
+        and same(like["z"][0], tree["z"][0])
+        and like["numpy"].tolist() == [0, 2]
+    )
     for x in (back["z"][0], back["numpy"], like["z"][0]):
         x[0] = 9  # what was loaded belongs to the reader
     assert cm.load(path)["z"][0].tolist() == [1, 1]
@@ -71,7 +105,11 @@ def test_trees_come_back_as_they_were(device, path):
 
 def test_lone_arrays_and_scalars(path):
     cm.save(path, cm.arange(3))
-    assert cm.load(path).tolist() == [0, 1, 2] and cm.load(path, like=cm.arange(3)).tolist() == [0, 1, 2]
+    assert cm.load(path).tolist() == [0, 1, 2] and cm.load(path, like=cm.arange(3)).tolist() == [
+        0,
+        1,
+        2,
+    ]
     cm.save(path, 5)
     assert cm.load(path) == 5
     cm.save(path, {})
@@ -80,8 +118,14 @@ def test_lone_arrays_and_scalars(path):
 
 def test_any_memory_layout(device, path):
     x = cm.asarray(np.arange(24, dtype=np.float32).reshape(2, 3, 4))
-    tree = [x.transpose(2, 0, 1), x[:, ::2], x[:, :, ::-1], cm.broadcast_to(x[:1], (5, 3, 4)),
-            np.arange(3, dtype=">i4"), np.float32(2)]
+    tree = [
+        x.transpose(2, 0, 1),
+        x[:, ::2],
+        x[:, :, ::-1],
+        cm.broadcast_to(x[:1], (5, 3, 4)),
+        np.arange(3, dtype=">i4"),
+        np.float32(2),
+    ]
     cm.save(path, tree)
     back = cm.load(path)
     for a, b in zip(tree, back, strict=True):
@@ -99,11 +143,16 @@ def test_classes_of_ones_own_need_like(path):
     cm.save(path, tree)
     back = cm.load(path, like={"layer": Layer(cm.zeros(2), 0.0)})["layer"]
     assert type(back) is Layer and back.weight.tolist() == [1, 1] and back.rate == 0.5
-    with pytest.raises(ValueError, match="load: the tree that was saved has a Layer at the top layer; pass like="):
+    with pytest.raises(
+        ValueError, match="load: the tree that was saved has a Layer at the top layer; pass like="
+    ):
         cm.load(path)
 
 
-@pytest.mark.parametrize("how", [{"dtype": "int4", "group": 2}, {"axis": 1, "symmetric": False}, {"dtype": "float8_e5m2"}])
+@pytest.mark.parametrize(
+    "how",
+    [{"dtype": "int4", "group": 2}, {"axis": 1, "symmetric": False}, {"dtype": "float8_e5m2"}],
+)
 def test_quantized_arrays(device, path, how):
     x = cm.arange(8.0).reshape(2, 4)
     tree = {"layers": [cm.ml.quantize(x, **how), 3], "w": cm.ml.quantize(x, **how)}
@@ -111,7 +160,12 @@ def test_quantized_arrays(device, path, how):
     for back in (cm.load(path), cm.load(path, like=tree)):
         assert repr(back) == repr(tree) and back["layers"][1] == 3
         for q in (back["layers"][0], back["w"]):
-            assert (q.shape, q.axis, q.group, q.device) == ((2, 4), how.get("axis"), how.get("group"), x.device)
+            assert (q.shape, q.axis, q.group, q.device) == (
+                (2, 4),
+                how.get("axis"),
+                how.get("group"),
+                x.device,
+            )
             assert cm.array_equal(q.dequantize(), tree["w"].dequantize())
 
 
@@ -133,34 +187,62 @@ def test_others_read_our_files(path):
     cm.save(path, tree)
     seen = load_file(path)
     assert sorted(seen) == ["bias", "layer.0.weight"]
-    assert same(seen["layer.0.weight"], tree["layer"][0]["weight"]) and same(seen["bias"], tree["bias"])
+    assert same(seen["layer.0.weight"], tree["layer"][0]["weight"]) and same(
+        seen["bias"], tree["bias"]
+    )
 
 
 def test_files_of_others_are_flat(device, path):
     from safetensors.numpy import save_file
 
-    weights = {"h.0.attn.c_attn.weight": values("float32"), "h.0.attn.c_attn.bias": values("float16", (3,)),
-               "wte.weight": values("bfloat16", (4, 3))}
+    weights = {
+        "h.0.attn.c_attn.weight": values("float32"),
+        "h.0.attn.c_attn.bias": values("float16", (3,)),
+        "wte.weight": values("bfloat16", (4, 3)),
+    }
     save_file(weights, path, metadata={"format": "pt"})
     flat = cm.load(path)
     assert set(flat) == set(weights) and all(same(flat[name], weights[name]) for name in weights)
-    nested = {"h": [{"attn": {"c_attn": {"weight": cm.zeros((2, 3), "float32"), "bias": cm.zeros(3, "float16")}}}],
-              "wte": {"weight": cm.zeros((4, 3), "bfloat16")}}
-    assert same(cm.load(path, like=nested)["h"][0]["attn"]["c_attn"]["weight"], weights["h.0.attn.c_attn.weight"])
+    nested = {
+        "h": [
+            {
+                "attn": {
+                    "c_attn": {
+                        "weight": cm.zeros((2, 3), "float32"),
+                        "bias": cm.zeros(3, "float16"),
+                    }
+                }
+            }
+        ],
+        "wte": {"weight": cm.zeros((4, 3), "bfloat16")},
+    }
+    assert same(
+        cm.load(path, like=nested)["h"][0]["attn"]["c_attn"]["weight"],
+        weights["h.0.attn.c_attn.weight"],
+    )
 
 
 def test_files_of_torch(path):
     torch = pytest.importorskip("torch")
     from safetensors.torch import load_file, save_file
 
-    weights = {"a.weight": torch.randn(3, 5).bfloat16(), "a.bias": torch.randn(3), "q": torch.randn(4).to(torch.float8_e4m3fn)}
+    weights = {
+        "a.weight": torch.randn(3, 5).bfloat16(),
+        "a.bias": torch.randn(3),
+        "q": torch.randn(4).to(torch.float8_e4m3fn),
+    }
     save_file(weights, path)
     flat = cm.load(path)
     for name, w in weights.items():
-        assert flat[name].tobytes() == w.view(torch.uint8).numpy().tobytes() and flat[name].shape == tuple(w.shape)
+        assert flat[name].tobytes() == w.view(torch.uint8).numpy().tobytes() and flat[
+            name
+        ].shape == tuple(w.shape)
     cm.save(path, flat)
     back = load_file(path)
-    assert all(torch.equal(back[name].view(torch.uint8), weights[name].view(torch.uint8)) for name in weights)
+    assert all(
+        torch.equal(back[name].view(torch.uint8), weights[name].view(torch.uint8))
+        for name in weights
+    )
 
 
 # ---------------------------------------------------------------- unfit files
@@ -177,9 +259,13 @@ def test_what_does_not_fit_is_named(path):
         load(w=w, b=b, c=b, steps=0)
     with pytest.raises(ValueError, match=r"does not fit: b is not wanted$"):
         load(w=w, steps=0)
-    with pytest.raises(ValueError, match=r"does not fit: w is float64 of shape \(2, 3\), wanted \(3, 2\)$"):
+    with pytest.raises(
+        ValueError, match=r"does not fit: w is float64 of shape \(2, 3\), wanted \(3, 2\)$"
+    ):
         load(w=w.T, b=b, steps=0)
-    with pytest.raises(TypeError, match=r"does not fit: b is float64 of shape \(2,\), wanted float32$"):
+    with pytest.raises(
+        TypeError, match=r"does not fit: b is float64 of shape \(2,\), wanted float32$"
+    ):
         load(w=w, b=b.astype("float32"), steps=0)
     with pytest.raises(TypeError, match=r"does not fit: steps is the int 3, wanted float$"):
         load(w=w, b=b, steps=0.0)
@@ -187,21 +273,27 @@ def test_what_does_not_fit_is_named(path):
         load(w=w, b=1.0)
     with pytest.raises(ValueError, match=r"does not fit: steps is a scalar$"):
         load(w=w, b=b, steps=b)
-    with pytest.raises(TypeError, match="load: wants arrays and Python scalars in like, got object at b"):
+    with pytest.raises(
+        TypeError, match="load: wants arrays and Python scalars in like, got object at b"
+    ):
         load(w=w, b=object(), steps=0)
     with pytest.raises(ValueError, match=r"x0 is missing; .*x15 is missing; and 12 more$"):
         load(w=w, b=b, steps=0, **{f"x{i}": b for i in range(20)})
     assert load(w=w, b=b, steps=0)["steps"] == 3
 
 
-@pytest.mark.parametrize("tree", [{1: 2, "1": 3}, {"a.b": 1.5, "a": {"b": 2.5}}, {"a.b": np.ones(2), "a": {"b": 2.5}}])
+@pytest.mark.parametrize(
+    "tree", [{1: 2, "1": 3}, {"a.b": 1.5, "a": {"b": 2.5}}, {"a.b": np.ones(2), "a": {"b": 2.5}}]
+)
 def test_leaves_of_one_name_are_not_mixed_up(path, tree):
     cm.save(path, tree)
     again = cm.load(path)
     assert list(again) == list(tree) and str(again) == str(tree)
     with pytest.raises(ValueError, match=r"^load: two leaves of like have the same name '(1|a.b)'"):
         cm.load(path, like=tree)
-    with pytest.raises(ValueError, match=r"^load: two leaves of .*tensors have the same name '(1|a.b)'"):
+    with pytest.raises(
+        ValueError, match=r"^load: two leaves of .*tensors have the same name '(1|a.b)'"
+    ):
         cm.load(path, like={"1": 0, "a": {"b": 0.5}})
 
 
@@ -232,8 +324,13 @@ def test_cut_files(path, keep):
 def test_damaged_files(path):
     cm.save(path, {"w": cm.ones((2, 3))})
     data = path.read_bytes()
-    for broken in (data + b"more", b"\x93numpy" + data[6:], struct.pack("<Q", 1 << 62) + data[8:],
-                   data.replace(b'"F64"', b'"F32"'), data.replace(b"[2,3]", b"[3,3]")):
+    for broken in (
+        data + b"more",
+        b"\x93numpy" + data[6:],
+        struct.pack("<Q", 1 << 62) + data[8:],
+        data.replace(b'"F64"', b'"F32"'),
+        data.replace(b"[2,3]", b"[3,3]"),
+    ):
         path.write_bytes(broken)
         with pytest.raises(ValueError, match="is not a whole safetensors file"):
             cm.load(path)
@@ -248,17 +345,31 @@ def test_damaged_files(path):
 
 def test_dtypes_that_are_not_ours(path):
     x = np.zeros((2, 2), np.uint8)
-    safetensors.serialize_file({"s": safetensors.TensorSpec(dtype="float8_e8m0fnu", shape=(2, 2), data_ptr=x.ctypes.data,
-                                                            data_len=4)}, path)
-    with pytest.raises(TypeError, match=r"holds 's' of F8_E8M0, shape \(2, 2\); that is no dtype of arrays here"):
+    safetensors.serialize_file(
+        {
+            "s": safetensors.TensorSpec(
+                dtype="float8_e8m0fnu", shape=(2, 2), data_ptr=x.ctypes.data, data_len=4
+            )
+        },
+        path,
+    )
+    with pytest.raises(
+        TypeError, match=r"holds 's' of F8_E8M0, shape \(2, 2\); that is no dtype of arrays here"
+    ):
         cm.load(path)
 
 
 def test_what_cannot_be_saved(path):
     for tree, message in [
-        ({"a": {"f": object()}}, "save: wants a tree of arrays and Python scalars, got object at a.f$"),
+        (
+            {"a": {"f": object()}},
+            "save: wants a tree of arrays and Python scalars, got object at a.f$",
+        ),
         ([cm.random.default_rng(0)], "save: .* got Generator at 0; save its .state"),
-        ({(1, 2): cm.ones(1)}, r"save: wants dict keys that are strings or integers, got \(1, 2\) at the top"),
+        (
+            {(1, 2): cm.ones(1)},
+            r"save: wants dict keys that are strings or integers, got \(1, 2\) at the top",
+        ),
         ({"a": np.array(["text"])}, "save: arrays of <U4 are not supported, got shape .* at a"),
     ]:
         with pytest.raises(TypeError, match=message):
@@ -275,7 +386,11 @@ def test_dicts_of_other_classes(path):
     tree = collections.OrderedDict(b=cm.ones(2), a=collections.defaultdict(list, c=cm.zeros(3)))
     cm.save(path, tree)
     for back in (cm.load(path), cm.load(path, like=tree)):
-        assert list(back) == ["b", "a"] and back["b"].tolist() == [1, 1] and back["a"]["c"].shape == (3,)
+        assert (
+            list(back) == ["b", "a"]
+            and back["b"].tolist() == [1, 1]
+            and back["a"]["c"].shape == (3,)
+        )
 
 
 def test_writing_is_all_or_nothing(path, monkeypatch):
@@ -302,11 +417,14 @@ def test_writing_is_all_or_nothing(path, monkeypatch):
 
 
 def test_missing_library_is_named():
-    program = ("import sys; sys.modules['safetensors'] = None; import cudamath as cm\n"
-               "for call in (lambda: cm.save('x', {}), lambda: cm.load('x')):\n"
-               "    try: call()\n"
-               "    except ImportError as error: assert \"pip install 'cudamath[io]'\" in str(error), error\n"
-               "    else: raise SystemExit('no error')")
+    program = (
+        "import sys; sys.modules['safetensors'] = None; import cudamath as cm\n"
+        "for call in (lambda: cm.save('x', {}), lambda: cm.load('x')):\n"
+        "    try: call()\n"
+        "    except ImportError as error: assert \"pip install 'cudamath[io]'\" in str(error), "
+        "error\n"
+        "    else: raise SystemExit('no error')"
+    )
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
@@ -317,7 +435,9 @@ def test_training_resumes_bit_for_bit(device, path):
     data = np.random.default_rng(0).standard_normal((64, 8)).astype(np.float32)
 
     def loss(params, x, rng):
-        h = cm.ml.dropout(cm.ml.relu(cm.ml.linear(x, params["w"], params["b"])), 0.3, training=True, rng=rng)
+        h = cm.ml.dropout(
+            cm.ml.relu(cm.ml.linear(x, params["w"], params["b"])), 0.3, training=True, rng=rng
+        )
         return ((h.sum(1) - x[:, 0]) ** 2).mean()
 
     def run(tree, steps):
@@ -325,8 +445,10 @@ def test_training_resumes_bit_for_bit(device, path):
         rng.state = tree["rng"]
         params, state = tree["params"], tree["state"]
         for step in range(tree["step"], tree["step"] + steps):
-            batch = cm.asarray(data[step % 4 * 16:][:16])
-            params, state = cm.ml.adamw_update(params, cm.grad(loss)(params, batch, rng), state, lr=0.01)
+            batch = cm.asarray(data[step % 4 * 16 :][:16])
+            params, state = cm.ml.adamw_update(
+                params, cm.grad(loss)(params, batch, rng), state, lr=0.01
+            )
         return {"params": params, "state": state, "rng": rng.state, "step": tree["step"] + steps}
 
     def start():
@@ -340,5 +462,7 @@ def test_training_resumes_bit_for_bit(device, path):
         resumed = run(cm.load(path, like=like), 7)
         assert resumed["rng"] == through["rng"] and resumed["step"] == 12
         assert all(same(resumed["params"][key], through["params"][key]) for key in ("w", "b"))
-        leaves = zip(optree.tree_leaves(resumed["state"]), optree.tree_leaves(through["state"]), strict=True)
+        leaves = zip(
+            optree.tree_leaves(resumed["state"]), optree.tree_leaves(through["state"]), strict=True
+        )
         assert all(same(a, b) for a, b in leaves)

@@ -1,4 +1,5 @@
-"""Nothing is forgotten: every card and every public name has its row in the records, its docstring and its example."""
+"""Nothing is forgotten: every card and every public name has its row in the records, its docstring
+and its example."""
 
 from __future__ import annotations
 
@@ -16,8 +17,16 @@ import cudamath as cm
 from cudamath.core.op import registry
 
 TESTS = pathlib.Path(__file__).parent
-SPACES = {"": cm, "ml": cm.ml, "linalg": cm.linalg, "fft": cm.fft, "random": cm.random, "ml.init": cm.ml.init,
-          "ml.amp": cm.ml.amp, "ml.schedules": cm.ml.schedules}
+SPACES = {
+    "": cm,
+    "ml": cm.ml,
+    "linalg": cm.linalg,
+    "fft": cm.fft,
+    "random": cm.random,
+    "ml.init": cm.ml.init,
+    "ml.amp": cm.ml.amp,
+    "ml.schedules": cm.ml.schedules,
+}
 
 
 def public(space: types.ModuleType) -> set[str]:
@@ -34,7 +43,9 @@ def elsewhere(name: str) -> str | None:
     return None
 
 
-RECORDED = {row.name for row in ELEMENTWISE} | {row.name for row in ROWS} | set(CREATION) | set(ALIASES)
+RECORDED = (
+    {row.name for row in ELEMENTWISE} | {row.name for row in ROWS} | set(CREATION) | set(ALIASES)
+)
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -48,7 +59,9 @@ def test_every_public_function_has_a_row(space):
 
 
 def test_every_row_is_a_public_function():
-    for name in RECORDED | {n for names in ELSEWHERE.values() for n in names if "*" not in n and " " not in n}:
+    for name in RECORDED | {
+        n for names in ELSEWHERE.values() for n in names if "*" not in n and " " not in n
+    }:
         if name.startswith("ndarray.") or name in registry:
             continue
         item: Any = cm
@@ -67,7 +80,8 @@ def test_every_card_has_a_row():
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.cards], ids=lambda row: row.name)
 def test_rows_run_through_their_cards(row: Row):
-    """A row that names a card reaches it: forward, gradient or gradient of the gradient plans something there."""
+    """A row that names a card reaches it: forward, gradient or gradient of the gradient plans
+    something there."""
     for card in registry.values():
         for memory in ("plans", "views", "known", "taped"):
             getattr(card, memory, {}).clear()
@@ -89,10 +103,14 @@ def test_rows_run_through_their_cards(row: Row):
             return total(cm.grad(value, tuple(range(len(which))))(*xs))
 
         if row.grad:
-            cm.grad(slope if row.second else value, tuple(range(len(which))))(*[arrays[i] for i in which])
+            cm.grad(slope if row.second else value, tuple(range(len(which))))(
+                *[arrays[i] for i in which]
+            )
     for name in row.cards:
         card = registry[name]
-        assert getattr(card, "plans", None) or getattr(card, "views", None), f"{row.name} never calls {name}"
+        assert getattr(card, "plans", None) or getattr(card, "views", None), (
+            f"{row.name} never calls {name}"
+        )
 
 
 def test_files_named_elsewhere_test_what_they_are_named_for():
@@ -100,8 +118,15 @@ def test_files_named_elsewhere_test_what_they_are_named_for():
         text = (TESTS / file).read_text(encoding="utf-8")
         for name in names:
             word = name.split(".")[-2] if name.endswith("*") else name.split(".")[-1].split(" ")[0]
-            word = {"to": r"\.to\(", "fill": "full|zeros", "copy_into": r"\[\.\.\.\]", "ramp": "arange", "index_put": r"\] = ",
-                    "where_into": r"\] = ", "index_put_number": r"\] = "}.get(word, rf"\b{word}")
+            word = {
+                "to": r"\.to\(",
+                "fill": "full|zeros",
+                "copy_into": r"\[\.\.\.\]",
+                "ramp": "arange",
+                "index_put": r"\] = ",
+                "where_into": r"\] = ",
+                "index_put_number": r"\] = ",
+            }.get(word, rf"\b{word}")
             assert re.search(word, text), f"tests/{file} does not mention {word}"
 
 
@@ -122,20 +147,28 @@ def test_docstrings(space):
     for name in public(SPACES[space]):
         text = inspect.getdoc(getattr(SPACES[space], name)) or ""
         assert len(text) > 40 and ">>>" in text, f"{space}.{name}"
-        assert text.splitlines()[0].rstrip().endswith((".", ":", "`", ")", "]", "|")) or len(text.splitlines()[0]) > 20
+        assert (
+            text.splitlines()[0].rstrip().endswith((".", ":", "`", ")", "]", "|"))
+            or len(text.splitlines()[0]) > 20
+        )
 
 
 def modules() -> list[types.ModuleType]:
     import importlib
 
     root = pathlib.Path(cm.__file__).parent
-    return [importlib.import_module(".".join(("cudamath", folder, path.stem)))
-            for folder in ("ops", "ml") for path in sorted((root / folder).glob("*.py")) if path.stem != "__init__"]
+    return [
+        importlib.import_module(".".join(("cudamath", folder, path.stem)))
+        for folder in ("ops", "ml")
+        for path in sorted((root / folder).glob("*.py"))
+        if path.stem != "__init__"
+    ]
 
 
 @pytest.mark.parametrize("module", modules(), ids=lambda m: m.__name__)
 def test_all_lists_what_is_public(module):
-    """`__all__` holds every public function that a file of ops or ml defines, and nothing that is not there."""
+    """`__all__` holds every public function that a file of ops or ml defines, and nothing that is
+    not there."""
     listed = getattr(module, "__all__", None)
     if listed is None:
         return
@@ -147,6 +180,10 @@ def test_every_function_is_reachable():
     """What `__all__` of a file in ops or ml lists can be had from a public namespace."""
     reachable = {id(item) for space in SPACES.values() for item in vars(space).values()}
     reachable |= {id(item) for item in vars(cm.ndarray).values()}
-    missing = {f"{module.__name__}.{name}" for module in modules() for name in getattr(module, "__all__", [])
-               if id(getattr(module, name)) not in reachable}
+    missing = {
+        f"{module.__name__}.{name}"
+        for module in modules()
+        for name in getattr(module, "__all__", [])
+        if id(getattr(module, name)) not in reachable
+    }
     assert missing == set()

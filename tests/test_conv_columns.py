@@ -1,4 +1,5 @@
-"""Convolutions of float32 as windows written out and a product by cuBLAS (kernels/conv_columns.py)."""
+"""Convolutions of float32 as windows written out and a product by cuBLAS
+(kernels/conv_columns.py)."""
 
 import numpy as np
 import pytest
@@ -29,10 +30,19 @@ def problem(case, dtype=F32):
     where = {"stride": stride, "padding": padding, "dilation": dilation}
     y = reference(x, w, **where)
     g = numbers(y.shape, dtype, 7)
-    exact, size = (reference(*(f(a) for a in (x, w)), grad=f(g), **where) for f in (np.asarray, np.abs))
-    options = {"stride": stride, "padding": (padding[0], padding[0], padding[1], padding[1]), "dilation": dilation, "groups": 1}
-    return {"forward": ((x, w), options, exact[0], size[0]),
-            "input": ((g, w), {**options, "size": shape[2:]}, exact[1], size[1])}
+    exact, size = (
+        reference(*(f(a) for a in (x, w)), grad=f(g), **where) for f in (np.asarray, np.abs)
+    )
+    options = {
+        "stride": stride,
+        "padding": (padding[0], padding[0], padding[1], padding[1]),
+        "dilation": dilation,
+        "groups": 1,
+    }
+    return {
+        "forward": ((x, w), options, exact[0], size[0]),
+        "input": ((g, w), {**options, "size": shape[2:]}, exact[1], size[1]),
+    }
 
 
 @pytest.mark.gpu
@@ -51,7 +61,8 @@ def test_columns(case, kind):
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("kind", ["forward", "input"])
 def test_windows_and_product_simulated(case, kind, monkeypatch):
-    """All but the product, which NumPy computes of the windows and filters as they are laid out for cuBLAS."""
+    """All but the product, which NumPy computes of the windows and filters as they are laid out for
+    cuBLAS."""
     operands, options, exact, _ = problem(case)[kind]
     layouts = [Layout.new(a.shape, F32, 0) for a in operands]
     out = Layout.new(exact.shape, F32, 0)
@@ -60,7 +71,9 @@ def test_windows_and_product_simulated(case, kind, monkeypatch):
     asked = []
     monkeypatch.setattr(blas, "gemm", lambda *given: asked.append(given))
     with assume((9, 0)):
-        plan = {"forward": conv_columns.forward, "input": conv_columns.input_gradient}[kind](out, *layouts, **options)
+        plan = {"forward": conv_columns.forward, "input": conv_columns.input_gradient}[kind](
+            out, *layouts, **options
+        )
     if kind == "input" and max(case[2]) > 1:
         assert plan is None
         return
@@ -76,7 +89,10 @@ def test_windows_and_product_simulated(case, kind, monkeypatch):
 
             return product
 
-    plan.steps = [Launch(Product(), 1, 1, step.args) if isinstance(step, Call) else step for step in plan.steps]
+    plan.steps = [
+        Launch(Product(), 1, 1, step.args) if isinstance(step, Call) else step
+        for step in plan.steps
+    ]
     np.testing.assert_allclose(simulate(plan, *operands), exact, rtol=1e-4, atol=1e-4)
 
 
@@ -89,9 +105,22 @@ def test_the_table_may_name_columns(tmp_path, monkeypatch):
     x, w, bias = (Layout.new(s, F32, 0) for s in ((64, 512, 7, 7), (512, 512, 3, 3), (512,)))
     where = {"stride": (1, 1), "padding": (1,) * 4, "dilation": (1, 1), "groups": 1}
     with assume((9, 0)):
-        tune.remember("assumed", "conv2d", "float32 forward 3x3 stride 1x1", (64, 512, 49, 512), {"columns": 4.0, "ours": 7.0})
+        tune.remember(
+            "assumed",
+            "conv2d",
+            "float32 forward 3x3 stride 1x1",
+            (64, 512, 49, 512),
+            {"columns": 4.0, "ours": 7.0},
+        )
         plan = conv.conv2d(x, w, **where)
         assert sum(isinstance(step, Call) for step in plan.steps) == 1 and "columns" in plan.why
         assert "columns" not in conv.conv2d(x, w, bias, **where).why
-        assert conv_columns.forward(Layout.new((1 << 14, 512, 7, 7), F32, 0), Layout.new((1 << 14, 512, 7, 7), F32, 0), w,
-                                    **where) is None  # too much memory
+        assert (
+            conv_columns.forward(
+                Layout.new((1 << 14, 512, 7, 7), F32, 0),
+                Layout.new((1 << 14, 512, 7, 7), F32, 0),
+                w,
+                **where,
+            )
+            is None
+        )  # too much memory

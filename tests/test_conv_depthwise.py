@@ -1,4 +1,5 @@
-"""Depthwise convolution on the CPU: channels beside each other (cpu/conv_depthwise.py), by name and through conv2d."""
+"""Depthwise convolution on the CPU: channels beside each other (cpu/conv_depthwise.py), by name and
+through conv2d."""
 
 import numpy as np
 import pytest
@@ -22,10 +23,19 @@ def on_the_cpu():
 
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 @pytest.mark.parametrize("channels", [LANES // 2, LANES - 1, LANES, LANES + 1, 3 * LANES + 5])
-@pytest.mark.parametrize("size, kernel, where", [
-    ((7, 7), (3, 3), dict(padding=1)), ((14, 14), (3, 3), dict(stride=2, padding=1)), ((7, 7), (5, 5), dict(padding=2)),
-    ((1, 1), (1, 1), dict(padding=1)), ((9, 40), (3, 2), dict(stride=(2, 3), padding=(0, 2), dilation=(2, 1))),
-    ((50, 3), (7, 3), dict(padding=(5, 1), dilation=(1, 2))), ((90, 33), (3, 3), dict(padding=1))], ids=str)
+@pytest.mark.parametrize(
+    "size, kernel, where",
+    [
+        ((7, 7), (3, 3), dict(padding=1)),
+        ((14, 14), (3, 3), dict(stride=2, padding=1)),
+        ((7, 7), (5, 5), dict(padding=2)),
+        ((1, 1), (1, 1), dict(padding=1)),
+        ((9, 40), (3, 2), dict(stride=(2, 3), padding=(0, 2), dilation=(2, 1))),
+        ((50, 3), (7, 3), dict(padding=(5, 1), dilation=(1, 2))),
+        ((90, 33), (3, 3), dict(padding=1)),
+    ],
+    ids=str,
+)
 def test_values_and_gradients(size, kernel, where, channels, dtype):
     x, w = numbers((2, channels, *size), dtype), numbers((channels, 1, *kernel), dtype, 1)
     assert conv_depthwise.pays(1, 1, channels, dtype.itemsize)
@@ -37,12 +47,26 @@ def test_values_and_gradients(size, kernel, where, channels, dtype):
 def test_any_geometry(data):
     draw = lambda low, high: data.draw(st.integers(low, high))  # noqa: E731
     channels, kernel = draw(LANES // 4, 2 * LANES + 3), (draw(1, 4), draw(1, 4))
-    stride, dilation, padding = (draw(1, 3), draw(1, 3)), (draw(1, 3), draw(1, 3)), (draw(0, 4), draw(0, 4))
-    least = [max(1, d * (k - 1) + 1 - 2 * p) for d, k, p in zip(dilation, kernel, padding, strict=True)]
+    stride, dilation, padding = (
+        (draw(1, 3), draw(1, 3)),
+        (draw(1, 3), draw(1, 3)),
+        (draw(0, 4), draw(0, 4)),
+    )
+    least = [
+        max(1, d * (k - 1) + 1 - 2 * p) for d, k, p in zip(dilation, kernel, padding, strict=True)
+    ]
     x = (draw(1, 3), channels, *(n + draw(0, 20) for n in least))
     w = (channels, 1, *kernel)
-    check_all(numbers(x), numbers(w, seed=1), numbers(w[:1], seed=2), F64, stride=stride, padding=padding,
-              dilation=dilation, groups=channels)
+    check_all(
+        numbers(x),
+        numbers(w, seed=1),
+        numbers(w[:1], seed=2),
+        F64,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=channels,
+    )
 
 
 def test_rows_in_blocks(monkeypatch):
@@ -73,11 +97,14 @@ def test_what_is_not_finite_stays_in_its_window_and_channel(width, value):
     x, w = numbers((1, channels, 5, width), F32), numbers((channels, 1, 3, 3), F32, 1)
     grad = numbers((1, channels, 5, width), F32, 3)
     x[0, LANES, 0, width - 1] = value  # a corner: 4 of 9 taps see it
-    out, pull = cm.vjp(lambda x, w: cm.ml.conv2d(x, w, padding=1, groups=channels), cm.asarray(x), cm.asarray(w))
+    out, pull = cm.vjp(
+        lambda x, w: cm.ml.conv2d(x, w, padding=1, groups=channels), cm.asarray(x), cm.asarray(w)
+    )
     dx, dw = pull(cm.asarray(grad))
     with np.errstate(invalid="ignore"):
         y, _, expected, _ = reference(x, w, padding=1, groups=channels, grad=grad)
-    # the reference's padding is zeros, of which 0 * inf makes NaN only where a product has both: nowhere here
+    # the reference's padding is zeros, of which 0 * inf makes NaN only where a product has both:
+    # nowhere here
     assert np.array_equal(np.isfinite(out.to_numpy()), np.isfinite(y))
     assert np.isfinite(dx.to_numpy()).all()
     seen = np.isfinite(dw.to_numpy())

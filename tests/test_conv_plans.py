@@ -1,4 +1,5 @@
-"""Where convolutions run, and on which of cuDNN's plans: decided from layouts, without a GPU; stand-ins for the library."""
+"""Where convolutions run, and on which of cuDNN's plans: decided from layouts, without a GPU;
+stand-ins for the library."""
 
 import ml_dtypes
 import numpy as np
@@ -15,17 +16,26 @@ BF16 = np.dtype(ml_dtypes.bfloat16)
 F16, F32 = np.dtype(np.float16), np.dtype(np.float32)
 
 
-@pytest.mark.parametrize(("dtype", "capability", "channels", "expected"), [
-    (BF16, (9, 0), 64, ["conv2d_wgmma"]),
-    (F16, (9, 0), 24, ["conv2d_wgmma"]),
-    (BF16, (8, 0), 64, ["conv2d_mma"]),
-    (BF16, (12, 0), 64, ["conv2d_mma"]),
-    (BF16, (7, 5), 64, ["pack_weights", "conv2d_implicit_gemm"]),
-    (F32, (9, 0), 64, ["pack_weights", "conv2d_implicit_gemm"]),
-    (BF16, (9, 0), 3, ["pack_weights", "conv2d_implicit_gemm"]),      # rows of 6 bytes: neither TMA nor 16-byte copies
-])
+@pytest.mark.parametrize(
+    ("dtype", "capability", "channels", "expected"),
+    [
+        (BF16, (9, 0), 64, ["conv2d_wgmma"]),
+        (F16, (9, 0), 24, ["conv2d_wgmma"]),
+        (BF16, (8, 0), 64, ["conv2d_mma"]),
+        (BF16, (12, 0), 64, ["conv2d_mma"]),
+        (BF16, (7, 5), 64, ["pack_weights", "conv2d_implicit_gemm"]),
+        (F32, (9, 0), 64, ["pack_weights", "conv2d_implicit_gemm"]),
+        (
+            BF16,
+            (9, 0),
+            3,
+            ["pack_weights", "conv2d_implicit_gemm"],
+        ),  # rows of 6 bytes: neither TMA nor 16-byte copies
+    ],
+)
 def test_versions_without_cudnn(monkeypatch, dtype, capability, channels, expected):
-    """What runs where: 16-bit numbers of whole pieces of channels on tensor cores, as far as the device has them."""
+    """What runs where: 16-bit numbers of whole pieces of channels on tensor cores, as far as the
+    device has them."""
     if build.SIMULATOR:
         pytest.skip("the simulator has no tensor cores")
     monkeypatch.setattr(dnn, "available", lambda: False)
@@ -34,72 +44,119 @@ def test_versions_without_cudnn(monkeypatch, dtype, capability, channels, expect
     with assume(capability):
         plan = conv.conv2d(last(2, channels, 29, 29), last(16, channels, 3, 3), **where)
         assert [step.kernel.__name__ for step in plan.steps] == expected
-        turned = conv.conv2d(layout_of(np.zeros((2, channels, 29, 29), dtype)), last(16, channels, 3, 3), **where)
-        assert len(turned.steps) == len(expected) + 2 * ("mma" in expected[0])       # x there, y back
+        turned = conv.conv2d(
+            layout_of(np.zeros((2, channels, 29, 29), dtype)), last(16, channels, 3, 3), **where
+        )
+        assert len(turned.steps) == len(expected) + 2 * ("mma" in expected[0])  # x there, y back
         assert turned.outputs[0].contiguous and plan.outputs[0].strides[1] == dtype.itemsize
 
 
 def test_the_smallest_are_one_launch():
-    """Forward and backward, where a result has few terms and there are few results, in any dtype; with a stride and a bias."""
+    """Forward and backward, where a result has few terms and there are few results, in any dtype;
+    with a stride and a bias."""
     for dtype in (F32, F16, BF16):
-        x, w, dy, b = (Layout.new(shape, np.dtype(dtype), 0) for shape in ((4, 8, 8, 8), (8, 8, 3, 3), (4, 8, 6, 6), (8,)))
+        x, w, dy, b = (
+            Layout.new(shape, np.dtype(dtype), 0)
+            for shape in ((4, 8, 8, 8), (8, 8, 3, 3), (4, 8, 6, 6), (8,))
+        )
         where = dict(stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1)
         with assume((9, 0)):
-            plans = [conv.conv2d(x, w, b, **where), conv.conv2d_input_grad(dy, w, b, size=(8, 8), **where),
-                     conv.conv2d_input_grad(x, w, b, size=(17, 17), **{**where, "stride": (2, 2)}),
-                     conv.conv2d_weight_grad(dy, x, kernel=(3, 3), **where)]
+            plans = [
+                conv.conv2d(x, w, b, **where),
+                conv.conv2d_input_grad(dy, w, b, size=(8, 8), **where),
+                conv.conv2d_input_grad(x, w, b, size=(17, 17), **{**where, "stride": (2, 2)}),
+                conv.conv2d_weight_grad(dy, x, kernel=(3, 3), **where),
+            ]
         assert [[step.kernel.__name__ for step in plan.steps] for plan in plans] == [
-            ["conv2d_direct"], ["conv2d_input_direct"], ["conv2d_input_direct"], ["conv2d_weight_direct"]]
+            ["conv2d_direct"],
+            ["conv2d_input_direct"],
+            ["conv2d_input_direct"],
+            ["conv2d_weight_direct"],
+        ]
 
 
 def test_strided_input_gradients_are_one_launch_where_others_are_several(monkeypatch):
-    """Up to 2^23 multiply-adds (of 9 taps, 4 meet an output) in C order, 2^21 of images channels last; not beside cuDNN."""
+    """Up to 2^23 multiply-adds (of 9 taps, 4 meet an output) in C order, 2^21 of images channels
+    last; not beside cuDNN."""
     if build.SIMULATOR:
         pytest.skip("the simulator has no tensor cores")
     monkeypatch.setattr(dnn, "available", lambda: False)
     where = dict(stride=(2, 2), padding=(0,) * 4, dilation=(1, 1), groups=1)
     for dtype in (F32, F16, BF16):
-        for shape, expected in (((1, 32, 8, 8), [True, True]), ((1, 32, 8, 16), [True, False]), ((3, 32, 8, 16), [True, False]),
-                                ((4, 32, 8, 16), [False, False])):
+        for shape, expected in (
+            ((1, 32, 8, 8), [True, True]),
+            ((1, 32, 8, 16), [True, False]),
+            ((3, 32, 8, 16), [True, False]),
+            ((4, 32, 8, 16), [False, False]),
+        ):
             grad, w = (Layout.new(each, dtype, 0) for each in (shape, (32, 32, 3, 3)))
             size = tuple(2 * n + 1 for n in shape[2:])
             with assume((9, 0)):
-                plans = [conv.conv2d_input_grad(g, w, size=size, **where) for g in (grad, conv_layout.as_last(grad))]
-            assert [[step.kernel.__name__ for step in plan.steps] == ["conv2d_input_direct"] for plan in plans] == expected
+                plans = [
+                    conv.conv2d_input_grad(g, w, size=size, **where)
+                    for g in (grad, conv_layout.as_last(grad))
+                ]
+            assert [
+                [step.kernel.__name__ for step in plan.steps] == ["conv2d_input_direct"]
+                for plan in plans
+            ] == expected
     monkeypatch.setattr(dnn, "available", lambda: True)
-    out, grad, w = (Layout.new(shape, F32, 0) for shape in ((4, 32, 17, 33), (4, 32, 8, 16), (32, 32, 3, 3)))
+    out, grad, w = (
+        Layout.new(shape, F32, 0) for shape in ((4, 32, 17, 33), (4, 32, 8, 16), (32, 32, 3, 3))
+    )
     with assume((9, 0)):
         assert conv._order(None, "input", out, grad, w, (2, 2), 1, False) == ["cudnn"]
 
 
-@pytest.mark.parametrize("kind, out, first, second, stride, groups, expected", [
-    ("forward", (64, 64, 56, 56), (64, 64, 56, 56), (64, 64, 3, 3), 1, 1, ["cudnn"]),
-    ("forward", (128, 32, 28, 28), (128, 1, 28, 28), (32, 1, 3, 3), 1, 1, []),          # small
-    ("input", (64, 128, 56, 56), (64, 128, 28, 28), (128, 128, 3, 3), 2, 1, []),        # every second row and column
-    ("forward", (4, 8, 8, 8), (4, 8, 8, 8), (8, 8, 3, 3), 1, 1, []),                    # little
-    ("forward", (4, 16, 8, 8), (4, 16, 8, 8), (16, 16, 3, 3), 1, 1, ["cudnn"]),         # more
-    ("forward", (8, 64, 8, 8), (8, 32, 16, 16), (64, 32, 3, 3), 2, 1, ["cudnn"]),
-    ("forward", (8, 64, 16, 16), (8, 32, 16, 16), (64, 32, 1, 1), 1, 1, ["cudnn"]),
-    ("forward", (8, 32, 16, 16), (8, 32, 16, 16), (32, 8, 3, 3), 1, 4, []),             # in groups
-    ("input", (4, 8, 8, 8), (4, 8, 8, 8), (8, 8, 3, 3), 1, 1, []),                      # little
-    ("input", (4, 16, 8, 8), (4, 16, 8, 8), (16, 16, 3, 3), 1, 1, ["cudnn"]),           # more
-    ("input", (8, 32, 33, 33), (8, 32, 16, 16), (32, 32, 3, 3), 2, 1, ["cudnn"]),
-    ("input", (8, 4, 65, 65), (8, 32, 32, 32), (32, 4, 3, 3), 2, 1, []),                # few channels
-    ("input", (8, 32, 16, 16), (8, 64, 16, 16), (64, 32, 1, 1), 1, 1, ["cudnn"]),
-    ("weight", (8, 8, 3, 3), (4, 8, 8, 8), (4, 8, 8, 8), 1, 1, []),                     # little
-    ("weight", (16, 16, 3, 3), (4, 16, 16, 16), (4, 16, 16, 16), 1, 1, ["cudnn"]),      # more
-    ("weight", (64, 64, 3, 3), (4, 64, 8, 8), (4, 64, 8, 8), 1, 1, []),                 # enough blocks of ours
-    ("weight", (16, 16, 3, 3), (4, 16, 8, 8), (4, 16, 16, 16), 2, 1, []),
-    ("weight", (64, 32, 1, 1), (8, 64, 16, 16), (8, 32, 16, 16), 1, 1, []),
-    ("weight", (64, 64, 3, 3), (64, 64, 56, 56), (64, 64, 56, 56), 1, 1, ["cudnn"]),
-    ("weight", (64, 64, 3, 3), (64, 64, 28, 28), (64, 64, 56, 56), 2, 1, []),
-    ("weight", (256, 64, 1, 1), (64, 256, 56, 56), (64, 64, 56, 56), 1, 1, []),
-    ("weight", (128, 1, 3, 3), (64, 128, 56, 56), (64, 128, 56, 56), 1, 128, ["depthwise", "cudnn"]),
-    ("forward", (64, 256, 56, 56), (64, 256, 56, 56), (256, 8, 3, 3), 1, 32, []),
-    ("weight", (256, 8, 3, 3), (64, 256, 56, 56), (64, 256, 56, 56), 1, 32, ["few"]),
-    ("weight", (256, 16, 3, 3), (64, 256, 56, 56), (64, 256, 56, 56), 1, 16, []),
-])
-def test_where_float32_goes_to_the_library(monkeypatch, kind, out, first, second, stride, groups, expected):
+@pytest.mark.parametrize(
+    "kind, out, first, second, stride, groups, expected",
+    [
+        ("forward", (64, 64, 56, 56), (64, 64, 56, 56), (64, 64, 3, 3), 1, 1, ["cudnn"]),
+        ("forward", (128, 32, 28, 28), (128, 1, 28, 28), (32, 1, 3, 3), 1, 1, []),  # small
+        (
+            "input",
+            (64, 128, 56, 56),
+            (64, 128, 28, 28),
+            (128, 128, 3, 3),
+            2,
+            1,
+            [],
+        ),  # every second row and column
+        ("forward", (4, 8, 8, 8), (4, 8, 8, 8), (8, 8, 3, 3), 1, 1, []),  # little
+        ("forward", (4, 16, 8, 8), (4, 16, 8, 8), (16, 16, 3, 3), 1, 1, ["cudnn"]),  # more
+        ("forward", (8, 64, 8, 8), (8, 32, 16, 16), (64, 32, 3, 3), 2, 1, ["cudnn"]),
+        ("forward", (8, 64, 16, 16), (8, 32, 16, 16), (64, 32, 1, 1), 1, 1, ["cudnn"]),
+        ("forward", (8, 32, 16, 16), (8, 32, 16, 16), (32, 8, 3, 3), 1, 4, []),  # in groups
+        ("input", (4, 8, 8, 8), (4, 8, 8, 8), (8, 8, 3, 3), 1, 1, []),  # little
+        ("input", (4, 16, 8, 8), (4, 16, 8, 8), (16, 16, 3, 3), 1, 1, ["cudnn"]),  # more
+        ("input", (8, 32, 33, 33), (8, 32, 16, 16), (32, 32, 3, 3), 2, 1, ["cudnn"]),
+        ("input", (8, 4, 65, 65), (8, 32, 32, 32), (32, 4, 3, 3), 2, 1, []),  # few channels
+        ("input", (8, 32, 16, 16), (8, 64, 16, 16), (64, 32, 1, 1), 1, 1, ["cudnn"]),
+        ("weight", (8, 8, 3, 3), (4, 8, 8, 8), (4, 8, 8, 8), 1, 1, []),  # little
+        ("weight", (16, 16, 3, 3), (4, 16, 16, 16), (4, 16, 16, 16), 1, 1, ["cudnn"]),  # more
+        ("weight", (64, 64, 3, 3), (4, 64, 8, 8), (4, 64, 8, 8), 1, 1, []),  # enough blocks of ours
+        ("weight", (16, 16, 3, 3), (4, 16, 8, 8), (4, 16, 16, 16), 2, 1, []),
+        ("weight", (64, 32, 1, 1), (8, 64, 16, 16), (8, 32, 16, 16), 1, 1, []),
+        ("weight", (64, 64, 3, 3), (64, 64, 56, 56), (64, 64, 56, 56), 1, 1, ["cudnn"]),
+        ("weight", (64, 64, 3, 3), (64, 64, 28, 28), (64, 64, 56, 56), 2, 1, []),
+        ("weight", (256, 64, 1, 1), (64, 256, 56, 56), (64, 64, 56, 56), 1, 1, []),
+        (
+            "weight",
+            (128, 1, 3, 3),
+            (64, 128, 56, 56),
+            (64, 128, 56, 56),
+            1,
+            128,
+            ["depthwise", "cudnn"],
+        ),
+        ("forward", (64, 256, 56, 56), (64, 256, 56, 56), (256, 8, 3, 3), 1, 32, []),
+        ("weight", (256, 8, 3, 3), (64, 256, 56, 56), (64, 256, 56, 56), 1, 32, ["few"]),
+        ("weight", (256, 16, 3, 3), (64, 256, 56, 56), (64, 256, 56, 56), 1, 16, []),
+    ],
+)
+def test_where_float32_goes_to_the_library(
+    monkeypatch, kind, out, first, second, stride, groups, expected
+):
     monkeypatch.setattr(dnn, "available", lambda: True)
     layouts = [Layout.new(shape, F32, 0) for shape in (out, first, second)]
     with assume((9, 0)):
@@ -109,17 +166,20 @@ def test_where_float32_goes_to_the_library(monkeypatch, kind, out, first, second
         assert "cudnn" not in conv._order(None, kind, *layouts, (stride, stride), groups, False)
 
 
-@pytest.mark.parametrize(("grad", "weight", "stride", "first"), [
-    ((64, 512, 28, 28), (512, 64, 3, 3), 1, "wgmma"),
-    ((64, 512, 28, 28), (512, 64, 3, 3), 2, "wgmma"),
-    ((64, 512, 28, 28), (512, 64, 3, 3), 3, "cudnn"),        # no two taps share pixels
-    ((64, 512, 28, 28), (512, 64, 1, 1), 1, "cudnn"),
-    ((64, 48, 28, 28), (48, 64, 3, 3), 1, "cudnn"),          # no whole tile
-    ((64, 64, 56, 56), (64, 64, 3, 3), 1, "wgmma"),          # all rows of taps together
-    ((64, 64, 56, 56), (64, 64, 3, 3), 2, "cudnn"),
-    ((64, 512, 7, 7), (512, 512, 3, 3), 1, "cudnn"),         # rows an eighth longer
-    ((2, 128, 16, 16), (128, 128, 3, 3), 1, "cudnn"),        # too few sums for the device
-])
+@pytest.mark.parametrize(
+    ("grad", "weight", "stride", "first"),
+    [
+        ((64, 512, 28, 28), (512, 64, 3, 3), 1, "wgmma"),
+        ((64, 512, 28, 28), (512, 64, 3, 3), 2, "wgmma"),
+        ((64, 512, 28, 28), (512, 64, 3, 3), 3, "cudnn"),  # no two taps share pixels
+        ((64, 512, 28, 28), (512, 64, 1, 1), 1, "cudnn"),
+        ((64, 48, 28, 28), (48, 64, 3, 3), 1, "cudnn"),  # no whole tile
+        ((64, 64, 56, 56), (64, 64, 3, 3), 1, "wgmma"),  # all rows of taps together
+        ((64, 64, 56, 56), (64, 64, 3, 3), 2, "cudnn"),
+        ((64, 512, 7, 7), (512, 512, 3, 3), 1, "cudnn"),  # rows an eighth longer
+        ((2, 128, 16, 16), (128, 128, 3, 3), 1, "cudnn"),  # too few sums for the device
+    ],
+)
 def test_where_weight_gradients_of_16_bits_run(monkeypatch, grad, weight, stride, first):
     monkeypatch.setattr(dnn, "available", lambda: True)
     images = (grad[0], weight[1], *[n * stride for n in grad[2:]])
@@ -128,13 +188,21 @@ def test_where_weight_gradients_of_16_bits_run(monkeypatch, grad, weight, stride
         assert conv._order(None, "weight", *layouts, (stride, stride), 1, False)[0] == first
 
 
-@pytest.mark.parametrize(("x", "weight", "forward", "input"), [
-    ((32, 64, 128, 128), (128, 64, 3, 3), "conv2d_wgmma_kept", "conv2d_wgmma_kept"),
-    ((64, 128, 56, 56), (128, 128, 3, 3), "conv2d_wgmma", "conv2d_wgmma"),      # filters of 288 KiB
-    ((32, 64, 128, 128), (64, 64, 5, 5), "conv2d_wgmma", "conv2d_wgmma"),
-    ((1, 64, 28, 28), (64, 64, 3, 3), "conv2d_wgmma", "conv2d_wgmma"),          # too few tiles
-    ((32, 64, 128, 128), (72, 64, 3, 3), "conv2d_wgmma_kept", "conv2d_wgmma"),  # no whole steps of channels
-])
+@pytest.mark.parametrize(
+    ("x", "weight", "forward", "input"),
+    [
+        ((32, 64, 128, 128), (128, 64, 3, 3), "conv2d_wgmma_kept", "conv2d_wgmma_kept"),
+        ((64, 128, 56, 56), (128, 128, 3, 3), "conv2d_wgmma", "conv2d_wgmma"),  # filters of 288 KiB
+        ((32, 64, 128, 128), (64, 64, 5, 5), "conv2d_wgmma", "conv2d_wgmma"),
+        ((1, 64, 28, 28), (64, 64, 3, 3), "conv2d_wgmma", "conv2d_wgmma"),  # too few tiles
+        (
+            (32, 64, 128, 128),
+            (72, 64, 3, 3),
+            "conv2d_wgmma_kept",
+            "conv2d_wgmma",
+        ),  # no whole steps of channels
+    ],
+)
 def test_where_filters_stay_in_shared_memory(monkeypatch, x, weight, forward, input):
     monkeypatch.setattr(dnn, "available", lambda: False)
     shapes = x, weight, (x[0], weight[0], *x[2:])
@@ -142,17 +210,27 @@ def test_where_filters_stay_in_shared_memory(monkeypatch, x, weight, forward, in
     margin = weight[2] // 2
     where = dict(stride=(1, 1), padding=(margin,) * 4, dilation=(1, 1), groups=1)
     with assume((9, 0)):
-        plans = conv.conv2d(images, filters, **where), conv.conv2d_input_grad(grad, filters, size=x[2:], **where)
+        plans = (
+            conv.conv2d(images, filters, **where),
+            conv.conv2d_input_grad(grad, filters, size=x[2:], **where),
+        )
     assert [plan.steps[0].kernel.__name__ for plan in plans] == [forward, input]
 
 
 def test_where_depthwise_convolutions_of_images_channels_last_run(monkeypatch):
     monkeypatch.setattr(dnn, "available", lambda: True)
     for dtype in (BF16, F32):
-        x, w = (conv_layout.as_last(Layout.new(shape, dtype, 0)) for shape in ((4, 8, 9, 9), (8, 1, 3, 3)))
+        x, w = (
+            conv_layout.as_last(Layout.new(shape, dtype, 0))
+            for shape in ((4, 8, 9, 9), (8, 1, 3, 3))
+        )
         with assume((9, 0)):
             for kind, layouts in {"forward": (x, x, w), "input": (x, x, w)}.items():
-                ours = ["depthwise_last", "cudnn"] if kind == "input" or dtype == F32 else ["cudnn", "depthwise_last"]
+                ours = (
+                    ["depthwise_last", "cudnn"]
+                    if kind == "input" or dtype == F32
+                    else ["cudnn", "depthwise_last"]
+                )
                 assert conv._order(None, kind, *layouts, (1, 1), 8, False) == ours
             assert conv._order(None, "weight", w, x, x, (1, 1), 8, False) == ["cudnn", "depthwise"]
 
@@ -166,18 +244,28 @@ def test_what_was_measured_of_float32_decides(monkeypatch, tmp_path, kind):
     monkeypatch.setattr(dnn, "available", lambda: True)
     asked = []
     monkeypatch.setattr(dnn, "convolution", lambda *_, plan, **__: asked.append(plan))
-    x, w, y = (Layout.new(shape, F32, 0) for shape in ((64, 8, 9, 9), (16, 8, 3, 3), (64, 16, 9, 9)))
+    x, w, y = (
+        Layout.new(shape, F32, 0) for shape in ((64, 8, 9, 9), (16, 8, 3, 3), (64, 16, 9, 9))
+    )
     layouts = {"forward": (y, x, w), "input": (x, y, w), "weight": (w, y, x)}[kind]
     where = dict(stride=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1), tf32=False)
-    for times, order, plan in (({"cudnn a": 2.0, "cudnn b": 1.0, "ours": 3.0}, ["cudnn"], "b"),
-                               ({"cudnn": 2.0, "ours": 1.0}, [], ""), ({"cudnn": 2.0}, ["cudnn"], "")):
+    for times, order, plan in (
+        ({"cudnn a": 2.0, "cudnn b": 1.0, "ours": 3.0}, ["cudnn"], "b"),
+        ({"cudnn": 2.0, "ours": 1.0}, [], ""),
+        ({"cudnn": 2.0}, ["cudnn"], ""),
+    ):
         tune.remember("assumed", "conv2d", f"float32 {kind} 3x3 stride 1x1", (64, 8, 81, 16), times)
         with assume((9, 0)):
             assert conv._order(None, kind, *layouts, (1, 1), 1, False) == order
             assert conv.measured(kind, *layouts, (1, 1), (2, 2)) is None
-            assert conv._order(None, kind, *layouts, (1, 1), 1, False, (2, 2)) == ["cudnn"] * (kind != "weight")
+            assert conv._order(None, kind, *layouts, (1, 1), 1, False, (2, 2)) == ["cudnn"] * (
+                kind != "weight"
+            )
             assert conv.library(kind, *layouts, **where) is None and asked.pop() == plan
-            assert conv.library(kind, *layouts, **{**where, "tf32": True}) is None and asked.pop() == ""
+            assert (
+                conv.library(kind, *layouts, **{**where, "tf32": True}) is None
+                and asked.pop() == ""
+            )
             last = [conv_layout.as_last(layout) for layout in layouts]
             assert conv.library(kind, *last, **where) is None and asked.pop() == ""
 
@@ -190,15 +278,23 @@ def test_what_was_measured_of_16_bit_numbers_decides(monkeypatch, tmp_path):
     monkeypatch.setattr(dnn, "available", lambda: True)
     asked = []
     monkeypatch.setattr(dnn, "convolution", lambda *_, plan, **__: asked.append(plan))
-    straight = [Layout.new(shape, BF16, 0) for shape in ((16, 8, 3, 3), (64, 16, 9, 9), (64, 8, 9, 9))]
+    straight = [
+        Layout.new(shape, BF16, 0) for shape in ((16, 8, 3, 3), (64, 16, 9, 9), (64, 8, 9, 9))
+    ]
     layouts = [conv_layout.as_last(layout) for layout in straight]
     where = dict(stride=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1), tf32=False)
-    for times, order, plan in (({"cudnn a": 2.0, "cudnn b": 1.0, "wgmma": 3.0}, ["cudnn", "wgmma", "mma"], "b"),
-                               ({"cudnn a": 2.0, "wgmma": 1.0}, ["wgmma", "mma", "cudnn"], "")):
+    for times, order, plan in (
+        ({"cudnn a": 2.0, "cudnn b": 1.0, "wgmma": 3.0}, ["cudnn", "wgmma", "mma"], "b"),
+        ({"cudnn a": 2.0, "wgmma": 1.0}, ["wgmma", "mma", "cudnn"], ""),
+    ):
         tune.remember("assumed", "conv2d", "bfloat16 weight 3x3 stride 1x1", (64, 8, 81, 16), times)
         with assume((9, 0)):
             assert conv._order(None, "weight", *layouts, (1, 1), 1, False) == order
-            assert conv._order(None, "weight", *straight, (1, 1), 1, False) == ["cudnn", "wgmma", "mma"]
+            assert conv._order(None, "weight", *straight, (1, 1), 1, False) == [
+                "cudnn",
+                "wgmma",
+                "mma",
+            ]
             assert conv.library("weight", *layouts, **where) is None and asked.pop() == plan
 
 
@@ -218,8 +314,16 @@ def test_what_was_measured_of_one_tap_decides(monkeypatch, tmp_path):
     where = dict(stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1))
     with assume((9, 0)):
         assert order() == ["cudnn", "product", "wgmma", "mma"]
-        times = {"cudnn a": 4.0, "cublas": 3.0, "product 64x256 pingpong": 2.0, "product 64x64 split 2": 1.0, "wgmma": 5.0}
-        tune.remember("assumed", "conv2d", "bfloat16 forward 1x1 stride 1x1", (32, 192, 81, 256), times)
+        times = {
+            "cudnn a": 4.0,
+            "cublas": 3.0,
+            "product 64x256 pingpong": 2.0,
+            "product 64x64 split 2": 1.0,
+            "wgmma": 5.0,
+        }
+        tune.remember(
+            "assumed", "conv2d", "bfloat16 forward 1x1 stride 1x1", (32, 192, 81, 256), times
+        )
         assert order() == ["product", "wgmma", "mma", "cudnn"]
         assert conv.library("forward", y, x, w, **where, tf32=False) is None and asked.pop() == ""
         plan = conv.conv2d(x, w, **where, groups=1)
@@ -227,7 +331,13 @@ def test_what_was_measured_of_one_tap_decides(monkeypatch, tmp_path):
         assert "product" in plan.why
         with_bias = conv.conv2d(x, w, Layout.new((256,), BF16, 0), **where, groups=1)
         assert [step.kernel.__name__ for step in with_bias.steps] == ["matmul_wgmma"]
-        tune.remember("assumed", "conv2d", "bfloat16 forward 1x1 stride 1x1", (32, 192, 81, 256), {**times, "cublas": 0.5})
+        tune.remember(
+            "assumed",
+            "conv2d",
+            "bfloat16 forward 1x1 stride 1x1",
+            (32, 192, 81, 256),
+            {**times, "cublas": 0.5},
+        )
         assert order() == ["cublas", "product", "wgmma", "mma", "cudnn"]
         assert conv._order(None, "forward", y, x, w, (2, 2), 1, False)[0] == "wgmma"
 
@@ -237,7 +347,6 @@ def test_a_plan_of_cudnns_is_taken_by_its_name(monkeypatch, kind):
     """On a stand-in for its front end that offers three plans, of which one cannot be built."""
     from types import SimpleNamespace
     from unittest.mock import MagicMock
-
 
     graph = MagicMock()
     graph.get_execution_plan_count.return_value, graph.get_workspace_size.return_value = 3, 0
@@ -253,9 +362,17 @@ def test_a_plan_of_cudnns_is_taken_by_its_name(monkeypatch, kind):
     monkeypatch.setattr(dnn, "_bindings", lambda: module)
     monkeypatch.setattr(dnn, "handle", lambda stream: SimpleNamespace(raw=0))
     monkeypatch.setattr(dnn, "streams", MagicMock())
-    monkeypatch.setattr(dnn, "pool_of", lambda device: SimpleNamespace(beside_capture=lambda work: work(None)))
-    x, w, y = (dnn.Tensor(shape, dnn_strides) for shape, dnn_strides in (
-        ((2, 4, 5, 5), (100, 25, 5, 1)), ((6, 4, 3, 3), (36, 9, 3, 1)), ((2, 6, 5, 5), (150, 25, 5, 1))))
+    monkeypatch.setattr(
+        dnn, "pool_of", lambda device: SimpleNamespace(beside_capture=lambda work: work(None))
+    )
+    x, w, y = (
+        dnn.Tensor(shape, dnn_strides)
+        for shape, dnn_strides in (
+            ((2, 4, 5, 5), (100, 25, 5, 1)),
+            ((6, 4, 3, 3), (36, 9, 3, 1)),
+            ((2, 6, 5, 5), (150, 25, 5, 1)),
+        )
+    )
     where = dict(stride=(1, 1), before=(1, 1), after=(1, 1), dilation=(1, 1))
     assert dnn.plans(kind, F32, x, w, y, **where) == ["a", "c"]
     graph.build_plan_at_index.reset_mock()
@@ -266,7 +383,10 @@ def test_a_plan_of_cudnns_is_taken_by_its_name(monkeypatch, kind):
         graph.build_plan_at_index.reset_mock()
         graph.build_plans.reset_mock()
     graph.check_support.side_effect = LookupError
-    assert dnn.convolution(kind, F32, x, w, y, **where) is None and dnn.plans(kind, F32, x, w, y, **where) == []
+    assert (
+        dnn.convolution(kind, F32, x, w, y, **where) is None
+        and dnn.plans(kind, F32, x, w, y, **where) == []
+    )
 
 
 def test_cudnn_reads_a_bias_in_one_run(monkeypatch):
@@ -282,7 +402,17 @@ def test_cudnn_reads_a_bias_in_one_run(monkeypatch):
     monkeypatch.setattr(dnn, "convolution", lambda *_, **__: Convolution())
     x, w, y = (layout_of(np.zeros(shape)) for shape in ((2, 4, 5, 5), (6, 4, 3, 3), (2, 6, 3, 3)))
     for bias in (np.zeros(6), np.zeros(6)[::-1], np.zeros(12)[::2]):
-        plan = conv.library("forward", y, x, w, layout_of(bias), stride=(1, 1), padding=(0,) * 4, dilation=(1, 1), tf32=False)
+        plan = conv.library(
+            "forward",
+            y,
+            x,
+            w,
+            layout_of(bias),
+            stride=(1, 1),
+            padding=(0,) * 4,
+            dilation=(1, 1),
+            tf32=False,
+        )
         (call,) = [step for step in plan.steps if isinstance(step, Call)]
         assert (call.args[3] == Input(2)) == (bias.strides == (8,))
         assert plan.layout(call.args[3], [x, w, layout_of(bias)]).strides == (8,)

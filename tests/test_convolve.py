@@ -1,4 +1,5 @@
-"""Convolution and correlation of vectors: the kernel in the simulator, results and gradients against NumPy."""
+"""Convolution and correlation of vectors: the kernel in the simulator, results and gradients
+against NumPy."""
 
 import numpy as np
 import pytest
@@ -15,10 +16,13 @@ def drawn(rng, n, dtype):
 
 @pytest.mark.simulator
 @pytest.mark.parametrize("dtype", ["f4", "f2", "i1", "?", "c8"])
-@pytest.mark.parametrize("n, m, before, after",
-                         [(150, 5, 4, 4), (150, 20, 0, 0), (40, 17, 3, 9), (9, 12, 11, 11), (1, 1, 0, 0)])
+@pytest.mark.parametrize(
+    "n, m, before, after",
+    [(150, 5, 4, 4), (150, 20, 0, 0), (40, 17, 3, 9), (9, 12, 11, 11), (1, 1, 0, 0)],
+)
 def test_slide_simulated(n, m, before, after, dtype, monkeypatch):
-    """Blocks of 32 results, 8 weights at a time: blocks inside, at both ends, and weights that are several chunks."""
+    """Blocks of 32 results, 8 weights at a time: blocks inside, at both ends, and weights that are
+    several chunks."""
     kernels.slide.cache_clear()
     for name, value in {"THREADS": 4, "TILE": 32, "CHUNK": 8, "STRETCH": 40, "HELD": 45}.items():
         monkeypatch.setattr(kernels, name, value)
@@ -27,9 +31,17 @@ def test_slide_simulated(n, m, before, after, dtype, monkeypatch):
     full = np.convolve(a, w)
     for turned in (True, False):
         given = w if turned else w[::-1].copy()
-        plan = kernels.convolve(cm.testing.layout_of(a), cm.testing.layout_of(given), before=before, after=after, turned=turned)
+        plan = kernels.convolve(
+            cm.testing.layout_of(a),
+            cm.testing.layout_of(given),
+            before=before,
+            after=after,
+            turned=turned,
+        )
         got = cm.testing.simulate(plan, a, given)
-        np.testing.assert_array_equal(got, full[m - 1 - before : m - 1 - before + n + before + after - m + 1])
+        np.testing.assert_array_equal(
+            got, full[m - 1 - before : m - 1 - before + n + before + after - m + 1]
+        )
     kernels.slide.cache_clear()
 
 
@@ -45,16 +57,24 @@ def test_long_vectors(device, name, n, m):
     got = getattr(cm, name)(cm.asarray(a, dtype=cm.bfloat16), cm.asarray(v, dtype=cm.bfloat16))
     assert got.dtype == cm.bfloat16
     given = [cm.asarray(x, dtype=cm.bfloat16).to_numpy().astype("f8") for x in (a, v)]
-    np.testing.assert_allclose(got.to_numpy().astype("f8"), getattr(np, name)(*given), rtol=2**-8, atol=1e-6 * size)
+    np.testing.assert_allclose(
+        got.to_numpy().astype("f8"), getattr(np, name)(*given), rtol=2**-8, atol=1e-6 * size
+    )
 
 
 def test_strided_and_infinite(device):
     a = np.arange(3000.0)
-    np.testing.assert_array_equal(cm.convolve(cm.asarray(a)[::-2], cm.asarray(a)[:9:3]), np.convolve(a[::-2], a[:9:3]))
+    np.testing.assert_array_equal(
+        cm.convolve(cm.asarray(a)[::-2], cm.asarray(a)[:9:3]), np.convolve(a[::-2], a[:9:3])
+    )
     for weights in ([np.inf, 1.0], [1.0, np.nan, 0.0]):  # which meet nothing beyond the ends
-        np.testing.assert_array_equal(cm.convolve(cm.asarray(a[1:]), cm.asarray(weights)), np.convolve(a[1:], weights))
+        np.testing.assert_array_equal(
+            cm.convolve(cm.asarray(a[1:]), cm.asarray(weights)), np.convolve(a[1:], weights)
+        )
     a[1500] = np.inf
-    np.testing.assert_array_equal(cm.convolve(cm.asarray(a), cm.ones(31)), np.convolve(a, np.ones(31)))
+    np.testing.assert_array_equal(
+        cm.convolve(cm.asarray(a), cm.ones(31)), np.convolve(a, np.ones(31))
+    )
 
 
 @pytest.mark.parametrize("products", [False, True])

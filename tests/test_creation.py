@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 
 import cudamath as cm
 
-DTYPES = [np.dtype(t) for t in ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16")]
+DTYPES = [
+    np.dtype(t)
+    for t in ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16")
+]
 DTYPES.append(np.dtype(cm.bfloat16))
 REAL = [t for t in DTYPES if t.kind != "c" and t.kind != "b"]
 
@@ -41,9 +44,13 @@ def test_filled(device, dtype, shape):
 def test_full_like_passes_a_gradient_on(device, order):
     weights = np.arange(6.0).reshape(2, 3)
     for like in (cm.zeros((2, 3)), cm.zeros((3, 2)).T):
-        made, pull = cm.vjp(lambda v, like=like: cm.full_like(like, v, order=order), np.array([1.0, 2.0, 3.0]))
+        made, pull = cm.vjp(
+            lambda v, like=like: cm.full_like(like, v, order=order), np.array([1.0, 2.0, 3.0])
+        )
         same(made, np.full((2, 3), [1.0, 2.0, 3.0]))
-        assert made.flags.f_contiguous == (order == "F" or order in "AK" and like.flags.f_contiguous)
+        assert made.flags.f_contiguous == (
+            order == "F" or order in "AK" and like.flags.f_contiguous
+        )
         assert pull(weights)[0].tolist() == weights.sum(0).tolist()
 
 
@@ -82,7 +89,8 @@ def test_arange_of_integers(device, start, stop, step):
 
 @given(FLOATS, FLOATS, FLOATS.filter(lambda s: abs(s) > 0.05))
 def test_arange_of_floats(device, start, stop, step):
-    # On a GPU the product and the sum are one fused operation: half a unit in the last place of the largest term.
+    # On a GPU the product and the sum are one fused operation: half a unit in the last place of the
+    # largest term.
     for dtype in (None, "f4"):
         expected = np.arange(start, stop, step, dtype)
         ours = cm.arange(start, stop, step, dtype)
@@ -118,8 +126,13 @@ def test_linspace(device, start, stop, num, endpoint):
         expected = np.linspace(start, stop, num, dtype=dtype, endpoint=endpoint)
         ours = cm.linspace(start, stop, num, dtype=dtype, endpoint=endpoint)
         assert ours.shape == expected.shape and ours.dtype == expected.dtype
-        # NumPy computes in float64 and rounds once; ours rounds the product and the sum: two units of the larger end.
-        atol = 2 * np.finfo(expected.dtype).eps * max(abs(start), abs(stop)) if expected.dtype.kind == "f" else 0
+        # NumPy computes in float64 and rounds once; ours rounds the product and the sum: two units
+        # of the larger end.
+        atol = (
+            2 * np.finfo(expected.dtype).eps * max(abs(start), abs(stop))
+            if expected.dtype.kind == "f"
+            else 0
+        )
         np.testing.assert_allclose(ours.to_numpy(), expected, rtol=0, atol=atol)
         if num and endpoint and num > 1:
             assert ours[-1].item() == expected[-1]
@@ -160,7 +173,10 @@ def test_diag(device, shape, k, dtype):
 
 def test_triangle_and_diag_errors(device):
     for function in (cm.tril, cm.triu):
-        with pytest.raises(ValueError, match=rf"^{function.__name__}: wants at least 1 dimension, got float64 of shape \(\)"):
+        with pytest.raises(
+            ValueError,
+            match=rf"^{function.__name__}: wants at least 1 dimension, got float64 of shape \(\)",
+        ):
             function(cm.zeros(()))
     with pytest.raises(ValueError, match="^diag: wants 1 or 2"):
         cm.diag(cm.zeros((2, 2, 2)))
@@ -169,7 +185,10 @@ def test_triangle_and_diag_errors(device):
 @given(st.lists(SIZES, max_size=4), st.sampled_from(["xy", "ij"]))
 def test_meshgrid(device, sizes, indexing):
     vectors = [np.arange(n) + 10.0 * i for i, n in enumerate(sizes)]
-    ours, expected = cm.meshgrid(*vectors, indexing=indexing), np.meshgrid(*vectors, indexing=indexing)
+    ours, expected = (
+        cm.meshgrid(*vectors, indexing=indexing),
+        np.meshgrid(*vectors, indexing=indexing),
+    )
     assert len(ours) == len(expected)
     for a, b in zip(ours, expected, strict=True):
         same(a, b)

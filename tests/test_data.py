@@ -1,4 +1,5 @@
-"""Batches: which rows, in which order, on which device; resuming, errors and endings of the thread; tokens."""
+"""Batches: which rows, in which order, on which device; resuming, errors and endings of the thread;
+tokens."""
 
 import gc
 import os
@@ -52,11 +53,16 @@ def test_in_order(device, prefetch, dtype):
     assert len(loader) == 3
     for _ in range(2):
         found = list(loader)
-        assert [b.shape for b in found] == [(3, 5), (3, 5), (1, 5)] and {b.device for b in found} == {cm.device(device)}
+        assert [b.shape for b in found] == [(3, 5), (3, 5), (1, 5)] and {
+            b.device for b in found
+        } == {cm.device(device)}
         assert all(b.dtype == x.dtype for b in found)
         np.testing.assert_array_equal(np.concatenate([b.to_numpy() for b in found]), x)
     assert len(data.batches(x, 3, drop_last=True)) == 2
-    assert rows(data.batches(np.arange(7), 3, drop_last=True, prefetch=prefetch), 4) == [[0, 1, 2], [3, 4, 5]] * 2
+    assert (
+        rows(data.batches(np.arange(7), 3, drop_last=True, prefetch=prefetch), 4)
+        == [[0, 1, 2], [3, 4, 5]] * 2
+    )
     loader.close()
 
 
@@ -86,13 +92,17 @@ def test_the_order_depends_on_seed_and_epoch_alone():
     # Philox keyed by the seed, its stream the epoch: the generator's own permutation
     for epoch in (0, 1):
         expected = cm.random.default_rng(3 | epoch << 64).permutation(40, device="cpu").tolist()
-        assert sum(order(seed=3)[6 * epoch:6 * epoch + 6], []) == expected
+        assert sum(order(seed=3)[6 * epoch : 6 * epoch + 6], []) == expected
 
 
 def test_memory_maps_and_odd_strides(device, tmp_path):
     x = np.arange(60, dtype=np.float32).reshape(20, 3)
     np.save(tmp_path / "x.npy", x)
-    for source in (np.load(tmp_path / "x.npy", mmap_mode="r"), np.asfortranarray(x), np.repeat(x, 2, 0)[::2]):
+    for source in (
+        np.load(tmp_path / "x.npy", mmap_mode="r"),
+        np.asfortranarray(x),
+        np.repeat(x, 2, 0)[::2],
+    ):
         for shuffle in (False, True):
             with data.batches((source, np.arange(20)), 6, shuffle=shuffle) as loader:
                 for values, index in loader:
@@ -131,7 +141,10 @@ def test_resumes_with_the_same_batches(device, prefetch):
 
 def test_a_broken_loop_goes_on():
     with data.batches(np.arange(5), 2) as loader:
-        assert next(iter(loader)).tolist() == [0, 1] and [b.tolist() for b in loader] == [[2, 3], [4]]
+        assert next(iter(loader)).tolist() == [0, 1] and [b.tolist() for b in loader] == [
+            [2, 3],
+            [4],
+        ]
         assert loader.state == {"epoch": 1, "batch": 0}
         loader.close()
         assert not threads() and rows(loader, 1) == [[0, 1]]
@@ -143,21 +156,61 @@ def test_a_broken_loop_goes_on():
 def test_arguments():
     x = np.arange(6)
     for call, error, message in [
-        (lambda: data.batches((x, x[:5]), 2), ValueError, r"batches: wants arrays of equally many rows, got \[6, 5\]"),
+        (
+            lambda: data.batches((x, x[:5]), 2),
+            ValueError,
+            r"batches: wants arrays of equally many rows, got \[6, 5\]",
+        ),
         (lambda: data.batches([], 2), ValueError, "batches: wants at least one array"),
         (lambda: data.batches([[1, 2]], 2), TypeError, "batches: wants NumPy arrays .* got int"),
-        (lambda: data.batches(np.array(1), 2), ValueError, "batches: wants arrays of rows, got a 0-d array"),
-        (lambda: data.batches(np.array(["a"]), 1), TypeError, "batches: arrays of <U1 are not supported"),
+        (
+            lambda: data.batches(np.array(1), 2),
+            ValueError,
+            "batches: wants arrays of rows, got a 0-d array",
+        ),
+        (
+            lambda: data.batches(np.array(["a"]), 1),
+            TypeError,
+            "batches: arrays of <U1 are not supported",
+        ),
         (lambda: data.batches(x[:0], 2), ValueError, "batches: 0 rows do not make one batch of 2"),
-        (lambda: data.batches(x, 7, drop_last=True), ValueError, r"batches: 6 rows do not make one batch of 7 \(drop_last\)"),
+        (
+            lambda: data.batches(x, 7, drop_last=True),
+            ValueError,
+            r"batches: 6 rows do not make one batch of 7 \(drop_last\)",
+        ),
         (lambda: data.batches(x, 0), ValueError, "batches: wants size as an integer >= 1, got 0"),
-        (lambda: data.batches(x, 2, prefetch=-1), ValueError, "batches: wants prefetch as an integer >= 0, got -1"),
-        (lambda: data.batches(x, 2, seed=-1), ValueError, "batches: wants seed as an integer >= 0, got -1"),
-        (lambda: data.batches(x, 2, seed=1 << 64), ValueError, r"batches: wants a seed in \[0, 2\^64\), got 1844674407"),
-        (lambda: data.batches(x, True), ValueError, "batches: wants size as an integer >= 1, got True"),
+        (
+            lambda: data.batches(x, 2, prefetch=-1),
+            ValueError,
+            "batches: wants prefetch as an integer >= 0, got -1",
+        ),
+        (
+            lambda: data.batches(x, 2, seed=-1),
+            ValueError,
+            "batches: wants seed as an integer >= 0, got -1",
+        ),
+        (
+            lambda: data.batches(x, 2, seed=1 << 64),
+            ValueError,
+            r"batches: wants a seed in \[0, 2\^64\), got 1844674407",
+        ),
+        (
+            lambda: data.batches(x, True),
+            ValueError,
+            "batches: wants size as an integer >= 1, got True",
+        ),
         (lambda: setattr(data.batches(x, 2), "state", 3), ValueError, "batches: a state is"),
-        (lambda: setattr(data.batches(x, 2), "state", {"epoch": 0, "batch": 3}), ValueError, "an epoch has 3 batches, the"),
-        (lambda: setattr(data.batches(x, 2), "state", {"epoch": 0}), ValueError, "batches: a state is"),
+        (
+            lambda: setattr(data.batches(x, 2), "state", {"epoch": 0, "batch": 3}),
+            ValueError,
+            "an epoch has 3 batches, the",
+        ),
+        (
+            lambda: setattr(data.batches(x, 2), "state", {"epoch": 0}),
+            ValueError,
+            "batches: a state is",
+        ),
     ]:
         with pytest.raises(error, match=message):
             call()
@@ -198,7 +251,8 @@ def test_dropped_in_the_middle():
 
 
 def test_dropping_a_loader_waits_for_nothing():
-    """A collection of garbage may do it while this thread has a lock that the loader's waits for."""
+    """A collection of garbage may do it while this thread has a lock that the loader's waits
+    for."""
     lock, reached, taken = threading.RLock(), threading.Event(), []
 
     class Guarded(np.ndarray):
@@ -251,8 +305,12 @@ def test_a_forked_process_goes_on_with_the_same_batches():
         if child:
             raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     """
-    done = subprocess.run([sys.executable, "-W", "ignore:.*fork:DeprecationWarning", "-c", code], capture_output=True,
-                          text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore:.*fork:DeprecationWarning", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     with data.batches(np.arange(40), 2, shuffle=True, seed=3, device="cpu", prefetch=0) as loader:
         expected = f"{rows(loader, 60)} {loader.state}"
     assert (done.returncode, done.stderr, done.stdout.splitlines()) == (0, "", [expected] * 2)
@@ -270,19 +328,23 @@ def test_a_forked_process_cannot_have_batches_on_a_gpu(fake, monkeypatch):
     ended()
 
 
-# ---------------------------------------------------------------- on a stream of its own, against the fake driver
+# ---------------------------------------------------------------- on a stream of its own, against t
 
 
 @PREFETCH
 @pytest.mark.parametrize("place", [0, 1])
 def test_values_arrive_in_order(fake, prefetch, place):
     x = np.random.default_rng(0).standard_normal((64, 33)).astype(np.float32)
-    with data.batches((x, np.arange(64)), 5, shuffle=True, device=f"cuda:{place}", prefetch=prefetch) as loader:
+    with data.batches(
+        (x, np.arange(64)), 5, shuffle=True, device=f"cuda:{place}", prefetch=prefetch
+    ) as loader:
         kept = []
         for batch, index in loader.steps(30):
             assert batch.device == f"cuda:{place}"
             kept = [*kept[-3:], (batch, index)]
-            for b, i in kept[::2]:  # read late, and more than once: nothing may have been overwritten
+            for b, i in kept[
+                ::2
+            ]:  # read late, and more than once: nothing may have been overwritten
                 np.testing.assert_array_equal(b.to_numpy(), x[i.to_numpy()])
     assert {handle for device, handle in fake.streams if device == 1 - place} <= {0}
 
@@ -340,19 +402,25 @@ def test_batches_feed_a_graph(fake):
     with data.batches(x, 4, device="cuda:0") as loader:
         for i, batch in enumerate(loader.steps(12)):
             step(total, batch)
-            np.testing.assert_array_equal(total.to_numpy(), x[i % 6 * 4:][:4])
+            np.testing.assert_array_equal(total.to_numpy(), x[i % 6 * 4 :][:4])
 
 
 @pytest.mark.gpu
 def test_copies_overlap_with_work():
     x = np.random.default_rng(0).standard_normal((64, 1 << 20)).astype(np.float32)
     with cm.device("cuda"), data.batches(x, 8, shuffle=True, seed=2) as loader:
-        order = sum([cm.random.default_rng(2 | e << 64).permutation(64, device="cpu").tolist() for e in range(3)], [])
+        order = sum(
+            [
+                cm.random.default_rng(2 | e << 64).permutation(64, device="cpu").tolist()
+                for e in range(3)
+            ],
+            [],
+        )
         weights = cm.ones((1 << 20, 8), "float32")
         for i, batch in enumerate(loader.steps(24)):
             y = batch @ weights
             if i % 5 == 0:
-                expected = x[order[8 * i:8 * i + 8]].astype(np.float64).sum(1)
+                expected = x[order[8 * i : 8 * i + 8]].astype(np.float64).sum(1)
                 np.testing.assert_allclose(y[:, 3].to_numpy(), expected, rtol=1e-4, atol=0.5)
 
 
@@ -374,7 +442,7 @@ def test_the_next_batches_arrive_while_the_device_works():
         assert not worked.query()
         worked.synchronize()
         for i, batch in enumerate(kept):
-            np.testing.assert_array_equal(batch.to_numpy(), x[i * 8:i * 8 + 8])
+            np.testing.assert_array_equal(batch.to_numpy(), x[i * 8 : i * 8 + 8])
 
 
 # ---------------------------------------------------------------- tokens
@@ -391,20 +459,27 @@ def test_tokens(device, tmp_path, prefetch, dtype):
             windows = data.tokens(source, 10, step=step, dtype=dtype)
             assert len(windows) == count
             for shuffle in (False, True):
-                with data.batches((windows, np.arange(count)), 4, shuffle=shuffle, prefetch=prefetch) as loader:
+                with data.batches(
+                    (windows, np.arange(count)), 4, shuffle=shuffle, prefetch=prefetch
+                ) as loader:
                     for (x, y), index in loader:
-                        assert x.dtype == y.dtype == np.int32 and x.is_contiguous and y.is_contiguous
+                        assert (
+                            x.dtype == y.dtype == np.int32 and x.is_contiguous and y.is_contiguous
+                        )
                         for row, i in enumerate(index.tolist()):
                             at = (step or 10) * i
-                            assert x[row].tolist() == sequence[at:at + 10].tolist()
-                            assert y[row].tolist() == sequence[at + 1:at + 11].tolist()
+                            assert x[row].tolist() == sequence[at : at + 10].tolist()
+                            assert y[row].tolist() == sequence[at + 1 : at + 11].tolist()
 
 
 def test_tokens_arguments(tmp_path):
     with pytest.raises(TypeError, match=r"tokens: wants integers, got float64 of shape \(5,\)"):
         data.tokens(np.zeros(5), 2)
     for x, length in ((np.arange(5), 5), (np.zeros((5, 5), int), 2), (np.arange(0), 1)):
-        with pytest.raises(ValueError, match=f"tokens: wants one dimension of more than length={length} tokens, got shape"):
+        with pytest.raises(
+            ValueError,
+            match=f"tokens: wants one dimension of more than length={length} tokens, got shape",
+        ):
             data.tokens(x, length)
     with pytest.raises(ValueError, match="tokens: wants length as an integer >= 1, got 0"):
         data.tokens(np.arange(5), 0)
@@ -426,11 +501,15 @@ def test_characters():
     again = data.CharTokenizer(tokenizer.characters)
     assert again.encode(TEXT).tolist() == codes.tolist()
     assert tokenizer.encode("").size == 0 and tokenizer.decode([]) == ""
-    with pytest.raises(ValueError, match=r"CharTokenizer: '!Xz' not among the \d+ characters it knows"):
+    with pytest.raises(
+        ValueError, match=r"CharTokenizer: '!Xz' not among the \d+ characters it knows"
+    ):
         tokenizer.encode("zebra!X")
     with pytest.raises(ValueError, match=r"CharTokenizer: wants tokens in \[0, \d+\), got -1 to 3"):
         tokenizer.decode([3, -1])
-    with pytest.raises(TypeError, match=r"CharTokenizer: wants tokens as integers, got float64 of shape \(1,\)"):
+    with pytest.raises(
+        TypeError, match=r"CharTokenizer: wants tokens as integers, got float64 of shape \(1,\)"
+    ):
         tokenizer.decode([1.5])
     with pytest.raises(ValueError, match="CharTokenizer: wants a text of at least one character"):
         data.CharTokenizer("")
@@ -439,7 +518,17 @@ def test_characters():
 def test_bytes():
     tokenizer = data.ByteTokenizer()
     codes = tokenizer.encode(TEXT)
-    assert codes.dtype == np.int32 and codes.tolist() == list(TEXT.encode()) and tokenizer.decode(codes) == TEXT
-    assert tokenizer.decode(codes[:-1]).endswith("\ufffd") and tokenizer.decode([]) == "" and len(tokenizer) == 256
-    with pytest.raises(ValueError, match=r"ByteTokenizer: wants tokens in \[0, 256\), got 3 to 256"):
+    assert (
+        codes.dtype == np.int32
+        and codes.tolist() == list(TEXT.encode())
+        and tokenizer.decode(codes) == TEXT
+    )
+    assert (
+        tokenizer.decode(codes[:-1]).endswith("\ufffd")
+        and tokenizer.decode([]) == ""
+        and len(tokenizer) == 256
+    )
+    with pytest.raises(
+        ValueError, match=r"ByteTokenizer: wants tokens in \[0, 256\), got 3 to 256"
+    ):
         tokenizer.decode([3, 256])

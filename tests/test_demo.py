@@ -1,4 +1,5 @@
-"""The demo's parts: the data, the comparisons, the training, the picture. (The whole demo is `make demo`.)"""
+"""The demo's parts: the data, the comparisons, the training, the picture. (The whole demo is `make
+demo`.)"""
 
 from __future__ import annotations
 
@@ -15,13 +16,17 @@ pytest.importorskip("sklearn")
 pytest.importorskip("matplotlib")
 from cudamath.demo import compare, run, train
 
-pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="the demo runs on real devices")
+pytestmark = pytest.mark.skipif(
+    os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="the demo runs on real devices"
+)
 
 
 def test_split_is_fixed_and_disjoint() -> None:
     digits = train.load()
     assert digits.images.shape == (1437, 1, 8, 8) and digits.held_out_images.shape == (360, 1, 8, 8)
-    assert digits.images.dtype == np.float32 and digits.images.min() == 0 and digits.images.max() == 1
+    assert (
+        digits.images.dtype == np.float32 and digits.images.min() == 0 and digits.images.max() == 1
+    )
     assert np.bincount(digits.held_out_labels).min() >= 34  # stratified
     train_set = {image.tobytes() for image in digits.images}
     assert not any(image.tobytes() in train_set for image in digits.held_out_images)
@@ -33,9 +38,15 @@ def test_shifted_moves_a_share_of_the_images_by_one_pixel() -> None:
     moved = train.shifted(images, np.random.default_rng(1), share=1.0)
     for before, after in zip(images[:, 0], moved[:, 0], strict=True):
         padded = np.pad(before, 1)
-        assert any(np.array_equal(after, padded[i : i + 8, j : j + 8]) for i in range(3) for j in range(3))
-    assert 0.8 < np.mean([not np.array_equal(a, b) for a, b in zip(images, moved, strict=True)]) < 0.95  # 8 of 9
-    np.testing.assert_array_equal(train.shifted(images, np.random.default_rng(1), share=0.0), images)
+        assert any(
+            np.array_equal(after, padded[i : i + 8, j : j + 8]) for i in range(3) for j in range(3)
+        )
+    assert (
+        0.8 < np.mean([not np.array_equal(a, b) for a, b in zip(images, moved, strict=True)]) < 0.95
+    )  # 8 of 9
+    np.testing.assert_array_equal(
+        train.shifted(images, np.random.default_rng(1), share=0.0), images
+    )
 
 
 def test_numpy_versions_are_right() -> None:
@@ -43,11 +54,25 @@ def test_numpy_versions_are_right() -> None:
     rng = np.random.default_rng(0)
     x, w = rng.random((1, 2, 4, 4)), rng.random((3, 2, 3, 3))
     padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
-    expected = np.array([[[[(padded[n, :, i : i + 3, j : j + 3] * w[f]).sum() for j in range(4)] for i in range(4)]
-                          for f in range(3)] for n in range(1)])
+    expected = np.array(
+        [
+            [
+                [
+                    [(padded[n, :, i : i + 3, j : j + 3] * w[f]).sum() for j in range(4)]
+                    for i in range(4)
+                ]
+                for f in range(3)
+            ]
+            for n in range(1)
+        ]
+    )
     np.testing.assert_allclose(compare.conv2d(x, w), expected)
-    np.testing.assert_array_equal(compare.max_pool2d(x)[0, 1, 1], [x[0, 1, 2:, :2].max(), x[0, 1, 2:, 2:].max()])
-    y = compare.batch_norm(rng.random((4, 3, 5, 5)) * 7, np.zeros(3), np.ones(3), np.full(3, 2.0), np.full(3, 0.5))
+    np.testing.assert_array_equal(
+        compare.max_pool2d(x)[0, 1, 1], [x[0, 1, 2:, :2].max(), x[0, 1, 2:, 2:].max()]
+    )
+    y = compare.batch_norm(
+        rng.random((4, 3, 5, 5)) * 7, np.zeros(3), np.ones(3), np.full(3, 2.0), np.full(3, 0.5)
+    )
     np.testing.assert_allclose(y.mean((0, 2, 3)), 0.5)
     np.testing.assert_allclose(y.std((0, 2, 3)), 2, rtol=1e-5)
     np.testing.assert_allclose(compare.softmax(np.log([[1.0, 2.0, 5.0]])), [[0.125, 0.25, 0.625]])
@@ -69,7 +94,9 @@ def test_comparison_catches_a_wrong_result() -> None:
 def test_training_learns(device: str) -> None:
     digits = train.load()
     epochs = []
-    first = train.train(digits, epochs=3, after_epoch=lambda loss, accuracy: epochs.append((loss, accuracy)))
+    first = train.train(
+        digits, epochs=3, after_epoch=lambda loss, accuracy: epochs.append((loss, accuracy))
+    )
     assert first.accuracy >= 0.9 and len(first.losses) == 3 * train.steps_per_epoch(digits)
     assert [accuracy for _, accuracy in epochs] == first.accuracies
     assert epochs[2][0] < epochs[0][0] / 2
@@ -86,8 +113,9 @@ def test_same_seed_same_network(device: str) -> None:
 
 
 @pytest.mark.slow
-def test_demo_reports_accuracy_and_writes_a_picture(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture,
-                                                    device: str) -> None:
+def test_demo_reports_accuracy_and_writes_a_picture(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture, device: str
+) -> None:
     figures = tmp_path / "demo.json"
     assert run(device=device, epochs=10, out=tmp_path / "new" / "folder", json=figures)
     record = json.loads(figures.read_text())
@@ -105,8 +133,25 @@ def test_second_process_compiles_nothing(tmp_path: pathlib.Path) -> None:
 
     figures = tmp_path / "demo.json"
     for _ in range(2):
-        subprocess.run([sys.executable, "-m", "cudamath", "demo", "--device", "cuda", "--epochs", "1", "--out",
-                        str(tmp_path), "--json", str(figures)], check=True, timeout=300, capture_output=True,
-                       cwd=pathlib.Path(__file__).resolve().parents[1],
-                       env=os.environ | {"CUDAMATH_CACHE_DIR": str(tmp_path / "cache")})
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "cudamath",
+                "demo",
+                "--device",
+                "cuda",
+                "--epochs",
+                "1",
+                "--out",
+                str(tmp_path),
+                "--json",
+                str(figures),
+            ],
+            check=True,
+            timeout=300,
+            capture_output=True,
+            cwd=pathlib.Path(__file__).resolve().parents[1],
+            env=os.environ | {"CUDAMATH_CACHE_DIR": str(tmp_path / "cache")},
+        )
     assert json.loads(figures.read_text())["kernels"]["compiled"] == 0

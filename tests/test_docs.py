@@ -1,4 +1,5 @@
-"""Every example in the documentation is run: README's code blocks and the docstrings of all modules."""
+"""Every example in the documentation is run: README's code blocks and the docstrings of all
+modules."""
 
 from __future__ import annotations
 
@@ -18,10 +19,14 @@ import cudamath as cm
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 MODULES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-    for folder in ("cudamath", "benchmarks") for path in (ROOT / folder).rglob("*.py")
-    if path.name != "__main__.py")
+    for folder in ("cudamath", "benchmarks")
+    for path in (ROOT / folder).rglob("*.py")
+    if path.name != "__main__.py"
+)
 
-pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="examples run on real devices")
+pytestmark = pytest.mark.skipif(
+    os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="examples run on real devices"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -34,40 +39,77 @@ def cpu():
 def test_docstring_examples(name: str) -> None:
     module = importlib.import_module(name)
     results = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
-    assert results.failed == 0, f"{results.failed} of {results.attempted} examples failed (see the output above)"
+    assert results.failed == 0, (
+        f"{results.failed} of {results.attempted} examples failed (see the output above)"
+    )
 
 
 def public(space: types.ModuleType) -> list[str]:
     """Names of the functions and classes that a namespace offers and cudamath defines."""
-    return sorted(name for name in getattr(space, "__all__", vars(space))
-                  if not name.startswith("_") and callable(getattr(space, name))
-                  and str(getattr(getattr(space, name), "__module__", "")).startswith("cudamath"))
+    return sorted(
+        name
+        for name in getattr(space, "__all__", vars(space))
+        if not name.startswith("_")
+        and callable(getattr(space, name))
+        and str(getattr(getattr(space, name), "__module__", "")).startswith("cudamath")
+    )
 
 
-SPACES = {name: operator.attrgetter(name)(cm) if name else cm
-          for name in ("", "ml", "linalg", "fft", "random", "cuda", "math", "testing", "data", "distributed",
-                       "lib.stride_tricks", "ml.amp", "ml.init", "ml.schedules")}
+SPACES = {
+    name: operator.attrgetter(name)(cm) if name else cm
+    for name in (
+        "",
+        "ml",
+        "linalg",
+        "fft",
+        "random",
+        "cuda",
+        "math",
+        "testing",
+        "data",
+        "distributed",
+        "lib.stride_tricks",
+        "ml.amp",
+        "ml.init",
+        "ml.schedules",
+    )
+}
 
 
-@pytest.mark.parametrize(("space", "name"), [(space, name) for space in SPACES for name in public(SPACES[space])])
+@pytest.mark.parametrize(
+    ("space", "name"), [(space, name) for space in SPACES for name in public(SPACES[space])]
+)
 def test_public_function_is_documented(space: str, name: str) -> None:
     item = getattr(SPACES[space], name)
     text = inspect.getdoc(item)
     assert text, f"{space or 'cm'}.{name} has no docstring"
-    if inspect.isfunction(item) and space not in ("cuda", "testing"):  # those need a GPU, or the simulator
+    if inspect.isfunction(item) and space not in (
+        "cuda",
+        "testing",
+    ):  # those need a GPU, or the simulator
         assert ">>>" in text, f"{space or 'cm'}.{name} has no example"
 
 
 def test_generators_methods_have_examples() -> None:
-    methods = {name: item for kind in cm.random.Generator.__mro__[:-2] for name, item in vars(kind).items()
-               if not name.startswith("_") and inspect.isfunction(item)}
-    assert len(methods) > 30 and [name for name, item in methods.items() if ">>>" not in (inspect.getdoc(item) or "")] == []
+    methods = {
+        name: item
+        for kind in cm.random.Generator.__mro__[:-2]
+        for name, item in vars(kind).items()
+        if not name.startswith("_") and inspect.isfunction(item)
+    }
+    assert (
+        len(methods) > 30
+        and [name for name, item in methods.items() if ">>>" not in (inspect.getdoc(item) or "")]
+        == []
+    )
 
 
 def blocks(text: str) -> list[tuple[int, str]]:
     """(line number, source) of the ```python blocks of a Markdown text."""
-    return [(text.count("\n", 0, match.start()) + 2, match[1])
-            for match in re.finditer(r"^```python\n(.*?)^```", text, re.S | re.M)]
+    return [
+        (text.count("\n", 0, match.start()) + 2, match[1])
+        for match in re.finditer(r"^```python\n(.*?)^```", text, re.S | re.M)
+    ]
 
 
 def test_readme_examples() -> None:
@@ -96,5 +138,6 @@ def test_readme_figures_are_the_records() -> None:
     from benchmarks import report
 
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert report.replaced(readme, report.markdown(ROOT / "benchmarks" / "results")) == readme, \
+    assert report.replaced(readme, report.markdown(ROOT / "benchmarks" / "results")) == readme, (
         "run python -m benchmarks.report"
+    )

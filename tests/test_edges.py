@@ -1,5 +1,5 @@
-"""What nobody prepares for: operands that overlap with results, arrays without dimensions, numbers that do not fit, wrong
-counts. The answers, and whether there is one, are NumPy's."""
+"""What nobody prepares for: operands that overlap with results, arrays without dimensions, numbers
+that do not fit, wrong counts. The answers, and whether there is one, are NumPy's."""
 
 from __future__ import annotations
 
@@ -63,8 +63,15 @@ OVERLAPS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name, dtype", [(name, dtype) for name in OVERLAPS for dtype in ("float64", "float32", "int16")
-                                         if dtype != "int16" or "exp" not in name])
+@pytest.mark.parametrize(
+    "name, dtype",
+    [
+        (name, dtype)
+        for name in OVERLAPS
+        for dtype in ("float64", "float32", "int16")
+        if dtype != "int16" or "exp" not in name
+    ],
+)
 def test_results_that_overlap_operands(device, name, dtype):
     change = OVERLAPS[name]
     expected, x = SQUARE.astype(dtype), cm.asarray(SQUARE.astype(dtype), copy=True)
@@ -89,14 +96,26 @@ CALLS: list[Callable[[Any, Callable], Any]] = [
     lambda xp, a: xp.take_along_axis(a(np.array([[1, 2], [3, 4]])), a(np.array([3, 0])), None),
     lambda xp, a: xp.array([1, -128, 127], dtype="int8"),
     lambda xp, a: xp.array([1.75, -3], dtype="int8"),
-    *[lambda xp, a, f=f, x=x, y=y: getattr(xp, f)(a(np.array(x[0], x[1])), a(np.array(y[0], y[1])), "full")
-      for f in ("convolve", "correlate")
-      for x, y in [(([1, 2, 3], "int32"), ([0.5, 0.25], "float64")), (([1.5, 2, 3], "float16"), ([0.3], "float32")),
-                   (([0.5], "float32"), ([1, 2, 3], "int64")), (([1.5, 2], "float32"), ([1j, 2], "complex64")),
-                   (([True, True], "bool"), ([2, 3, 4], "uint8"))]],
+    *[
+        lambda xp, a, f=f, x=x, y=y: getattr(xp, f)(
+            a(np.array(x[0], x[1])), a(np.array(y[0], y[1])), "full"
+        )
+        for f in ("convolve", "correlate")
+        for x, y in [
+            (([1, 2, 3], "int32"), ([0.5, 0.25], "float64")),
+            (([1.5, 2, 3], "float16"), ([0.3], "float32")),
+            (([0.5], "float32"), ([1, 2, 3], "int64")),
+            (([1.5, 2], "float32"), ([1j, 2], "complex64")),
+            (([True, True], "bool"), ([2, 3, 4], "uint8")),
+        ]
+    ],
     lambda xp, a: xp.trapezoid(a(np.array([3.0, 1, 2])), a(np.arange(12.0).reshape(4, 3) ** 2)),
-    lambda xp, a: xp.trapezoid(a(np.array([[3.0], [1], [2]])), a(np.arange(24.0).reshape(4, 3, 2) ** 2), axis=-2),
-    lambda xp, a: xp.trapezoid(a(np.array([[3.0], [1], [2], [5]])), a(np.arange(8.0).reshape(4, 2) ** 2), axis=0),
+    lambda xp, a: xp.trapezoid(
+        a(np.array([[3.0], [1], [2]])), a(np.arange(24.0).reshape(4, 3, 2) ** 2), axis=-2
+    ),
+    lambda xp, a: xp.trapezoid(
+        a(np.array([[3.0], [1], [2], [5]])), a(np.arange(8.0).reshape(4, 2) ** 2), axis=0
+    ),
 ]
 
 
@@ -121,8 +140,16 @@ def test_scalars_of_arrays_without_dimensions(device):
         x.item(25)
 
 
-@pytest.mark.parametrize("arguments, dtype", [((2**63, 2**63 + 3), None), ((2**63 - 2, 2**63 + 1), None), ((-3, 3), "uint8"),
-                                              ((2**70, 2**70 + 3), None), ((300, 302), "int8")])
+@pytest.mark.parametrize(
+    "arguments, dtype",
+    [
+        ((2**63, 2**63 + 3), None),
+        ((2**63 - 2, 2**63 + 1), None),
+        ((-3, 3), "uint8"),
+        ((2**70, 2**70 + 3), None),
+        ((300, 302), "int8"),
+    ],
+)
 def test_ranges_that_do_not_fit(device, arguments, dtype):
     with pytest.raises(OverflowError, match=f"^arange: from {arguments[0]} .* {dtype or 'int64'}"):
         cm.arange(*arguments, dtype=dtype)
@@ -130,7 +157,9 @@ def test_ranges_that_do_not_fit(device, arguments, dtype):
     assert cm.arange(2**63 - 2, 2**63).tolist() == [2**63 - 2, 2**63 - 1]
 
 
-@pytest.mark.parametrize("numbers, dtype", [([300], "int8"), ([[1, 2], [3, -1]], "uint8"), ([2**31], "int32")])
+@pytest.mark.parametrize(
+    "numbers, dtype", [([300], "int8"), ([[1, 2], [3, -1]], "uint8"), ([2**31], "int32")]
+)
 def test_numbers_that_do_not_fit(device, numbers, dtype):
     with pytest.raises(OverflowError):
         np.array(numbers, dtype)
@@ -139,7 +168,7 @@ def test_numbers_that_do_not_fit(device, numbers, dtype):
 
 
 def test_membership_among_integers_that_no_float64_holds(device):
-    signed = [2**53, 2**53 + 1, -1, 2**62 + 1, -2**63, 2**63 - 1]
+    signed = [2**53, 2**53 + 1, -1, 2**62 + 1, -(2**63), 2**63 - 1]
     unsigned = [2**53 + 1, 2**62, 2**64 - 1, 2**63, 2**63 - 1]
     i, u = cm.asarray(signed, "int64"), cm.asarray(unsigned, "uint64")
     assert cm.isin(i, u).tolist() == [v in unsigned for v in signed]
@@ -150,8 +179,16 @@ def test_membership_among_integers_that_no_float64_holds(device):
 def test_masks_are_not_lost(device):
     """NumPy's `asarray` drops the mask without a word."""
     x, masked = cm.ones(3), np.ma.array([1.0, 2, 3], mask=[0, 1, 0])
-    for call in (lambda: cm.asarray(masked), lambda: x + masked, lambda: cm.sum(masked), lambda: x.__setitem__(..., masked)):
-        with pytest.raises(TypeError, match=r"got MaskedArray \(dtype float64, a mask would be lost: x.filled\(value\)\)"):
+    for call in (
+        lambda: cm.asarray(masked),
+        lambda: x + masked,
+        lambda: cm.sum(masked),
+        lambda: x.__setitem__(..., masked),
+    ):
+        with pytest.raises(
+            TypeError,
+            match=r"got MaskedArray \(dtype float64, a mask would be lost: x.filled\(value\)\)",
+        ):
             call()
     assert (x + masked.filled(0)).tolist() == [2, 1, 4]
 
@@ -182,7 +219,9 @@ def test_fused_functions_take_numpy_arrays(device):
     for tree in ({"x": x, "y": y}, {"x": x, "y": x + 1}, {"x": y, "y": x}):
         z = fused(tree, 2.0)
         assert type(z) is cm.ndarray and z.device == y.device
-        np.testing.assert_array_equal(z.to_numpy(), np.asarray(tree["x"]) * 2.0 + np.asarray(tree["y"]))
+        np.testing.assert_array_equal(
+            z.to_numpy(), np.asarray(tree["x"]) * 2.0 + np.asarray(tree["y"])
+        )
     with pytest.raises(ValueError, match=r"^multiply: .*\(3,\).*\(4,\)"):
         cm.fuse(lambda x, y: x * y)(x, np.ones(4))
 
@@ -198,14 +237,22 @@ def test_zeros_that_nobody_may_write_to(device):
     assert z[0, 1] == 7j
 
 
-@pytest.mark.parametrize("call, error, message", [
-    (lambda x: x.__setitem__(0, 1j), TypeError, "^setitem: 1j as float64"),
-    (lambda x: x.fill("a"), TypeError, "^setitem: "),
-    (lambda x: cm.full(2, 1j, dtype=float), TypeError, "^full: 1j as float64"),
-    (lambda x: cm.full(2, 2**64), OverflowError, "^full: .* as int64"),
-    (lambda x: cm.full_like(x, float("nan"), dtype=int), ValueError, "^full_like: nan as int64"),
-    (lambda x: cm.add(x, 1, out=cm.zeros((2, 5))), ValueError, r"^add: .*\(5, 5\).*\(2, 5\)"),
-    (lambda x: cm.exp(x, out=cm.zeros(5)), ValueError, r"^exp: .*\(5, 5\).*\(5,\)")])
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (lambda x: x.__setitem__(0, 1j), TypeError, "^setitem: 1j as float64"),
+        (lambda x: x.fill("a"), TypeError, "^setitem: "),
+        (lambda x: cm.full(2, 1j, dtype=float), TypeError, "^full: 1j as float64"),
+        (lambda x: cm.full(2, 2**64), OverflowError, "^full: .* as int64"),
+        (
+            lambda x: cm.full_like(x, float("nan"), dtype=int),
+            ValueError,
+            "^full_like: nan as int64",
+        ),
+        (lambda x: cm.add(x, 1, out=cm.zeros((2, 5))), ValueError, r"^add: .*\(5, 5\).*\(2, 5\)"),
+        (lambda x: cm.exp(x, out=cm.zeros(5)), ValueError, r"^exp: .*\(5, 5\).*\(5,\)"),
+    ],
+)
 def test_messages_begin_with_the_name(device, call, error, message):
     with pytest.raises(error, match=message):
         call(cm.asarray(SQUARE, copy=True))
@@ -213,37 +260,59 @@ def test_messages_begin_with_the_name(device, call, error, message):
 
 def test_integers_that_are_none(device):
     x = cm.ones((2, 4))
-    for call in (lambda: cm.ml.quantize(x, axis=1.0), lambda: cm.ml.quantize(x, group=2.0), lambda: cm.ml.one_hot([1], 2.5)):
+    for call in (
+        lambda: cm.ml.quantize(x, axis=1.0),
+        lambda: cm.ml.quantize(x, group=2.0),
+        lambda: cm.ml.one_hot([1], 2.5),
+    ):
         with pytest.raises(TypeError, match=r"^(quantize|one_hot): .*(1|2)\.(0|5)"):
             call()
     first = next(iter(cm.data.batches(SQUARE, np.int64(2), seed=np.uint8(3), shuffle=True)))
     assert first.shape == (2, 5)
 
 
-@pytest.mark.parametrize("dtype, zero, nearest", [("int8", 300, 127), ("int8", -129, -128), ("int4", -3, 0), ("int4", 16, 15)])
+@pytest.mark.parametrize(
+    "dtype, zero, nearest",
+    [("int8", 300, 127), ("int8", -129, -128), ("int4", -3, 0), ("int4", 16, 15)],
+)
 def test_zero_points_that_cannot_be_stored(device, dtype, zero, nearest):
     scale = cm.asarray(1.0, "float32")
     if device == "cpu":
         with pytest.raises(ValueError, match=f"^quantize: zero points of {dtype} .*{zero}"):
             cm.ml.quantize(cm.ones((2, 4)), dtype, scale=scale, zero_point=cm.asarray(zero))
     else:
-        assert cm.ml.quantize(cm.ones((2, 4)), dtype, scale=scale, zero_point=cm.asarray(zero)).zero_point.item() == nearest
+        assert (
+            cm.ml.quantize(
+                cm.ones((2, 4)), dtype, scale=scale, zero_point=cm.asarray(zero)
+            ).zero_point.item()
+            == nearest
+        )
 
 
 def test_a_parameter_that_is_there_twice(device):
     """One launch steps all parameters at the same time."""
     x = cm.ones(3, dtype="float32")
-    with pytest.raises(ValueError, match=r"^sgd_update: wants every parameter once .*\['a'\].* and .*\['b'\]"):
-        cm.ml.sgd_update({"a": x, "b": x[:], "c": cm.ones(5)}, {"a": x, "b": x, "c": cm.ones(5)}, lr=0.1)
+    with pytest.raises(
+        ValueError, match=r"^sgd_update: wants every parameter once .*\['a'\].* and .*\['b'\]"
+    ):
+        cm.ml.sgd_update(
+            {"a": x, "b": x[:], "c": cm.ones(5)}, {"a": x, "b": x, "c": cm.ones(5)}, lr=0.1
+        )
     assert x.tolist() == [1, 1, 1]
 
 
 def test_the_default_dtype_is_meant_everywhere(device):
     whole = np.arange(6).reshape(2, 3)
-    calls = {"linspace": lambda: cm.linspace(cm.asarray([0, 1]), 3, 4), "cov": lambda: cm.cov(cm.asarray(whole)),
-             "corrcoef": lambda: cm.corrcoef(cm.asarray(whole)), "hanning": lambda: cm.hanning(4),
-             "arange": lambda: cm.arange(0.0, 3.0),
-             "kaiser": lambda: cm.kaiser(4, 2), "bartlett": lambda: cm.bartlett(0), "blackman": lambda: cm.blackman(3)}
+    calls = {
+        "linspace": lambda: cm.linspace(cm.asarray([0, 1]), 3, 4),
+        "cov": lambda: cm.cov(cm.asarray(whole)),
+        "corrcoef": lambda: cm.corrcoef(cm.asarray(whole)),
+        "hanning": lambda: cm.hanning(4),
+        "arange": lambda: cm.arange(0.0, 3.0),
+        "kaiser": lambda: cm.kaiser(4, 2),
+        "bartlett": lambda: cm.bartlett(0),
+        "blackman": lambda: cm.blackman(3),
+    }
     wide = {name: call() for name, call in calls.items()}
     cm.set_default_dtype("float32")
     try:
@@ -258,23 +327,34 @@ def test_the_default_dtype_is_meant_everywhere(device):
 def test_lists_and_ends_that_are_recorded_keep_the_gradient(device):
     x = cm.asarray([2.0, 3.0])
     for function, expected in (
-            (lambda x: cm.asarray([x[0], x[1] * 2]).sum(), [1, 2]),
-            (lambda x: (cm.array([[x[0], 3.0], [x[1], 1]]) ** 2).sum(), [4, 6]),
-            (lambda x: cm.asarray([x, (1.0, x[0])], dtype="float32")[:, 1].sum(), [1, 1]),
-            (lambda x: cm.concat([[x[0], x[1]], [1.0]]).prod(), [3, 2]),
-            (lambda x: cm.linspace(x[0], x[1], 3).sum(), [1.5, 1.5]), (lambda x: cm.linspace(x[0], 5, 2)[0], [1, 0]),
-            (lambda x: cm.logspace(x[0], 0.0, 2, base=cm.e)[0] / cm.exp(2), [1, 0]),
-            (lambda x: cm.geomspace(x[0], 8.0, 3)[1], [1, 0]),
-            (lambda x: cm.sum([x[0], x[1] * x[1]]), [1, 6]), (lambda x: ([x[1], 1.0] * x).sum(), [3, 3])):
+        (lambda x: cm.asarray([x[0], x[1] * 2]).sum(), [1, 2]),
+        (lambda x: (cm.array([[x[0], 3.0], [x[1], 1]]) ** 2).sum(), [4, 6]),
+        (lambda x: cm.asarray([x, (1.0, x[0])], dtype="float32")[:, 1].sum(), [1, 1]),
+        (lambda x: cm.concat([[x[0], x[1]], [1.0]]).prod(), [3, 2]),
+        (lambda x: cm.linspace(x[0], x[1], 3).sum(), [1.5, 1.5]),
+        (lambda x: cm.linspace(x[0], 5, 2)[0], [1, 0]),
+        (lambda x: cm.logspace(x[0], 0.0, 2, base=cm.e)[0] / cm.exp(2), [1, 0]),
+        (lambda x: cm.geomspace(x[0], 8.0, 3)[1], [1, 0]),
+        (lambda x: cm.sum([x[0], x[1] * x[1]]), [1, 6]),
+        (lambda x: ([x[1], 1.0] * x).sum(), [3, 3]),
+    ):
         assert cm.grad(function)(x).round(12).tolist() == expected
     assert cm.asarray([x[0], 1.0]).tolist() == [2, 1]
     with pytest.raises(ValueError, match="shape"):
         cm.grad(lambda x: cm.asarray([x, x[0]]).sum())(x)
 
 
-@pytest.mark.parametrize("change", [
-    lambda x: x.__setitem__(slice(2), [300, 1]), lambda x: x.__setitem__([0, 1], [300, 1]), lambda x: x.fill(-129),
-    lambda x: x.__setitem__(cm.asarray([0]), [300]), lambda x: cm.put(x, [0], [300]), lambda x: x.__setitem__(x > 1, [200, 1])])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x.__setitem__(slice(2), [300, 1]),
+        lambda x: x.__setitem__([0, 1], [300, 1]),
+        lambda x: x.fill(-129),
+        lambda x: x.__setitem__(cm.asarray([0]), [300]),
+        lambda x: cm.put(x, [0], [300]),
+        lambda x: x.__setitem__(x > 1, [200, 1]),
+    ],
+)
 def test_assigned_numbers_that_do_not_fit(device, change):
     x = cm.asarray([1, 2, 3], "int8")
     with pytest.raises(OverflowError, match="^(setitem|put|full): "):
@@ -284,10 +364,17 @@ def test_assigned_numbers_that_do_not_fit(device, change):
         cm.zeros(2)[:] = [1j, 2]
 
 
-@pytest.mark.parametrize("call", [
-    lambda x, s: cm.ml.softplus(x, s), lambda x, s: cm.ml.layer_norm(x, 5, eps=s),
-    lambda x, s: cm.ml.huber_loss(x, x * 2, delta=s), lambda x, s: cm.ml.scaled_dot_product_attention(x, x, x, scale=s),
-    lambda x, s: cm.ml.cross_entropy(x, np.arange(5), label_smoothing=s), lambda x, s: cm.ml.celu(x, s)])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, s: cm.ml.softplus(x, s),
+        lambda x, s: cm.ml.layer_norm(x, 5, eps=s),
+        lambda x, s: cm.ml.huber_loss(x, x * 2, delta=s),
+        lambda x, s: cm.ml.scaled_dot_product_attention(x, x, x, scale=s),
+        lambda x, s: cm.ml.cross_entropy(x, np.arange(5), label_smoothing=s),
+        lambda x, s: cm.ml.celu(x, s),
+    ],
+)
 def test_numbers_whose_gradient_would_be_lost(device, call):
     x = cm.asarray(SQUARE / 25)
     assert call(x, cm.asarray(0.5)).size
@@ -296,11 +383,17 @@ def test_numbers_whose_gradient_would_be_lost(device, call):
     assert cm.grad(lambda s: call(x, float(s)).sum() + s * 2)(0.5).item() == 2.0
     with pytest.raises(TypeError, match="^(ml[.])?pad: wants a number"):
         cm.grad(lambda s: cm.pad(x, 1, constant_values=s).sum())(0.5)
-    for name, lost in (("quantile", lambda s: cm.quantile(x, s)), ("percentile", lambda s: cm.percentile(x, [3, s]).sum()),
-                       ("nanquantile", lambda s: cm.nanquantile(x, s, axis=0).sum()),
-                       ("kaiser", lambda s: cm.kaiser(3, s).sum()),
-                       ("arange", lambda s: cm.arange(0, 3, s).sum()), ("arange", lambda s: cm.arange(s, 3).sum())):
-        with pytest.raises(TypeError, match=f"^{name}: wants a number where it got float64 .* would be lost"):
+    for name, lost in (
+        ("quantile", lambda s: cm.quantile(x, s)),
+        ("percentile", lambda s: cm.percentile(x, [3, s]).sum()),
+        ("nanquantile", lambda s: cm.nanquantile(x, s, axis=0).sum()),
+        ("kaiser", lambda s: cm.kaiser(3, s).sum()),
+        ("arange", lambda s: cm.arange(0, 3, s).sum()),
+        ("arange", lambda s: cm.arange(s, 3).sum()),
+    ):
+        with pytest.raises(
+            TypeError, match=f"^{name}: wants a number where it got float64 .* would be lost"
+        ):
             cm.grad(lost)(0.5)
         assert lost(cm.asarray(0.5)).ndim == 0
     with pytest.raises(TypeError, match="^vectorize: <lambda> has no gradient"):
@@ -320,8 +413,12 @@ def test_the_deviation_of_equal_numbers_has_the_gradient_zero(device):
     """As in torch, not 0 / 0."""
     x = np.array([[2.0, 2.0, 2.0], [1.0, 2.0, 4.0]])
     for function in (cm.std, cm.nanstd):
-        g = cm.grad(lambda x, function=function: function(x, axis=1, ddof=1).sum())(cm.asarray(x)).to_numpy()
-        np.testing.assert_allclose(g, [[0, 0, 0], (x[1] - x[1].mean()) / (2 * x[1].std(ddof=1))], rtol=1e-12)
+        g = cm.grad(lambda x, function=function: function(x, axis=1, ddof=1).sum())(
+            cm.asarray(x)
+        ).to_numpy()
+        np.testing.assert_allclose(
+            g, [[0, 0, 0], (x[1] - x[1].mean()) / (2 * x[1].std(ddof=1))], rtol=1e-12
+        )
 
 
 _FORKED = """
@@ -340,13 +437,15 @@ child = os.fork()
 if not child:
     os._exit(7 if all(np.array_equal(a, b) for a, b in zip(work(), before)) else 8)
 os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_a_forked_process_computes_on():
     """Numba's threads stay behind, and OpenMP would end the process that asks for them."""
-    done = subprocess.run([sys.executable, "-c", _FORKED], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", _FORKED], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 7, done.stderr
 
 
@@ -363,14 +462,17 @@ if not child:
     y = cm.ml.conv2d(cm.ones((1, 1, 5, 5)), cm.ones((1, 1, 3, 3)))
     os._exit(7 if y.tolist() == [[[[9.0] * 3] * 3]] else 8)
 os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) % 256)
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_a_fork_of_a_process_that_used_torch_computes_on():
-    """What a worker of PyTorch's DataLoader is: Numba's first loop there would wait for ever for PyTorch's threads."""
+    """What a worker of PyTorch's DataLoader is: Numba's first loop there would wait for ever for
+    PyTorch's threads."""
     pytest.importorskip("torch")
-    done = subprocess.run([sys.executable, "-c", _FORKED_BESIDE_TORCH], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", _FORKED_BESIDE_TORCH], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 7, done.stderr
 
 
@@ -390,9 +492,16 @@ print(y.sum(), folder, bool(os.listdir(folder)))
 
 
 def test_nowhere_to_keep_what_is_compiled():
-    """A package that may not be written to, and a user without a home: Numba would refuse to compile."""
+    """A package that may not be written to, and a user without a home: Numba would refuse to
+    compile."""
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    done = subprocess.run([sys.executable, "-c", _NOWHERE], capture_output=True, text=True, timeout=120, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", _NOWHERE],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
+    )
     assert not done.returncode, done.stderr
     total, folder, used = done.stdout.split()
     assert (total, used) == ("4.0", "True") and not os.path.exists(folder)
@@ -400,28 +509,49 @@ def test_nowhere_to_keep_what_is_compiled():
 
 @pytest.mark.filterwarnings("error")
 def test_layers_warn_of_nothing(device):
-    """What is not finite passes in silence, as on a GPU: training with loss scaling meets it on purpose."""
+    """What is not finite passes in silence, as on a GPU: training with loss scaling meets it on
+    purpose."""
     ml = cm.ml
-    x = cm.asarray(np.array([[np.inf, 1, -2, 3e38], [-np.inf, np.nan, 3e38, -3e38], [1, 2, 3, 4]], np.float32))
+    x = cm.asarray(
+        np.array([[np.inf, 1, -2, 3e38], [-np.inf, np.nan, 3e38, -3e38], [1, 2, 3, 4]], np.float32)
+    )
     w, b = cm.asarray(np.array([[1, np.inf, 0, -1]] * 4, np.float32)), cm.ones(4, "float32")
-    for layer in (lambda x: ml.layer_norm(x, 4, b, b), lambda x: ml.rms_norm(x, 4, b), lambda x: ml.group_norm(x, 2),
-                  lambda x: ml.batch_norm(x, training=True)[0], lambda x: ml.linear(x, w, b, activation="gelu"),
-                  lambda x: ml.mlp(x, w, b, w, b), lambda x: ml.scaled_dot_product_attention(x, x, x),
-                  lambda x: ml.rotary_embedding(x, *ml.rotary_tables(cm.arange(3), 4)), lambda x: ml.softmax(x),
-                  lambda x: ml.cross_entropy(x, np.array([0, 1, 2])), lambda x: ml.dropout(x, 0.5),
-                  lambda x: ml.conv1d(x[None], w[None, :3, :2]), lambda x: ml.upsample(x[None], 7, mode="linear"),
-                  lambda x: ml.linear(x, ml.quantize(w))):
+    for layer in (
+        lambda x: ml.layer_norm(x, 4, b, b),
+        lambda x: ml.rms_norm(x, 4, b),
+        lambda x: ml.group_norm(x, 2),
+        lambda x: ml.batch_norm(x, training=True)[0],
+        lambda x: ml.linear(x, w, b, activation="gelu"),
+        lambda x: ml.mlp(x, w, b, w, b),
+        lambda x: ml.scaled_dot_product_attention(x, x, x),
+        lambda x: ml.rotary_embedding(x, *ml.rotary_tables(cm.arange(3), 4)),
+        lambda x: ml.softmax(x),
+        lambda x: ml.cross_entropy(x, np.array([0, 1, 2])),
+        lambda x: ml.dropout(x, 0.5),
+        lambda x: ml.conv1d(x[None], w[None, :3, :2]),
+        lambda x: ml.upsample(x[None], 7, mode="linear"),
+        lambda x: ml.linear(x, ml.quantize(w)),
+    ):
         y, pull = cm.vjp(layer, x)
         assert pull(cm.full_like(y, np.inf))[0].shape == x.shape
 
 
-@pytest.mark.parametrize("dtype, number", [("i4", 10**20), ("i4", 1 << 40), ("u1", 300), ("u1", -1), ("i8", 1 << 63)])
+@pytest.mark.parametrize(
+    "dtype, number", [("i4", 10**20), ("i4", 1 << 40), ("u1", 300), ("u1", -1), ("i8", 1 << 63)]
+)
 def test_numbers_that_integers_cannot_hold_in_functions_of_floats(device, dtype, number):
     """They need not: the function computes in floating point."""
     x = np.array([1, 2, 7], dtype)
-    for function in (lambda m, x: x / number, lambda m, x: number / x, lambda m, x: m.arctan2(x, number),
-                     lambda m, x: m.copysign(x, number), lambda m, x: m.hypot(number, x)):
+    for function in (
+        lambda m, x: x / number,
+        lambda m, x: number / x,
+        lambda m, x: m.arctan2(x, number),
+        lambda m, x: m.copysign(x, number),
+        lambda m, x: m.hypot(number, x),
+    ):
         for _ in range(2):
             want, got = function(np, x), function(cm, cm.asarray(x))
             assert got.dtype == want.dtype
-            np.testing.assert_allclose(got.to_numpy(), want, rtol=2e-3 if want.dtype == "f2" else 1e-6)
+            np.testing.assert_allclose(
+                got.to_numpy(), want, rtol=2e-3 if want.dtype == "f2" else 1e-6
+            )

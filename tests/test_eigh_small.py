@@ -1,6 +1,6 @@
-"""Eigenvalues of small Hermitian matrices by our own kernels, eigh_small and eigvalsh_small by name: values, vectors, either
-triangle, equal and graded values, numbers at the ends of the range, NaN; in Numba's simulator and on a GPU. What the public
-functions do: test_linalg.py."""
+"""Eigenvalues of small Hermitian matrices by our own kernels, eigh_small and eigvalsh_small by
+name: values, vectors, either triangle, equal and graded values, numbers at the ends of the range,
+NaN; in Numba's simulator and on a GPU. What the public functions do: test_linalg.py."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ def made(case: str, rng: np.random.Generator, dtype: str) -> np.ndarray:
     k = min(a.shape[-2:])
     a = a[..., :k, :k]
     if dtype[0] == "c":
-        a = a * np.exp(2j * np.pi * rng.random(k)) if case == "repeated" else a * np.exp(2j * np.pi * rng.random((k, k)))
+        a = (
+            a * np.exp(2j * np.pi * rng.random(k))
+            if case == "repeated"
+            else a * np.exp(2j * np.pi * rng.random((k, k)))
+        )
     hermitian = a if case in ("repeated", "columns", "reversed", "apart") else (a + H(a)) / 2
     return hermitian.astype(dtype, copy=False)
 
@@ -58,17 +62,29 @@ def triangle(a: np.ndarray, upper: bool) -> np.ndarray:
     """The Hermitian matrices, of double precision, of which this is one triangle."""
     a = a.astype(np.result_type(a.dtype, "f8"))
     half = np.triu(a, 1) if upper else np.tril(a, -1)
-    return half + H(half) + np.eye(a.shape[-1]) * np.real(np.diagonal(a, axis1=-2, axis2=-1))[..., None]
+    return (
+        half
+        + H(half)
+        + np.eye(a.shape[-1]) * np.real(np.diagonal(a, axis1=-2, axis2=-1))[..., None]
+    )
 
 
 def check(w: np.ndarray, v: np.ndarray, a: np.ndarray, upper: bool) -> None:
-    """Values within 4 eps of the largest, in order; V orthonormal and A V = V diag(w) within some eps times the root of n."""
+    """Values within 4 eps of the largest, in order; V orthonormal and A V = V diag(w) within some
+    eps times the root of n."""
     exact, precision = triangle(a, upper), eps(a.dtype)
     want, bound = np.linalg.eigvalsh(exact), 8 * precision * a.shape[-1] ** 0.5
     size = abs(want).max(axis=-1, initial=0)[..., None]
-    assert w.dtype == real_dtype(a.dtype) and v.dtype == a.dtype and w.shape == a.shape[:-1] and v.shape == a.shape
+    assert (
+        w.dtype == real_dtype(a.dtype)
+        and v.dtype == a.dtype
+        and w.shape == a.shape[:-1]
+        and v.shape == a.shape
+    )
     assert (np.diff(w, axis=-1) >= 0).all()
-    assert (abs(w - want) <= (4 * precision if precision > 1e-10 else bound) * size).all(), abs(w - want).max() / size.max()
+    assert (abs(w - want) <= (4 * precision if precision > 1e-10 else bound) * size).all(), (
+        abs(w - want).max() / size.max()
+    )
     v = v.astype(exact.dtype)
     assert abs(H(v) @ v - np.eye(a.shape[-1])).max() <= bound
     assert (abs(exact @ v - v * w[..., None, :]) <= bound * size[..., None]).all()
@@ -109,14 +125,17 @@ def test_what_is_not_read(machine, dtype, upper):
     other = np.where(below if upper else below.T, np.nan, a).astype(dtype)
     if dtype == "c16":
         other[..., range(5), range(5)] += 3j
-    for ours, theirs in zip(run_version(machine, lambda x: planned(planners.eigh, x, upper), other), want, strict=True):
+    for ours, theirs in zip(
+        run_version(machine, lambda x: planned(planners.eigh, x, upper), other), want, strict=True
+    ):
         np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_small_eigenvalues_of_graded_matrices_keep_their_digits(machine, dtype):
-    """D B D with B near 1 and D from 1 to 1e-8: LAPACK's smallest values are wrong from eps of the largest on."""
+    """D B D with B near 1 and D from 1 to 1e-8: LAPACK's smallest values are wrong from eps of the
+    largest on."""
     rng = np.random.default_rng(0)
     b, d = rng.standard_normal((6, 6)), np.logspace(0, -8, 6)
     b = (np.eye(6) + 0.05 * (b + b.T)) * d * d[:, None]
@@ -128,7 +147,9 @@ def test_small_eigenvalues_of_graded_matrices_keep_their_digits(machine, dtype):
     if dtype == "f4":
         assert abs(w / np.linalg.eigvalsh(b) - 1)[3:].max() <= 5 * eps("f4")
     diagonal = np.diag(np.logspace(-20, 0, 6)).astype(dtype)
-    np.testing.assert_array_equal(run_version(machine, lambda x: planned(planners.eigvalsh, x), diagonal), np.diag(diagonal))
+    np.testing.assert_array_equal(
+        run_version(machine, lambda x: planned(planners.eigvalsh, x), diagonal), np.diag(diagonal)
+    )
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -158,15 +179,25 @@ def test_values_of_a_matrix_that_is_not_finite(bad):
     a[1, 2, 1] = bad
     for call in (cm.linalg.eigh, cm.linalg.eigvalsh):
         out = call(a)
-        with pytest.raises(np.linalg.LinAlgError, match=r"^eig(valsh|h): Eigenvalues did not converge"):
+        with pytest.raises(
+            np.linalg.LinAlgError, match=r"^eig(valsh|h): Eigenvalues did not converge"
+        ):
             cm.cuda.synchronize()
         w = (out[0] if isinstance(out, tuple) else out).to_numpy()
         assert np.isnan(w[1]).all() and np.isfinite(w[[0, 2]]).all()
 
 
-TOO_LARGE = {(96, "c16"), (128, "f8"), (128, "c8"), (128, "c16")}  # for an H200's shared memory: A and V
-LARGER = [case for case in itertools.product([2, 15, 16, 31, 33, 64, 70, 96, 128], ["f4", "f8", "c8", "c16"])
-          if case not in TOO_LARGE]
+TOO_LARGE = {
+    (96, "c16"),
+    (128, "f8"),
+    (128, "c8"),
+    (128, "c16"),
+}  # for an H200's shared memory: A and V
+LARGER = [
+    case
+    for case in itertools.product([2, 15, 16, 31, 33, 64, 70, 96, 128], ["f4", "f8", "c8", "c16"])
+    if case not in TOO_LARGE
+]
 
 
 @pytest.mark.gpu
@@ -192,24 +223,47 @@ def test_many(dtype):
 
 def test_which_matrices_are_small():
     """Those that fit into shared memory, of at most MOST rows."""
+
     def small(shape, dtype="f4", capability=(9, 0)):
         with devices.assume(capability):
             a = Layout.new(shape, np.dtype(dtype), 0)
-            found = [names(planner(a, upper=False, version="small"))[-1] for planner in (planners.eigh, planners.eigvalsh)]
+            found = [
+                names(planner(a, upper=False, version="small"))[-1]
+                for planner in (planners.eigh, planners.eigvalsh)
+            ]
             return tuple(name != "library" and name.endswith("_small") for name in found)
 
     def chosen(n, dtype):
         a = Layout.new((9, n, n), np.dtype(dtype), 0)
         with devices.assume((9, 0)):
-            return [names(planner(a, upper=False))[-1].endswith("_small") for planner in (planners.eigh, planners.eigvalsh)]
+            return [
+                names(planner(a, upper=False))[-1].endswith("_small")
+                for planner in (planners.eigh, planners.eigvalsh)
+            ]
 
     assert chosen(64, "f4") == [True, False] != chosen(65, "f4")
-    assert chosen(32, "f4") == chosen(32, "f8") == chosen(32, "c8") == chosen(16, "c16") == [True, True]
+    assert (
+        chosen(32, "f4")
+        == chosen(32, "f8")
+        == chosen(32, "c8")
+        == chosen(16, "c16")
+        == [True, True]
+    )
     assert chosen(33, "f8") == chosen(17, "c16") == [False, False]
-    assert small((64, 64)) == small((9, 64, 64), "f8") == small((64, 64), "c16") == small((128, 128)) == (True, True)
+    assert (
+        small((64, 64))
+        == small((9, 64, 64), "f8")
+        == small((64, 64), "c16")
+        == small((128, 128))
+        == (True, True)
+    )
     assert small((1, 1)) == small((96, 96), "c8") == (True, True)
-    assert small((128, 128), "f8") == small((96, 96), "c16") == (False, True) and small((129, 129)) == (False, False)
-    assert small((64, 64), capability=(7, 5)) == (True, True) and small((64, 64), "c16", (7, 5)) == (False, False)
+    assert small((128, 128), "f8") == small((96, 96), "c16") == (False, True) and small(
+        (129, 129)
+    ) == (False, False)
+    assert small((64, 64), capability=(7, 5)) == (True, True) and small(
+        (64, 64), "c16", (7, 5)
+    ) == (False, False)
 
 
 @pytest.mark.parametrize("name", ["eigh", "eigvalsh"])

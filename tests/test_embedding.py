@@ -2,7 +2,15 @@
 
 import numpy as np
 import pytest
-from differences import DTYPES, check_gradient, check_second_order, numbers, run_version, versions, wide
+from differences import (
+    DTYPES,
+    check_gradient,
+    check_second_order,
+    numbers,
+    run_version,
+    versions,
+    wide,
+)
 
 import cudamath as cm
 from cudamath.testing import assert_close
@@ -37,7 +45,9 @@ def test_gradient_of_many_equal_indices_is_accurate_and_reproducible(device, dty
     np.add.at(expected, indices, wide(g))
 
     def gradient():
-        return cm.vjp(lambda w: cm.ml.embedding(indices, w), cm.asarray(weight))[1](cm.asarray(g))[0].to_numpy()
+        return cm.vjp(lambda w: cm.ml.embedding(indices, w), cm.asarray(weight))[1](cm.asarray(g))[
+            0
+        ].to_numpy()
 
     first = gradient()
     assert_close(first, expected, rtol=rtol)
@@ -67,13 +77,24 @@ def test_rows_that_pad_the_table(device):
         table = numbers((8, columns), "float32")
         y, pull = cm.vjp(lambda w: cm.ml.embedding([[5, 0]], w, classes=6), cm.asarray(table))
         assert np.array_equal(y.to_numpy(), table[[[5, 0]]])
-        assert pull(cm.ones_like(y))[0].to_numpy().sum(1).tolist() == [columns, 0, 0, 0, 0, columns, 0, 0]
+        assert pull(cm.ones_like(y))[0].to_numpy().sum(1).tolist() == [
+            columns,
+            0,
+            0,
+            0,
+            0,
+            columns,
+            0,
+            0,
+        ]
         with pytest.raises(IndexError, match="embedding"):
             cm.ml.embedding(cm.asarray([5, 6]), cm.asarray(table), classes=6)
             if device == "cuda":
                 cm.cuda.synchronize()
     for wrong in (0, 9):
-        with pytest.raises(ValueError, match=f"embedding: wants 1 to 8 classes for weight .*got {wrong}"):
+        with pytest.raises(
+            ValueError, match=f"embedding: wants 1 to 8 classes for weight .*got {wrong}"
+        ):
             cm.ml.embedding([0], cm.asarray(table), classes=wrong)
 
 
@@ -91,9 +112,17 @@ def test_errors(device):
 def test_versions(machine, version, dtype):
     from cudamath.kernels import embedding as kernels
 
-    for columns in (1, 6) if machine == "simulator" else (1, 2, 3, 4, 6, 8, 12, 64, 100, 256, 768, 1600, 2049, 4096):
+    for columns in (
+        (1, 6)
+        if machine == "simulator"
+        else (1, 2, 3, 4, 6, 8, 12, 64, 100, 256, 768, 1600, 2049, 4096)
+    ):
         weight = numbers((9, columns), dtype)
-        indices = np.random.default_rng(3).integers(0, 9, 13 if machine == "simulator" else 700).astype(np.int32)
+        indices = (
+            np.random.default_rng(3)
+            .integers(0, 9, 13 if machine == "simulator" else 700)
+            .astype(np.int32)
+        )
         y = run_version(machine, lambda i, w: kernels.lookup(version, i, w), indices, weight)
         assert np.array_equal(y, weight[indices]), columns
 
@@ -132,18 +161,27 @@ def test_one_hot_kernel(machine, version, dtype):
     from cudamath.kernels import embedding
 
     indices = np.array([2, 0, 4])
-    y = run_version(machine, lambda i: embedding.one_hot(i, classes=5, dtype=numbers((), dtype).dtype), indices)
+    y = run_version(
+        machine, lambda i: embedding.one_hot(i, classes=5, dtype=numbers((), dtype).dtype), indices
+    )
     np.testing.assert_array_equal(y.astype(float), np.eye(5)[indices])
 
 
 def test_padding_row_gets_no_gradient(device):
     torch = pytest.importorskip("torch")
-    weight, indices, g = numbers((6, 3)), np.array([[0, 5, 2], [2, 2, 0]]), numbers((2, 3, 3), seed=1)
+    weight, indices, g = (
+        numbers((6, 3)),
+        np.array([[0, 5, 2], [2, 2, 0]]),
+        numbers((2, 3, 3), seed=1),
+    )
     there = torch.tensor(weight, requires_grad=True)
     expected = torch.nn.functional.embedding(torch.tensor(indices), there, padding_idx=2)
     gradient = torch.autograd.grad(expected, there, torch.tensor(g))[0].numpy()
     for same in (2, -4):
-        y, pull = cm.vjp(lambda w: cm.ml.embedding(indices, w, padding_idx=same), cm.asarray(weight))  # noqa: B023
+        y, pull = cm.vjp(
+            lambda w: cm.ml.embedding(indices, w, padding_idx=same),
+            cm.asarray(weight),  # noqa: B023
+        )  # noqa: B023
         assert_close(y, expected.detach().numpy(), rtol=0)
         assert_close(pull(cm.asarray(g))[0], gradient, rtol=1e-14)
     with pytest.raises(ValueError, match="embedding: .*padding_idx in -6 .. 5, got 6"):

@@ -1,4 +1,5 @@
-"""Mistakes: the class of the error, the name of the function in front, and what was seen in the message. Nothing is lost."""
+"""Mistakes: the class of the error, the name of the function in front, and what was seen in the
+message. Nothing is lost."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ def test_shapes_that_do_not_broadcast(device, row):
 @pytest.mark.parametrize("row", ELEMENTWISE, ids=lambda r: r.name)
 def test_dtypes_that_are_not_taken(device, row):
     for dtype in DTYPES:
-        if kind(dtype) not in row.kinds and not (row.name == "conj" or row.name == "pow" and kind(dtype) == "b"):
+        if kind(dtype) not in row.kinds and not (
+            row.name == "conj" or row.name == "pow" and kind(dtype) == "b"
+        ):
             with pytest.raises(TypeError, match=rf"^{row.name}: .*{dtype}"):
                 row.function(*[cm.ones(3, dtype)] * row.inputs)
 
@@ -59,7 +62,7 @@ def test_operators_name_their_function(device):
         ones(2, 3) @ ones(2, 3)
 
 
-# ---------------------------------------------------------------- everything else: (call, class, name, words)
+# ---------------------------------------------------------------- everything else: (call, class, na
 
 X = ones
 MISTAKES: list[tuple[Any, type[Exception], str, str]] = [
@@ -84,7 +87,12 @@ MISTAKES: list[tuple[Any, type[Exception], str, str]] = [
     (lambda: cm.matmul(X(2, 3), 1.0), ValueError, "matmul", r"\(\)"),
     (lambda: cm.matmul(X(2, 3, 4), X(3, 4, 5)), ValueError, "matmul", r"\(2, 3, 4\).*\(3, 4, 5\)"),
     (lambda: cm.vecdot(X(2, 3), X(2, 4)), ValueError, "vecdot", r"\(2, 3\).*\(2, 4\)"),
-    (lambda: cm.tensordot(X(2, 3), X(4, 5), axes=1), ValueError, "tensordot", r"\(2, 3\).*\(4, 5\)"),
+    (
+        lambda: cm.tensordot(X(2, 3), X(4, 5), axes=1),
+        ValueError,
+        "tensordot",
+        r"\(2, 3\).*\(4, 5\)",
+    ),
     (lambda: cm.gemm(X(2, 3), X(2, 3)), ValueError, "gemm", r"\(2, 3\).*\(2, 3\)"),
     (lambda: cm.gemv(X(2, 3), X(2)), ValueError, "gemv", r"\(2, 3\).*\(2,\)"),
     (lambda: cm.inner(X(2, 3), X(2, 4)), ValueError, "inner", r"\(2, 3\).*\(2, 4\)"),
@@ -104,27 +112,52 @@ MISTAKES: list[tuple[Any, type[Exception], str, str]] = [
     (lambda: cm.diagonal(X(2)), ValueError, "diagonal", r"\(2,\)"),
     (lambda: cm.where(X(2) > 0, X(3), X(4)), ValueError, "where", r"\(2,\).*\(3,\).*\(4,\)"),
     (lambda: cm.index_add(X(3), [[0]], X(1)), ValueError, "index_add", r"\(1, 1\)"),
-    (lambda: cm.take_along_axis(X(2, 3), cm.asarray([0])), ValueError, "take_along_axis", r"\(1,\).*\(2, 3\)"),
+    (
+        lambda: cm.take_along_axis(X(2, 3), cm.asarray([0])),
+        ValueError,
+        "take_along_axis",
+        r"\(1,\).*\(2, 3\)",
+    ),
     (lambda: cm.repeat(X(3), [1, 2]), ValueError, "repeat", r"\(2,\)"),
     (lambda: cm.tile(X(3), -1), ValueError, "tile", "-1"),
     (lambda: cm.pad(X(3), -1), ValueError, "pad", ""),
     (lambda: ml.linear(X(2, 3), X(5, 4)), ValueError, "linear", r"\(2, 3\).*\(5, 4\)"),
-    (lambda: ml.conv2d(X(1, 3, 5, 5), X(2, 4, 3, 3)), ValueError, "conv2d", r"\(1, 3, 5, 5\).*\(2, 4, 3, 3\)"),
+    (
+        lambda: ml.conv2d(X(1, 3, 5, 5), X(2, 4, 3, 3)),
+        ValueError,
+        "conv2d",
+        r"\(1, 3, 5, 5\).*\(2, 4, 3, 3\)",
+    ),
     (lambda: ml.conv2d(X(3, 5, 5), X(2, 3, 3, 3)), ValueError, "conv2d", r"\(3, 5, 5\)"),
     (lambda: ml.max_pool2d(X(1, 1, 2, 2), 3), ValueError, "max_pool2d", r"\(1, 1, 2, 2\)"),
     (lambda: ml.batch_norm(X(2, 3), X(4), X(4)), ValueError, "batch_norm", r"\(2, 3\).*\(4,\)"),
     (lambda: ml.layer_norm(X(2, 3), 4), ValueError, "layer_norm", r"\(4,\).*\(2, 3\)"),
     (lambda: ml.rms_norm(X(2, 3), 3, X(4)), ValueError, "rms_norm", r"\(2, 3\).*\(4,\)"),
-    (lambda: ml.cross_entropy(X(2, 3), cm.zeros(3, "int64")), ValueError, "cross_entropy", r"\(2, 3\).*\(3,\)"),
+    (
+        lambda: ml.cross_entropy(X(2, 3), cm.zeros(3, "int64")),
+        ValueError,
+        "cross_entropy",
+        r"\(2, 3\).*\(3,\)",
+    ),
     (lambda: ml.mlp(None, X(5, 3), None, X(2, 5), None), TypeError, "mlp", "None"),
     (lambda: ml.mlp(X(4, 3), X(5, 3), None, None, None), TypeError, "mlp", "None"),
     (lambda: ml.mse_loss(X(2), X(2, 1)), ValueError, "mse_loss", r"\(2,\).*\(2, 1\)"),
-    (lambda: ml.sgd_update({"a": X(2)}, {"a": X(3)}, lr=0.1), ValueError, "sgd_update", r"\(2,\).*\(3,\)"),
+    (
+        lambda: ml.sgd_update({"a": X(2)}, {"a": X(3)}, lr=0.1),
+        ValueError,
+        "sgd_update",
+        r"\(2,\).*\(3,\)",
+    ),
     # dtypes
     (lambda: ml.softmax(cm.arange(3)), TypeError, "softmax", "int64"),
     (lambda: ml.conv2d(X(1, 1, 3, 3, dtype="int32"), X(1, 1, 1, 1)), TypeError, "conv2d", "int32"),
     (lambda: ml.embedding(X(3), X(4, 2)), TypeError, "embedding", "float64"),
-    (lambda: ml.cross_entropy(cm.zeros((2, 3), "int32"), cm.zeros(2, "int64")), TypeError, "cross_entropy", "int32"),
+    (
+        lambda: ml.cross_entropy(cm.zeros((2, 3), "int32"), cm.zeros(2, "int64")),
+        TypeError,
+        "cross_entropy",
+        "int32",
+    ),
     (lambda: ml.layer_norm(cm.arange(3), 3), TypeError, "layer_norm", "int64"),
     (lambda: cm.take(X(3), [0.5]), TypeError, "take", "float64"),
     (lambda: cm.astype(X(3), "U3"), TypeError, "astype", "U3"),
@@ -139,7 +172,12 @@ MISTAKES: list[tuple[Any, type[Exception], str, str]] = [
     (lambda: X(3)[[0.5]], IndexError, "index", "float64"),
     (lambda: X(3)[cm.asarray([True, False])], IndexError, "index", "3.*2"),
     (lambda: X(3)[cm.asarray([0, 7])].tolist(), IndexError, "index", ""),
-    (lambda: X(2, 3)[cm.asarray([0, 1]), cm.asarray([0, 1, 2])], IndexError, "index", r"\(2,\).*\(3,\)"),
+    (
+        lambda: X(2, 3)[cm.asarray([0, 1]), cm.asarray([0, 1, 2])],
+        IndexError,
+        "index",
+        r"\(2,\).*\(3,\)",
+    ),
     (lambda: ml.embedding(cm.asarray([4]), X(4, 2)).tolist(), IndexError, "embedding", ""),
     # values
     (lambda: cm.zeros(-1), ValueError, "zeros", "-1"),
@@ -156,7 +194,12 @@ MISTAKES: list[tuple[Any, type[Exception], str, str]] = [
     (lambda: cm.set_matmul_precision("low"), ValueError, "set_matmul_precision", "low"),
     (lambda: ml.activation(X(2), "none"), ValueError, "activation", "none"),
     (lambda: ml.gelu(X(2), approximate="x"), ValueError, "gelu", "'x'"),
-    (lambda: ml.cross_entropy(X(2, 3), cm.zeros(2, "int64"), reduction="x"), ValueError, "cross_entropy", "'x'"),
+    (
+        lambda: ml.cross_entropy(X(2, 3), cm.zeros(2, "int64"), reduction="x"),
+        ValueError,
+        "cross_entropy",
+        "'x'",
+    ),
     (lambda: ml.conv2d(X(1, 1, 3, 3), X(1, 1, 1, 1), stride=0), ValueError, "conv2d", "0"),
     (lambda: ml.conv2d(X(1, 3, 3, 3), X(2, 1, 1, 1), groups=2), ValueError, "conv2d", "2"),
     (lambda: ml.dropout(X(2), 1.5), ValueError, "dropout", "1.5"),
@@ -169,29 +212,91 @@ MISTAKES: list[tuple[Any, type[Exception], str, str]] = [
     (lambda: X(3).__setitem__(7, 1), IndexError, "index", "7"),
     (lambda: cm.broadcast_to(X(3), (2, 3)).__setitem__(0, 1), ValueError, "setitem", r"\(2, 3\)"),
     # what should be a function, said where it is given
-    *[(lambda f=f: f(X(3)), TypeError, f.__name__, r"wants a function.*, got float64 of shape \(3,\)")
-      for f in (cm.elementwise, cm.fuse, cm.checkpoint, cm.custom_vjp, cm.grad, cm.value_and_grad, cm.vjp, cm.vectorize)],
+    *[
+        (
+            lambda f=f: f(X(3)),
+            TypeError,
+            f.__name__,
+            r"wants a function.*, got float64 of shape \(3,\)",
+        )
+        for f in (
+            cm.elementwise,
+            cm.fuse,
+            cm.checkpoint,
+            cm.custom_vjp,
+            cm.grad,
+            cm.value_and_grad,
+            cm.vjp,
+            cm.vectorize,
+        )
+    ],
     (lambda: cm.vjp("sin", X(3)), TypeError, "vjp", "wants a function, got str 'sin'"),
-    (lambda: cm.jvp(None, (X(3),), (X(3),)), TypeError, "jvp", "wants a function, got NoneType None"),
-    (lambda: cm.elementwise(abs, gradients=[1.0]), TypeError, "elementwise", "as gradients, got float 1.0"),
-    (lambda: cm.reduction(X(3), 0.0), TypeError, "reduction", r"a function of scalars as combine, got float64 of shape \(3,\)"),
+    (
+        lambda: cm.jvp(None, (X(3),), (X(3),)),
+        TypeError,
+        "jvp",
+        "wants a function, got NoneType None",
+    ),
+    (
+        lambda: cm.elementwise(abs, gradients=[1.0]),
+        TypeError,
+        "elementwise",
+        "as gradients, got float 1.0",
+    ),
+    (
+        lambda: cm.reduction(X(3), 0.0),
+        TypeError,
+        "reduction",
+        r"a function of scalars as combine, got float64 of shape \(3,\)",
+    ),
     (lambda: cm.reduction(max, 0.0, each=2), TypeError, "reduction", "as each, got int 2"),
     (lambda: cm.reduction(max, 0.0, last=2), TypeError, "reduction", "as last, got int 2"),
     (lambda: cm.custom_vjp(abs).defvjp(abs, 1), TypeError, "custom_vjp", "as backward, got int 1"),
 ]
 
-#: What is made of other functions speaks for itself; by name, without what comes behind it in the other mistakes.
+#: What is made of other functions speaks for itself; by name, without what comes behind it in the
+#: other mistakes.
 WHOLE, MASK = cm.ones((2, 3), "uint8", device="cpu"), np.ones((2, 3), bool)
 OWN_NAMES: list[tuple[Any, type[Exception], str]] = [
-    *[(lambda f=f, x=x: f(x, axis=5), ValueError, f.__name__) for f in (
-        cm.nansum, cm.nanprod, cm.nanmax, cm.nanmin, cm.nanmean, cm.nanvar, cm.nanstd, cm.nanargmax, cm.nanargmin, cm.nanmedian,
-        cm.ptp, cm.average) for x in (WHOLE, np.ones((2, 3)))],
-    *[(lambda f=f: f(WHOLE, axis=5, where=MASK), ValueError, f.__name__) for f in (cm.mean, cm.var, cm.std, cm.nanvar)],
-    *[(lambda f=f: f(np.ones((2, 3), "c8"), axis="a"), TypeError, f.__name__) for f in (cm.var, cm.std, cm.nanvar, cm.nanstd)],
-    *[(lambda f=f: f(WHOLE, mean=np.ones(7)), ValueError, f.__name__) for f in (cm.var, cm.std, cm.nanvar, cm.nanstd)],
-    *[(lambda f=f: f(WHOLE, initial=1 << 70), OverflowError, f.__name__) for f in (cm.sum, cm.prod, cm.max, cm.min, cm.nanmax)],
+    *[
+        (lambda f=f, x=x: f(x, axis=5), ValueError, f.__name__)
+        for f in (
+            cm.nansum,
+            cm.nanprod,
+            cm.nanmax,
+            cm.nanmin,
+            cm.nanmean,
+            cm.nanvar,
+            cm.nanstd,
+            cm.nanargmax,
+            cm.nanargmin,
+            cm.nanmedian,
+            cm.ptp,
+            cm.average,
+        )
+        for x in (WHOLE, np.ones((2, 3)))
+    ],
+    *[
+        (lambda f=f: f(WHOLE, axis=5, where=MASK), ValueError, f.__name__)
+        for f in (cm.mean, cm.var, cm.std, cm.nanvar)
+    ],
+    *[
+        (lambda f=f: f(np.ones((2, 3), "c8"), axis="a"), TypeError, f.__name__)
+        for f in (cm.var, cm.std, cm.nanvar, cm.nanstd)
+    ],
+    *[
+        (lambda f=f: f(WHOLE, mean=np.ones(7)), ValueError, f.__name__)
+        for f in (cm.var, cm.std, cm.nanvar, cm.nanstd)
+    ],
+    *[
+        (lambda f=f: f(WHOLE, initial=1 << 70), OverflowError, f.__name__)
+        for f in (cm.sum, cm.prod, cm.max, cm.min, cm.nanmax)
+    ],
     (lambda: cm.max(WHOLE, where=MASK, initial=1 << 70), OverflowError, "max"),
-    *[(lambda f=f: f(WHOLE[:0]), ValueError, f.__name__) for f in (cm.ptp, cm.nanmax, cm.nanargmin)],
+    *[
+        (lambda f=f: f(WHOLE[:0]), ValueError, f.__name__)
+        for f in (cm.ptp, cm.nanmax, cm.nanargmin)
+    ],
     (lambda: cm.cov(WHOLE, np.ones((2, 7))), ValueError, "cov"),
     (lambda: cm.corrcoef(np.ones((2, 2, 2))), ValueError, "corrcoef"),
     (lambda: cm.select([MASK], [WHOLE], 300), OverflowError, "select"),
@@ -199,7 +304,10 @@ OWN_NAMES: list[tuple[Any, type[Exception], str]] = [
     (lambda: cm.piecewise(WHOLE, [MASK], [300]), OverflowError, "piecewise"),
     (lambda: cm.piecewise(WHOLE, [MASK[:, :2]], [3]), ValueError, "piecewise"),
     (lambda: cm.clip(WHOLE, np.ones(2), None), ValueError, "clip"),
-    *[(lambda f=f: f(WHOLE, out=cm.ones(4, device="cpu")), ValueError, f.__name__) for f in (cm.fabs, cm.fix, cm.spacing)],
+    *[
+        (lambda f=f: f(WHOLE, out=cm.ones(4, device="cpu")), ValueError, f.__name__)
+        for f in (cm.fabs, cm.fix, cm.spacing)
+    ],
     (lambda: cm.float_power(WHOLE, np.ones(5)), ValueError, "float_power"),
     (lambda: cm.divmod(WHOLE, np.ones(5)), ValueError, "divmod"),
     (lambda: cm.allclose(WHOLE, np.ones(5)), ValueError, "allclose"),
@@ -212,18 +320,39 @@ OWN_NAMES: list[tuple[Any, type[Exception], str]] = [
     (lambda: cm.diag_indices(2.5), TypeError, "diag_indices"),
     (lambda: cm.mask_indices(None, cm.triu), TypeError, "mask_indices"),
     (lambda: cm.rot90(WHOLE, 1.5), TypeError, "rot90"),
-    *[(lambda f=f: f(WHOLE, dtype="x"), TypeError, f.__name__) for f in (
-        cm.trace, cm.linalg.trace, cm.asanyarray, cm.ascontiguousarray, cm.asfortranarray, cm.asarray_chkfinite)],
+    *[
+        (lambda f=f: f(WHOLE, dtype="x"), TypeError, f.__name__)
+        for f in (
+            cm.trace,
+            cm.linalg.trace,
+            cm.asanyarray,
+            cm.ascontiguousarray,
+            cm.asfortranarray,
+            cm.asarray_chkfinite,
+        )
+    ],
     (lambda: cm.indices((2, 3), dtype="x"), TypeError, "indices"),
-    *[(lambda f=f: f([1.0], [2.0], axis=5), ValueError, f.__name__) for f in (cm.linspace, cm.logspace, cm.geomspace)],
+    *[
+        (lambda f=f: f([1.0], [2.0], axis=5), ValueError, f.__name__)
+        for f in (cm.linspace, cm.logspace, cm.geomspace)
+    ],
     (lambda: cm.fromfunction(None, (2, 3)), TypeError, "fromfunction"),
     (lambda: cm.fromfunction(cm.add, None), TypeError, "fromfunction"),
     (lambda: cm.arange([1.0, 2.0]), TypeError, "arange"),
     (lambda: cm.arange(cm.ones(3)), ValueError, "arange"),
-    *[(lambda f=f: f("3"), TypeError, f.__name__) for f in (cm.bartlett, cm.hanning, cm.hamming, cm.blackman)],
-    *[(lambda f=f: f(3.5), ValueError, f.__name__) for f in (cm.bartlett, cm.hanning, cm.hamming, cm.blackman)],
+    *[
+        (lambda f=f: f("3"), TypeError, f.__name__)
+        for f in (cm.bartlett, cm.hanning, cm.hamming, cm.blackman)
+    ],
+    *[
+        (lambda f=f: f(3.5), ValueError, f.__name__)
+        for f in (cm.bartlett, cm.hanning, cm.hamming, cm.blackman)
+    ],
     (lambda: cm.kaiser(3, "x"), TypeError, "kaiser"),
-    *[(lambda f=f: f(WHOLE, None), TypeError, f.__name__) for f in (cm.permute_dims, cm.choose, cm.select)],
+    *[
+        (lambda f=f: f(WHOLE, None), TypeError, f.__name__)
+        for f in (cm.permute_dims, cm.choose, cm.select)
+    ],
     (lambda: cm.piecewise(WHOLE, None, [1]), TypeError, "piecewise"),
     (lambda: cm.ravel_multi_index(None, (2, 3)), TypeError, "ravel_multi_index"),
     (lambda: cm.lexsort(None), TypeError, "lexsort"),
@@ -233,8 +362,14 @@ OWN_NAMES: list[tuple[Any, type[Exception], str]] = [
     (lambda: cm.linalg.tensorinv(np.zeros((2, 2)), 1), np.linalg.LinAlgError, "tensorinv"),
     (lambda: cm.linalg.tensorsolve(np.ones(3), np.ones(1)), np.linalg.LinAlgError, "tensorsolve"),
     (lambda: cm.compress([True], WHOLE, axis=5), ValueError, "compress"),
-    *[(lambda key=key: cm.add_at(cm.ones(2, device="cpu"), key, 1), IndexError, "add_at") for key in (1.5, 7, [7])],
-    *[(lambda f=f: f(3, 0, WHOLE), TypeError, f.__name__) for f in (cm.apply_along_axis, cm.apply_over_axes)],
+    *[
+        (lambda key=key: cm.add_at(cm.ones(2, device="cpu"), key, 1), IndexError, "add_at")
+        for key in (1.5, 7, [7])
+    ],
+    *[
+        (lambda f=f: f(3, 0, WHOLE), TypeError, f.__name__)
+        for f in (cm.apply_along_axis, cm.apply_over_axes)
+    ],
     (lambda: cm.explain(3), TypeError, "explain"),
     (lambda: cm.mask_indices(3, 3), TypeError, "mask_indices"),
     (lambda: cm.linspace(WHOLE, np.ones(5)), ValueError, "linspace"),
@@ -247,33 +382,52 @@ OWN_NAMES: list[tuple[Any, type[Exception], str]] = [
     (lambda: cm.ones((2, 3), device="cpu").sort(None), TypeError, "sort"),
     (lambda: cm.ones((2, 3), device="cpu").partition(1, None), TypeError, "partition"),
     (lambda: ml.activation(WHOLE, []), ValueError, "activation"),
-    *[(lambda f=f: f(np.ones((2, 3), "c8"), dtype="f4"), TypeError, f.__name__) for f in (cm.var, cm.nanstd, cm.nanmean)],
+    *[
+        (lambda f=f: f(np.ones((2, 3), "c8"), dtype="f4"), TypeError, f.__name__)
+        for f in (cm.var, cm.nanstd, cm.nanmean)
+    ],
     (lambda: cm.conj(np.ones(3), cm.ones(4)), ValueError, "conj"),
-    *[(lambda f=f: getattr(cm, f).reduce(WHOLE, where=MASK), ValueError, f"{f}.reduce") for f in ("fmax", "subtract")],
-    (lambda: cm.identity(-1), ValueError, "identity"), (lambda: cm.frombuffer(b"abc", "i2"), ValueError, "frombuffer"),
+    *[
+        (lambda f=f: getattr(cm, f).reduce(WHOLE, where=MASK), ValueError, f"{f}.reduce")
+        for f in ("fmax", "subtract")
+    ],
+    (lambda: cm.identity(-1), ValueError, "identity"),
+    (lambda: cm.frombuffer(b"abc", "i2"), ValueError, "frombuffer"),
     (lambda: cm.full(3, [1, 2]), ValueError, "full"),
 ]
 
 
-@pytest.mark.parametrize(("call", "error", "name"), OWN_NAMES, ids=[f"{m[2]}-{i}" for i, m in enumerate(OWN_NAMES)])
+@pytest.mark.parametrize(
+    ("call", "error", "name"), OWN_NAMES, ids=[f"{m[2]}-{i}" for i, m in enumerate(OWN_NAMES)]
+)
 def test_what_is_made_of_others_names_itself(call, error, name):
     with cm.device("cpu"), pytest.raises(error, match=f"^{name}: "):
         call()
 
 
 CHANGES_IN_PLACE = {
-    "put": lambda x: cm.put(x, 0, 5), "copyto": lambda x: cm.copyto(x, 5), "place": lambda x: cm.place(x, [[True]], [5]),
-    "putmask": lambda x: cm.putmask(x, [[True]], 5), "put_along_axis": lambda x: cm.put_along_axis(x, [[0]], 5, axis=1),
-    "fill_diagonal": lambda x: cm.fill_diagonal(x, 5), "add_at": lambda x: cm.add_at(x, 0, 4),
-    "multiply_at": lambda x: cm.multiply_at(x, 0, 5), "maximum_at": lambda x: cm.maximum_at(x, 0, 5),
-    "minimum_at": lambda x: cm.minimum_at(x, 0, -5)}
+    "put": lambda x: cm.put(x, 0, 5),
+    "copyto": lambda x: cm.copyto(x, 5),
+    "place": lambda x: cm.place(x, [[True]], [5]),
+    "putmask": lambda x: cm.putmask(x, [[True]], 5),
+    "put_along_axis": lambda x: cm.put_along_axis(x, [[0]], 5, axis=1),
+    "fill_diagonal": lambda x: cm.fill_diagonal(x, 5),
+    "add_at": lambda x: cm.add_at(x, 0, 4),
+    "multiply_at": lambda x: cm.multiply_at(x, 0, 5),
+    "maximum_at": lambda x: cm.maximum_at(x, 0, 5),
+    "minimum_at": lambda x: cm.minimum_at(x, 0, -5),
+}
 
 
 @pytest.mark.parametrize("name", CHANGES_IN_PLACE)
 def test_changes_in_place_are_not_lost(device, name):
-    """Not in a copy of a list or a number. A NumPy array is on the CPU whatever the default device is, and changed itself."""
+    """Not in a copy of a list or a number. A NumPy array is on the CPU whatever the default device
+    is, and changed itself."""
     for given in ([[1.0]], 1.0, np.float64(1.0), np.ones((1, 1), ">f8")):
-        with pytest.raises(TypeError, match=f"^{name}: wants an ndarray of this package, .* got {type(given).__name__}"):
+        with pytest.raises(
+            TypeError,
+            match=f"^{name}: wants an ndarray of this package, .* got {type(given).__name__}",
+        ):
             CHANGES_IN_PLACE[name](given)
     x = np.ones((1, 1))
     CHANGES_IN_PLACE[name](x)
@@ -283,7 +437,11 @@ def test_changes_in_place_are_not_lost(device, name):
         CHANGES_IN_PLACE[name](x)
 
 
-@pytest.mark.parametrize(("call", "error", "name", "words"), MISTAKES, ids=[f"{m[2]}-{i}" for i, m in enumerate(MISTAKES)])
+@pytest.mark.parametrize(
+    ("call", "error", "name", "words"),
+    MISTAKES,
+    ids=[f"{m[2]}-{i}" for i, m in enumerate(MISTAKES)],
+)
 def test_mistakes(device, call, error, name, words):
     with pytest.raises(error, match=f"^{name}.*: .*{words}"):
         call()
@@ -291,11 +449,14 @@ def test_mistakes(device, call, error, name, words):
             cm.cuda.synchronize()
 
 
-#: Rows whose call does arithmetic on its arguments before the function sees them, and one that is another's name.
+#: Rows whose call does arithmetic on its arguments before the function sees them, and one that is
+#: another's name.
 NOT_DIRECT = ("ndarray.__getitem__", "where", "real", "imag", "matmul", "ml.activation")
 
 
-@pytest.mark.parametrize("row", [r for r in ROWS if r.grad and r.name not in NOT_DIRECT], ids=lambda r: r.name)
+@pytest.mark.parametrize(
+    "row", [r for r in ROWS if r.grad and r.name not in NOT_DIRECT], ids=lambda r: r.name
+)
 def test_rows_refuse_what_is_no_array(device, row):
     """Text where an array belongs: TypeError that names the function called."""
     arrays: list[Any] = [cm.asarray(a) for a in row.arrays(np.dtype(np.float64))]
@@ -309,7 +470,11 @@ def test_rows_refuse_what_is_no_array(device, row):
 
 @pytest.mark.parametrize("wrong", ["gpu", "cuda:x", "cuda:-1", "", 1.5, None.__class__, "CPU"])
 def test_devices_that_are_none(wrong):
-    for call in (lambda: cm.device(wrong), lambda: cm.zeros(2, device=wrong), lambda: cm.ones(2).to(wrong)):
+    for call in (
+        lambda: cm.device(wrong),
+        lambda: cm.zeros(2, device=wrong),
+        lambda: cm.ones(2).to(wrong),
+    ):
         with pytest.raises(cm.cuda.DeviceError, match="^device: "):
             call()
 
@@ -328,8 +493,15 @@ def test_devices_that_are_not_there():
 @pytest.mark.gpu
 def test_mixed_devices():
     x, y = cm.ones(2, device="cpu"), cm.ones(2, device="cuda")
-    for call in (lambda: x + y, lambda: cm.concat([x, y]), lambda: cm.matmul(x, y), lambda: cm.where(x > 0, x, y),
-                 lambda: ml.mse_loss(x, y), lambda: y.__iadd__(x), lambda: y.__setitem__(0, x[0])):
+    for call in (
+        lambda: x + y,
+        lambda: cm.concat([x, y]),
+        lambda: cm.matmul(x, y),
+        lambda: cm.where(x > 0, x, y),
+        lambda: ml.mse_loss(x, y),
+        lambda: y.__iadd__(x),
+        lambda: y.__setitem__(0, x[0]),
+    ):
         with pytest.raises(cm.cuda.DeviceError, match=r"^\w+: (?=.*cpu)(?=.*cuda:0)"):
             call()
     assert (y + np.ones(2)).device == "cuda"  # host objects go where the array is
@@ -348,7 +520,11 @@ def test_mixed_gpus():
 
 def test_too_large_an_array_on_the_cpu():
     with cm.device("cpu"):
-        for call in (lambda: cm.zeros(1 << 55), lambda: cm.ones((1 << 30, 1 << 30)), lambda: cm.empty((1 << 40, 1 << 40))):
+        for call in (
+            lambda: cm.zeros(1 << 55),
+            lambda: cm.ones((1 << 30, 1 << 30)),
+            lambda: cm.empty((1 << 40, 1 << 40)),
+        ):
             with pytest.raises((MemoryError, ValueError)):
                 call()
 
@@ -361,8 +537,11 @@ def test_too_large_an_array_on_a_gpu():
         gc.collect()  # what earlier tests left in cycles would be freed in between
         cm.cuda.synchronize()
         before = cm.cuda.memory_stats()
-        for call in (lambda: cm.empty(1 << 45, "uint8"), lambda: cm.zeros(1 << 42),
-                     lambda: cm.broadcast_to(x, (1 << 32, 1000)) + 1):
+        for call in (
+            lambda: cm.empty(1 << 45, "uint8"),
+            lambda: cm.zeros(1 << 42),
+            lambda: cm.broadcast_to(x, (1 << 32, 1000)) + 1,
+        ):
             with pytest.raises(cm.cuda.OutOfMemoryError, match="TiB"):
                 call()
         cm.cuda.synchronize()
@@ -373,8 +552,12 @@ def test_too_large_an_array_on_a_gpu():
 
 def test_a_failed_call_leaves_its_inputs(device):
     x, y = cm.asarray([1.0, 2.0]), cm.asarray([1.0, 2.0, 3.0])
-    for call in (lambda: x + y, lambda: x.__iadd__(y), lambda: x.__setitem__(slice(None), y),
-                 lambda: cm.concat([x, y], axis=1)):
+    for call in (
+        lambda: x + y,
+        lambda: x.__iadd__(y),
+        lambda: x.__setitem__(slice(None), y),
+        lambda: cm.concat([x, y], axis=1),
+    ):
         with pytest.raises((ValueError, IndexError)):
             call()
     assert (x.tolist(), y.tolist()) == ([1.0, 2.0], [1.0, 2.0, 3.0])

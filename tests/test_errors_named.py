@@ -1,4 +1,5 @@
-"""Errors begin with the name of the function that was called, not with that of a part of it, nor with Python's own words."""
+"""Errors begin with the name of the function that was called, not with that of a part of it, nor
+with Python's own words."""
 
 import numpy as np
 import pytest
@@ -18,110 +19,396 @@ def draw(name, *args, **kwargs):
 #: (the call, the error, how its message begins)
 CALLS = [
     # one thing where there must be several, or no sequence at all
-    (lambda: cm.einsum("ij,jk", A, A.T, optimize=5), TypeError, "einsum: wants a sequence of pairs of operands"),
-    (lambda: cm.einsum("ij,jk,kl", A, A.T, A, optimize=[1]), TypeError, "einsum: wants a sequence of operands, got int 1"),
-    (lambda: cm.require(A, requirements=(0, 0)), TypeError, "require: wants requirements as letters"),
-    (lambda: cm.require(A, requirements=5), TypeError, "require: wants a sequence of letters, got int 5"),
+    (
+        lambda: cm.einsum("ij,jk", A, A.T, optimize=5),
+        TypeError,
+        "einsum: wants a sequence of pairs of operands",
+    ),
+    (
+        lambda: cm.einsum("ij,jk,kl", A, A.T, A, optimize=[1]),
+        TypeError,
+        "einsum: wants a sequence of operands, got int 1",
+    ),
+    (
+        lambda: cm.require(A, requirements=(0, 0)),
+        TypeError,
+        "require: wants requirements as letters",
+    ),
+    (
+        lambda: cm.require(A, requirements=5),
+        TypeError,
+        "require: wants a sequence of letters, got int 5",
+    ),
     (lambda: cm.fft.fft2(A, THING), TypeError, "fft2: wants a sequence of lengths, got object"),
-    (lambda: cm.histogram(A, 3, 5), TypeError, "histogram: wants a sequence of two numbers as range, got int 5"),
-    (lambda: cm.histogram(A, 3, (1, 2, 3)), ValueError, r"histogram: wants two numbers as range, got \(1, 2, 3\)"),
-    (lambda: cm.histogram(A, 3, "ab"), TypeError, "histogram: wants real numbers as range, got str 'a'"),
-    (lambda: cm.histogram_bin_edges(A, "auto", 5), TypeError, "histogram_bin_edges: wants a sequence of two numbers"),
-    (lambda: cm.histogramdd(A, 3, 5), TypeError, "histogramdd: wants a sequence of ranges, got int 5"),
-    (lambda: cm.histogramdd(A, THING), TypeError, "histogramdd: wants a sequence of bins, got object"),
-    (lambda: cm.histogram2d(V, V, THING), TypeError, "histogram2d: wants a sequence of bins, got object"),
-    (lambda: cm.histogram2d(V, V, 3, (1, 2)), TypeError, "histogram2d: wants a sequence of two numbers as range, got int 1"),
+    (
+        lambda: cm.histogram(A, 3, 5),
+        TypeError,
+        "histogram: wants a sequence of two numbers as range, got int 5",
+    ),
+    (
+        lambda: cm.histogram(A, 3, (1, 2, 3)),
+        ValueError,
+        r"histogram: wants two numbers as range, got \(1, 2, 3\)",
+    ),
+    (
+        lambda: cm.histogram(A, 3, "ab"),
+        TypeError,
+        "histogram: wants real numbers as range, got str 'a'",
+    ),
+    (
+        lambda: cm.histogram_bin_edges(A, "auto", 5),
+        TypeError,
+        "histogram_bin_edges: wants a sequence of two numbers",
+    ),
+    (
+        lambda: cm.histogramdd(A, 3, 5),
+        TypeError,
+        "histogramdd: wants a sequence of ranges, got int 5",
+    ),
+    (
+        lambda: cm.histogramdd(A, THING),
+        TypeError,
+        "histogramdd: wants a sequence of bins, got object",
+    ),
+    (
+        lambda: cm.histogram2d(V, V, THING),
+        TypeError,
+        "histogram2d: wants a sequence of bins, got object",
+    ),
+    (
+        lambda: cm.histogram2d(V, V, 3, (1, 2)),
+        TypeError,
+        "histogram2d: wants a sequence of two numbers as range, got int 1",
+    ),
     (lambda: cm.rot90(A, 1, 5), TypeError, "rot90: wants a sequence of two axes, got int 5"),
     (lambda: cm.fromiter(5, float), TypeError, "fromiter: 'int' object is not iterable"),
-    (lambda: cm.asarray(A).transpose(THING), TypeError, "transpose: wants a sequence of axes, got object"),
-    (lambda: cm.tensordot(A, A, (0, 1, 1)), ValueError, "tensordot: wants axes as a number or two sequences"),
+    (
+        lambda: cm.asarray(A).transpose(THING),
+        TypeError,
+        "transpose: wants a sequence of axes, got object",
+    ),
+    (
+        lambda: cm.tensordot(A, A, (0, 1, 1)),
+        ValueError,
+        "tensordot: wants axes as a number or two sequences",
+    ),
     # an array, or something else, where there must be one of a few words
-    (lambda: cm.ml.linear(A, A, activation=cm.asarray(A)), ValueError, "linear: activation is one of 'relu', .* got array"),
-    (lambda: cm.ml.mlp(A, A, None, A.T, None, activation=cm.asarray(A)), ValueError, "mlp: activation is one of 'relu'"),
-    (lambda: cm.ml.pad(IMAGES, (1, 1), cm.asarray(A)), ValueError, "pad: mode is 'constant', .* got array"),
+    (
+        lambda: cm.ml.linear(A, A, activation=cm.asarray(A)),
+        ValueError,
+        "linear: activation is one of 'relu', .* got array",
+    ),
+    (
+        lambda: cm.ml.mlp(A, A, None, A.T, None, activation=cm.asarray(A)),
+        ValueError,
+        "mlp: activation is one of 'relu'",
+    ),
+    (
+        lambda: cm.ml.pad(IMAGES, (1, 1), cm.asarray(A)),
+        ValueError,
+        "pad: mode is 'constant', .* got array",
+    ),
     (lambda: cm.asarray(A).tobytes("Q"), ValueError, "tobytes: order must be one of 'C'"),
     (lambda: cm.asarray(A).tobytes(5), TypeError, "tobytes: order must be str, not int"),
     # 0, or nothing, to divide by
-    (lambda: cm.ml.instance_norm(np.ones((2, 0))), ValueError, r"instance_norm: groups without elements, x has shape \(2, 0\)"),
-    (lambda: cm.fft.fftfreq(4, 0), ValueError, "fftfreq: d, the time between two samples, must not be 0"),
-    (lambda: cm.fft.rfftfreq(4, 0.0), ValueError, "rfftfreq: d, the time between two samples, must not be 0"),
-    (lambda: cm.ml.init.kaiming_normal((3, 3), a=1j), TypeError, "kaiming_normal: wants a as a real number, got complex 1j"),
-    (lambda: cm.ml.init.kaiming_uniform((3, 3), a="b"), TypeError, "kaiming_uniform: wants a as a real number, got str 'b'"),
+    (
+        lambda: cm.ml.instance_norm(np.ones((2, 0))),
+        ValueError,
+        r"instance_norm: groups without elements, x has shape \(2, 0\)",
+    ),
+    (
+        lambda: cm.fft.fftfreq(4, 0),
+        ValueError,
+        "fftfreq: d, the time between two samples, must not be 0",
+    ),
+    (
+        lambda: cm.fft.rfftfreq(4, 0.0),
+        ValueError,
+        "rfftfreq: d, the time between two samples, must not be 0",
+    ),
+    (
+        lambda: cm.ml.init.kaiming_normal((3, 3), a=1j),
+        TypeError,
+        "kaiming_normal: wants a as a real number, got complex 1j",
+    ),
+    (
+        lambda: cm.ml.init.kaiming_uniform((3, 3), a="b"),
+        TypeError,
+        "kaiming_uniform: wants a as a real number, got str 'b'",
+    ),
     # of another type
-    *[(lambda name=name: getattr(cm.ml.init, name)((3, 3), rng="abc"), TypeError, f"{name}: wants rng as a cm.random.Generator")
-      for name in ("kaiming_normal", "kaiming_uniform", "xavier_normal", "xavier_uniform", "normal", "uniform", "orthogonal",
-                   "trunc_normal")],
-    (lambda: cm.cuda.set_cache_size(THING), TypeError, "set_cache_size: wants a size such as '2GB'"),
-    (lambda: cm.cuda.configure_pool(cache=THING), TypeError, "configure_pool: wants a size such as '2GB'"),
-    (lambda: cm.cuda.configure_pool(initial="many"), ValueError, "configure_pool: cannot read 'many'"),
+    *[
+        (
+            lambda name=name: getattr(cm.ml.init, name)((3, 3), rng="abc"),
+            TypeError,
+            f"{name}: wants rng as a cm.random.Generator",
+        )
+        for name in (
+            "kaiming_normal",
+            "kaiming_uniform",
+            "xavier_normal",
+            "xavier_uniform",
+            "normal",
+            "uniform",
+            "orthogonal",
+            "trunc_normal",
+        )
+    ],
+    (
+        lambda: cm.cuda.set_cache_size(THING),
+        TypeError,
+        "set_cache_size: wants a size such as '2GB'",
+    ),
+    (
+        lambda: cm.cuda.configure_pool(cache=THING),
+        TypeError,
+        "configure_pool: wants a size such as '2GB'",
+    ),
+    (
+        lambda: cm.cuda.configure_pool(initial="many"),
+        ValueError,
+        "configure_pool: cannot read 'many'",
+    ),
     (lambda: cm.cuda.elapsed(1, 2), TypeError, "elapsed: wants two events, got int 1"),
     # axes, indices, sizes
     (lambda: cm.expand_dims(A, None), TypeError, "expand_dims: axis must be an integer, got None"),
-    (lambda: cm.quantile(5.0, 0.5, axis=0, weights=[1.0], method="inverted_cdf"), ValueError, "quantile: axis 0 is out of"),
-    (lambda: cm.percentile(A, 5, axis=7, weights=V, method="inverted_cdf"), ValueError, "percentile: axis 7 is out of bounds"),
+    (
+        lambda: cm.quantile(5.0, 0.5, axis=0, weights=[1.0], method="inverted_cdf"),
+        ValueError,
+        "quantile: axis 0 is out of",
+    ),
+    (
+        lambda: cm.percentile(A, 5, axis=7, weights=V, method="inverted_cdf"),
+        ValueError,
+        "percentile: axis 7 is out of bounds",
+    ),
     (lambda: cm.asarray(A)[int], IndexError, "index: only integers, .* got <class 'int'>"),
-    (lambda: cm.asarray(A)[0, np.int64], IndexError, "index: only integers, .* got <class 'numpy.int64'>"),
-    (lambda: cm.asarray(A).__setitem__(int, 1), IndexError, "index: only integers, .* got <class 'int'>"),
-    (lambda: cm.resize(A, (2**63,)), ValueError, "resize: an array of float64 of shape .* is too large"),
+    (
+        lambda: cm.asarray(A)[0, np.int64],
+        IndexError,
+        "index: only integers, .* got <class 'numpy.int64'>",
+    ),
+    (
+        lambda: cm.asarray(A).__setitem__(int, 1),
+        IndexError,
+        "index: only integers, .* got <class 'int'>",
+    ),
+    (
+        lambda: cm.resize(A, (2**63,)),
+        ValueError,
+        "resize: an array of float64 of shape .* is too large",
+    ),
     # lists that are no arrays
-    *[(lambda name=name, args=args: draw(name, *args), ValueError, rf"random\.{name}: wants {what} as a number or an array of")
-      for name, what, args in (
-          ("normal", "loc", (RAGGED,)), ("uniform", "high", (0, RAGGED)), ("poisson", "lam", (RAGGED,)),
-          ("binomial", "p", (3, RAGGED)), ("integers", "high", (0, RAGGED)), ("dirichlet", "alpha", (RAGGED,)),
-          ("multinomial", "pvals", (3, RAGGED)), ("multivariate_normal", "cov", (V, RAGGED)),
-          ("choice", "p", (3, 2, True, RAGGED)))],
-    (lambda: cm.linalg.matrix_rank(A, RAGGED), ValueError, "matrix_rank: list cannot become an array"),
-    (lambda: cm.linalg.matrix_rank(A, rtol=RAGGED), ValueError, "matrix_rank: list cannot become an array"),
+    *[
+        (
+            lambda name=name, args=args: draw(name, *args),
+            ValueError,
+            rf"random\.{name}: wants {what} as a number or an array of",
+        )
+        for name, what, args in (
+            ("normal", "loc", (RAGGED,)),
+            ("uniform", "high", (0, RAGGED)),
+            ("poisson", "lam", (RAGGED,)),
+            ("binomial", "p", (3, RAGGED)),
+            ("integers", "high", (0, RAGGED)),
+            ("dirichlet", "alpha", (RAGGED,)),
+            ("multinomial", "pvals", (3, RAGGED)),
+            ("multivariate_normal", "cov", (V, RAGGED)),
+            ("choice", "p", (3, 2, True, RAGGED)),
+        )
+    ],
+    (
+        lambda: cm.linalg.matrix_rank(A, RAGGED),
+        ValueError,
+        "matrix_rank: list cannot become an array",
+    ),
+    (
+        lambda: cm.linalg.matrix_rank(A, rtol=RAGGED),
+        ValueError,
+        "matrix_rank: list cannot become an array",
+    ),
     (lambda: cm.linalg.pinv(A, RAGGED), ValueError, "pinv: list cannot become an array"),
     (lambda: cm.gradient(A, RAGGED), ValueError, "gradient: list cannot become an array"),
-    (lambda: cm.pad(A, 1, constant_values=RAGGED), ValueError, "pad: constant_values .* does not fit an array of shape"),
-    (lambda: cm.pad(A, 1, "maximum", stat_length=RAGGED), ValueError, "pad: stat_length .* does not fit an array of shape"),
+    (
+        lambda: cm.pad(A, 1, constant_values=RAGGED),
+        ValueError,
+        "pad: constant_values .* does not fit an array of shape",
+    ),
+    (
+        lambda: cm.pad(A, 1, "maximum", stat_length=RAGGED),
+        ValueError,
+        "pad: stat_length .* does not fit an array of shape",
+    ),
     # no number
-    (lambda: cm.linalg.lstsq(A, V, "a"), TypeError, "lstsq: wants rcond as a real number, got str 'a'"),
-    (lambda: cm.polyfit(V, V, 1, rcond=[1, 2]), TypeError, r"polyfit: wants rcond as a real number, got list \[1, 2\]"),
-    (lambda: cm.linalg.matrix_rank(A, "a"), TypeError, "matrix_rank: wants tol as real numbers, got str 'a'"),
-    (lambda: cm.linalg.matrix_rank(A, 1j), TypeError, "matrix_rank: wants tol as real numbers, got complex 1j"),
-    (lambda: cm.linalg.matrix_rank(A, rtol=THING), TypeError, "matrix_rank: wants rtol as real numbers, got object"),
+    (
+        lambda: cm.linalg.lstsq(A, V, "a"),
+        TypeError,
+        "lstsq: wants rcond as a real number, got str 'a'",
+    ),
+    (
+        lambda: cm.polyfit(V, V, 1, rcond=[1, 2]),
+        TypeError,
+        r"polyfit: wants rcond as a real number, got list \[1, 2\]",
+    ),
+    (
+        lambda: cm.linalg.matrix_rank(A, "a"),
+        TypeError,
+        "matrix_rank: wants tol as real numbers, got str 'a'",
+    ),
+    (
+        lambda: cm.linalg.matrix_rank(A, 1j),
+        TypeError,
+        "matrix_rank: wants tol as real numbers, got complex 1j",
+    ),
+    (
+        lambda: cm.linalg.matrix_rank(A, rtol=THING),
+        TypeError,
+        "matrix_rank: wants rtol as real numbers, got object",
+    ),
     (lambda: cm.linalg.pinv(A, "a"), TypeError, "pinv: wants rcond as real numbers, got str 'a'"),
-    (lambda: cm.linalg.pinv(A, rtol=1j), TypeError, "pinv: wants rtol as real numbers, got complex 1j"),
+    (
+        lambda: cm.linalg.pinv(A, rtol=1j),
+        TypeError,
+        "pinv: wants rtol as real numbers, got complex 1j",
+    ),
     (lambda: draw("multinomial", 3, THING), TypeError, r"random\.multinomial: wants pvals as"),
     (lambda: draw("choice", 3, 2, True, "a"), ValueError, r"random\.choice: wants p as"),
-    (lambda: draw("multivariate_normal", V[:3], cm.asarray(I * 1j)), TypeError, r"random\.multivariate_normal: wants cov as"),
-    (lambda: draw("multivariate_normal", V[:3], I, tol="a"), TypeError, r"random\.multivariate_normal: wants tol as a real"),
-    (lambda: cm.ml.scaled_dot_product_attention(A, A, A, scale="a"), TypeError, "scaled_dot_product_attention: wants scale as"),
-    (lambda: cm.ml.self_attention(np.ones((1, 4, 12)), 2, scale=V), TypeError, "self_attention: wants scale as one number"),
-    (lambda: cm.ml.huber_loss(V, V, delta="a"), TypeError, "huber_loss: wants delta as one number, got str"),
-    (lambda: cm.ml.smooth_l1_loss(V, V, beta=V), TypeError, "smooth_l1_loss: wants beta as one number, got ndarray"),
+    (
+        lambda: draw("multivariate_normal", V[:3], cm.asarray(I * 1j)),
+        TypeError,
+        r"random\.multivariate_normal: wants cov as",
+    ),
+    (
+        lambda: draw("multivariate_normal", V[:3], I, tol="a"),
+        TypeError,
+        r"random\.multivariate_normal: wants tol as a real",
+    ),
+    (
+        lambda: cm.ml.scaled_dot_product_attention(A, A, A, scale="a"),
+        TypeError,
+        "scaled_dot_product_attention: wants scale as",
+    ),
+    (
+        lambda: cm.ml.self_attention(np.ones((1, 4, 12)), 2, scale=V),
+        TypeError,
+        "self_attention: wants scale as one number",
+    ),
+    (
+        lambda: cm.ml.huber_loss(V, V, delta="a"),
+        TypeError,
+        "huber_loss: wants delta as one number, got str",
+    ),
+    (
+        lambda: cm.ml.smooth_l1_loss(V, V, beta=V),
+        TypeError,
+        "smooth_l1_loss: wants beta as one number, got ndarray",
+    ),
     (lambda: cm.ml.pad(IMAGES, (1, 1), value="a"), TypeError, "pad: wants numbers, got str 'a'"),
-    (lambda: cm.pad(A, 1, constant_values=V), ValueError, "pad: constant_values .* does not fit an array of shape"),
-    (lambda: cm.pad(A, 1, "linear_ramp", end_values="a"), TypeError, "pad: wants numbers, got str 'a'"),
+    (
+        lambda: cm.pad(A, 1, constant_values=V),
+        ValueError,
+        "pad: constant_values .* does not fit an array of shape",
+    ),
+    (
+        lambda: cm.pad(A, 1, "linear_ramp", end_values="a"),
+        TypeError,
+        "pad: wants numbers, got str 'a'",
+    ),
     (lambda: cm.isclose(A, A, "a"), TypeError, "isclose: wants numbers .* got str"),
-    (lambda: cm.isclose(A, A, 1j), TypeError, "isclose: wants real numeric or bool tolerances, got complex128"),
+    (
+        lambda: cm.isclose(A, A, 1j),
+        TypeError,
+        "isclose: wants real numeric or bool tolerances, got complex128",
+    ),
     (lambda: cm.allclose(A, A, atol=THING), TypeError, "allclose: wants numbers .* got object"),
-    (lambda: cm.interp(V, V, V, period="a"), TypeError, "interp: wants the period as a real number, got str 'a'"),
+    (
+        lambda: cm.interp(V, V, V, period="a"),
+        TypeError,
+        "interp: wants the period as a real number, got str 'a'",
+    ),
     (lambda: cm.gradient(A, "a"), TypeError, "gradient: wants numbers, got str 'a'"),
-    (lambda: cm.roll(A, [cm.asarray(V), 1], (0, 1)), TypeError, "roll: shifts must be integers, got"),
+    (
+        lambda: cm.roll(A, [cm.asarray(V), 1], (0, 1)),
+        TypeError,
+        "roll: shifts must be integers, got",
+    ),
     (lambda: cm.roll(A, float("nan"), 0), TypeError, "roll: shifts must be integers, got nan"),
     (lambda: cm.unwrap(V, "a"), TypeError, "unwrap: wants discont as a real number, got str 'a'"),
-    (lambda: cm.unwrap(V, period=THING), TypeError, "unwrap: wants period as a real number, got object"),
+    (
+        lambda: cm.unwrap(V, period=THING),
+        TypeError,
+        "unwrap: wants period as a real number, got object",
+    ),
     (lambda: cm.trapezoid(A, dx="a"), TypeError, "trapezoid: wants numbers .* got str"),
     # what a part of the function says
     (lambda: cm.linalg.norm(A, [2]), ValueError, "norm: wants ord 'fro'"),
-    (lambda: cm.trapezoid(A, dx=[1, 2, 3]), ValueError, r"trapezoid: shapes \(4, 4\) and \(3,\) cannot be broadcast"),
-    (lambda: cm.unwrap(V, period=np.ones(7)), ValueError, r"unwrap: shapes \(3,\) and \(7,\) cannot be broadcast"),
-    (lambda: cm.linalg.trace(A, dtype=bool), TypeError, "trace: wants a numeric dtype for its result, got bool"),
+    (
+        lambda: cm.trapezoid(A, dx=[1, 2, 3]),
+        ValueError,
+        r"trapezoid: shapes \(4, 4\) and \(3,\) cannot be broadcast",
+    ),
+    (
+        lambda: cm.unwrap(V, period=np.ones(7)),
+        ValueError,
+        r"unwrap: shapes \(3,\) and \(7,\) cannot be broadcast",
+    ),
+    (
+        lambda: cm.linalg.trace(A, dtype=bool),
+        TypeError,
+        "trace: wants a numeric dtype for its result, got bool",
+    ),
     (lambda: cm.diag(A, 1.5), TypeError, "diag: k must be an integer, got 1.5"),
-    (lambda: cm.tril_indices_from(A, 1.5), TypeError, "tril_indices_from: k must be an integer, got 1.5"),
-    (lambda: cm.triu_indices_from(A, "a"), TypeError, "triu_indices_from: k must be an integer, got 'a'"),
-    (lambda: cm.searchsorted(cm.asarray(V, device="cpu"), 2.0, sorter=[0, 1, 2, 9]), IndexError, "searchsorted: index 9"),
-    (lambda: cm.poly(cm.asarray(NAN, device="cpu")), np.linalg.LinAlgError, "poly: Array must not contain infs or NaNs"),
-    (lambda: cm.roots(cm.asarray(NAN[0], device="cpu")), np.linalg.LinAlgError, "roots: Array must not contain infs or NaNs"),
+    (
+        lambda: cm.tril_indices_from(A, 1.5),
+        TypeError,
+        "tril_indices_from: k must be an integer, got 1.5",
+    ),
+    (
+        lambda: cm.triu_indices_from(A, "a"),
+        TypeError,
+        "triu_indices_from: k must be an integer, got 'a'",
+    ),
+    (
+        lambda: cm.searchsorted(cm.asarray(V, device="cpu"), 2.0, sorter=[0, 1, 2, 9]),
+        IndexError,
+        "searchsorted: index 9",
+    ),
+    (
+        lambda: cm.poly(cm.asarray(NAN, device="cpu")),
+        np.linalg.LinAlgError,
+        "poly: Array must not contain infs or NaNs",
+    ),
+    (
+        lambda: cm.roots(cm.asarray(NAN[0], device="cpu")),
+        np.linalg.LinAlgError,
+        "roots: Array must not contain infs or NaNs",
+    ),
     # methods by their own names
-    (lambda: cm.asarray(A).sort(order=None), TypeError, r"ndarray\.sort\(\) got an unexpected keyword"),
-    (lambda: cm.asarray(A).partition(1, order=None), TypeError, r"ndarray\.partition\(\) got an unexpected keyword"),
-    (lambda: cm.asarray(A).compress([1], where=1), TypeError, r"ndarray\.compress\(\) got an unexpected keyword"),
-    (lambda: cm.asarray(A).transpose(axes=None), TypeError, r"ndarray\.transpose\(\) got an unexpected keyword"),
-    (lambda: cm.asarray(A).__setitem__(1), TypeError, r"ndarray\.__setitem__\(\) missing 1 required"),
+    (
+        lambda: cm.asarray(A).sort(order=None),
+        TypeError,
+        r"ndarray\.sort\(\) got an unexpected keyword",
+    ),
+    (
+        lambda: cm.asarray(A).partition(1, order=None),
+        TypeError,
+        r"ndarray\.partition\(\) got an unexpected keyword",
+    ),
+    (
+        lambda: cm.asarray(A).compress([1], where=1),
+        TypeError,
+        r"ndarray\.compress\(\) got an unexpected keyword",
+    ),
+    (
+        lambda: cm.asarray(A).transpose(axes=None),
+        TypeError,
+        r"ndarray\.transpose\(\) got an unexpected keyword",
+    ),
+    (
+        lambda: cm.asarray(A).__setitem__(1),
+        TypeError,
+        r"ndarray\.__setitem__\(\) missing 1 required",
+    ),
 ]
 
 
@@ -131,9 +418,14 @@ def test_errors_are_named(device, call, error, words):
         call()
 
 
-@pytest.mark.parametrize("call", [
-    lambda m, two: m.linalg.norm(m.asarray(A), two, 0), lambda m, two: m.linalg.norm(m.asarray(A), two),
-    lambda m, two: m.fft.ihfft(m.asarray(V), 3, two - 2)])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m, two: m.linalg.norm(m.asarray(A), two, 0),
+        lambda m, two: m.linalg.norm(m.asarray(A), two),
+        lambda m, two: m.fft.ihfft(m.asarray(V), 3, two - 2),
+    ],
+)
 def test_arrays_of_one_number_are_numbers(device, call):
     np.testing.assert_allclose(call(cm, cm.asarray(TWO)).to_numpy(), call(np, TWO), rtol=1e-12)
 
@@ -141,22 +433,33 @@ def test_arrays_of_one_number_are_numbers(device, call):
 def test_more_arrays_of_one_number(device):
     two = cm.asarray(TWO)
     assert cm.fft.fftn(cm.asarray(A), two).shape == (4, 2)
-    assert cm.ml.upsample(IMAGES, scale_factor=two).shape == cm.ml.upsample(IMAGES, scale_factor=TWO).shape == (1, 2, 8, 8)
+    assert (
+        cm.ml.upsample(IMAGES, scale_factor=two).shape
+        == cm.ml.upsample(IMAGES, scale_factor=TWO).shape
+        == (1, 2, 8, 8)
+    )
     assert cm.ml.huber_loss(V, V + 1, delta=two).item() == 0.5
     x = cm.asarray(IMAGES)
-    np.testing.assert_array_equal(cm.ml.scaled_dot_product_attention(x, x, x, scale=two).to_numpy(), IMAGES)
+    np.testing.assert_array_equal(
+        cm.ml.scaled_dot_product_attention(x, x, x, scale=two).to_numpy(), IMAGES
+    )
 
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_distinct_complex_rows(device, axis):
     x = np.asarray([[1 + 2j, 0, 1 + 2j], [1 + 1j, 5, 1 + 1j], [1 + 2j, 0, 1 + 2j], [0, 1j, 0]])
-    for mine, theirs in zip(cm.unique(cm.asarray(x), True, True, True, axis=axis),
-                            np.unique(x, True, True, True, axis=axis), strict=True):
+    for mine, theirs in zip(
+        cm.unique(cm.asarray(x), True, True, True, axis=axis),
+        np.unique(x, True, True, True, axis=axis),
+        strict=True,
+    ):
         np.testing.assert_array_equal(mine.to_numpy(), theirs)
 
 
 def test_the_order_of_contractions_may_be_none(device):
-    np.testing.assert_allclose(cm.einsum("ij,kj,kl->il", A, A, A, optimize=None).to_numpy(), A @ A.T @ A)
+    np.testing.assert_allclose(
+        cm.einsum("ij,kj,kl->il", A, A, A, optimize=None).to_numpy(), A @ A.T @ A
+    )
 
 
 def test_sorters_go_where_their_array_is(monkeypatch):

@@ -1,4 +1,5 @@
-"""Plans are forgotten when there are too many: meanwhile, from other threads, and never piled up."""
+"""Plans are forgotten when there are too many: meanwhile, from other threads, and never piled
+up."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,14 +13,19 @@ from cudamath.ops import source, ufunc
 
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_plans_that_are_forgotten_meanwhile(device, monkeypatch, most):
-    """Remembering a call may be what makes too many plans: all are forgotten then, the call's own among them."""
+    """Remembering a call may be what makes too many plans: all are forgotten then, the call's own
+    among them."""
     for module in (op, ufunc, source):
         monkeypatch.setattr(module, "_MOST_PLANS", most)
     for dtype in ("float32", "float64", "int64", "int8"):
         x = cm.ones((2, most), dtype)
         for wanted in ("float16", "float32", "float64", dtype) * 2:
             assert cm.astype(x, wanted).tolist() == x.astype(wanted).tolist() == cm.copy(x).tolist()
-        assert (x + x).sum(0).tolist() == (2 * x).sum(axis=0).tolist() == cm.cumulative_sum(x + x, axis=0)[-1].tolist()
+        assert (
+            (x + x).sum(0).tolist()
+            == (2 * x).sum(axis=0).tolist()
+            == cm.cumulative_sum(x + x, axis=0)[-1].tolist()
+        )
         assert cm.random.default_rng(3).random(most).shape == cm.full(most, 2).shape == x[0].shape
 
 
@@ -43,7 +49,8 @@ def test_threads_forget_plans_of_each_other(monkeypatch):
 
 
 def test_plans_do_not_pile_up(fake, monkeypatch):
-    """One plan serves arrays given in any number of shapes; what is remembered of them is limited all the same."""
+    """One plan serves arrays given in any number of shapes; what is remembered of them is limited
+    all the same."""
     from cudamath.core import op
     from cudamath.ml.loss import _cross_entropy
 
@@ -53,6 +60,12 @@ def test_plans_do_not_pile_up(fake, monkeypatch):
         for k in range(20):
             x, targets = cm.zeros((24, 3), dtype="float32"), cm.zeros(24, dtype="int64")
             cm.ml.cross_entropy(x, targets)
-            _cross_entropy.remember(("asked", k), (x, targets), (x.reshape(24, 3, 1), targets.reshape(24, 1)),
-                                    reduction="mean", ignore_index=-100, label_smoothing=0.0)
+            _cross_entropy.remember(
+                ("asked", k),
+                (x, targets),
+                (x.reshape(24, 3, 1), targets.reshape(24, 1)),
+                reduction="mean",
+                ignore_index=-100,
+                label_smoothing=0.0,
+            )
     assert 0 < len(_cross_entropy.plans) <= 4

@@ -1,4 +1,5 @@
-"""cm.fuse: fused functions against the same functions as they are, and their gradients; in the simulator and on a GPU."""
+"""cm.fuse: fused functions against the same functions as they are, and their gradients; in the
+simulator and on a GPU."""
 
 from __future__ import annotations
 
@@ -27,11 +28,15 @@ def normal(shape, dtype=F32, seed=0):
 
 
 def drawn(name, shapes, dtype):
-    """Random; for maxima of differences such that 16 bits tell all candidates apart, and the gradient goes to the same one."""
+    """Random; for maxima of differences such that 16 bits tell all candidates apart, and the
+    gradient goes to the same one."""
     if name != "largest of what is centred":
         return [normal(shape, dtype, seed) for seed, shape in enumerate(shapes)]
-    (rows, columns), = shapes
-    order, row = np.random.default_rng(0).permutation(columns) - columns // 2, np.arange(rows)[:, None]
+    ((rows, columns),) = shapes
+    order, row = (
+        np.random.default_rng(0).permutation(columns) - columns // 2,
+        np.arange(rows)[:, None],
+    )
     return [(order[(np.arange(columns) + 5 * row) % columns] / 2 + row).astype(dtype)]
 
 
@@ -55,15 +60,27 @@ def standard(x):
 
 def many(x, y):
     z = x * 2 + y
-    return {"sum": z.sum(-1), "z": cm.where(z > 0, z, 0.1 * z), "max": (z * z).max(-1, keepdims=True)}
+    return {
+        "sum": z.sum(-1),
+        "z": cm.where(z > 0, z, 0.1 * z),
+        "max": (z * z).max(-1, keepdims=True),
+    }
 
 
 #: name -> (function, shapes of its arguments, kernels of rows and others that it takes)
 FUNCTIONS = {
     "gelu": (gelu, [(5, 7)], 1),
     "real parts": (lambda x, y: cm.real((x + 1j * y) * (y - 2j * x)) * x.real, [(3, 4), (4,)], 1),
-    "imaginary parts": (lambda x, y: cm.imag((x + 1j * y) * (y - 2j * x)) * (x * 1j).imag - cm.imag(y), [(3, 4), (4,)], 1),
-    "chain": (lambda x, y, z: cm.exp(-(x - y) ** 2) * z / (1 + abs(y)) - cm.ml.silu(z), [(3, 4), (4,), (3, 1)], 1),
+    "imaginary parts": (
+        lambda x, y: cm.imag((x + 1j * y) * (y - 2j * x)) * (x * 1j).imag - cm.imag(y),
+        [(3, 4), (4,)],
+        1,
+    ),
+    "chain": (
+        lambda x, y, z: cm.exp(-((x - y) ** 2)) * z / (1 + abs(y)) - cm.ml.silu(z),
+        [(3, 4), (4,), (3, 1)],
+        1,
+    ),
     "layer norm": (layer_norm, [(3, 12), (12,), (12,)], 1),
     "softmax": (softmax, [(2, 3, 9)], 1),
     "standard": (standard, [(4, 10)], 1),
@@ -71,30 +88,74 @@ FUNCTIONS = {
     "sum of rows": (lambda x, b: cm.ml.relu(x + b).sum(-1), [(6, 5), (5,)], 1),
     "sum of columns": (lambda x: (x * x).sum(0), [(6, 5)], 1),
     "norm": (lambda x: x / cm.linalg.vector_norm(x, axis=-1, keepdims=True), [(4, 6)], 1),
-    "norms": (lambda x: x / cm.linalg.vector_norm(x, axis=-1, keepdims=True, ord=1)
-              + cm.linalg.vector_norm(x, axis=-1, keepdims=True, ord=float("inf")), [(4, 6)], 1),
+    "norms": (
+        lambda x: (
+            x / cm.linalg.vector_norm(x, axis=-1, keepdims=True, ord=1)
+            + cm.linalg.vector_norm(x, axis=-1, keepdims=True, ord=float("inf"))
+        ),
+        [(4, 6)],
+        1,
+    ),
     "columns then elements": (lambda x: (x - x.mean(0)) * 2, [(6, 5)], 1),
     "transposed": (lambda x, y: x.T * 2 + y, [(5, 4), (4, 5)], 1),
-    "rows of a transposed array": (lambda x, y: x.T.sum(-1, keepdims=True) + x.T * y, [(5, 4), (4, 5)], 1),
-    "both ways": (lambda x: x.sum(-1, keepdims=True) * x + x.T.max(-1, keepdims=True) * x.T, [(5, 5)], 1),
-    "rows of permuted axes": (lambda x, y: softmax(cm.permute_dims(x, (2, 0, 1))) - cm.permute_dims(y, (1, 2, 0)),
-                              [(3, 4, 2), (4, 2, 3)], 1),
-    "turned back": (lambda x, y: (x.T.max(-1, keepdims=True) + x.T).T * y + (x.T + x.T.sum(0)).T, [(2, 5), (2, 5)],
-                    2),
+    "rows of a transposed array": (
+        lambda x, y: x.T.sum(-1, keepdims=True) + x.T * y,
+        [(5, 4), (4, 5)],
+        1,
+    ),
+    "both ways": (
+        lambda x: x.sum(-1, keepdims=True) * x + x.T.max(-1, keepdims=True) * x.T,
+        [(5, 5)],
+        1,
+    ),
+    "rows of permuted axes": (
+        lambda x, y: softmax(cm.permute_dims(x, (2, 0, 1))) - cm.permute_dims(y, (1, 2, 0)),
+        [(3, 4, 2), (4, 2, 3)],
+        1,
+    ),
+    "turned back": (
+        lambda x, y: (x.T.max(-1, keepdims=True) + x.T).T * y + (x.T + x.T.sum(0)).T,
+        [(2, 5), (2, 5)],
+        2,
+    ),
     "returned turned": (lambda x: (x.T.max(-1, keepdims=True) + x.T).T, [(2, 5)], 1),
-    "largest of what is centred": (lambda x: (x.T - x.T.mean(-2, keepdims=True)).max(1, keepdims=True), [(6, 33)], 1),
+    "largest of what is centred": (
+        lambda x: (x.T - x.T.mean(-2, keepdims=True)).max(1, keepdims=True),
+        [(6, 33)],
+        1,
+    ),
     "beside nothing": (lambda x, y: y.sum(-1, keepdims=True) + y, [(0, 3), (3,)], 1),
     "comparison": (lambda x, y: cm.where((x > y) & (x < 2), x, y), [(9,), ()], 1),
     "least": (lambda x: (x - x.min(-1, keepdims=True)).max((0, 1)), [(3, 5)], 1),
     "several": (many, [(4, 6), (6,)], 1),
     "reshaped": (lambda x, y: cm.exp((x * 2).reshape((6, -1))) + y, [(2, 3, 4), (4,)], 2),
-    "new axes": (lambda x, y: (x[:, None] * y[None] - y[..., None].sum((0, 2))[None]).sum(-1), [(3, 4), (2, 4)], 1),
+    "new axes": (
+        lambda x, y: (x[:, None] * y[None] - y[..., None].sum((0, 2))[None]).sum(-1),
+        [(3, 4), (2, 4)],
+        1,
+    ),
     "repeated": (lambda x: (cm.broadcast_to(x, (3, 4)) * 2, x), [(4,)], 1),
-    "numbers": (lambda x, y: x * cm.sqrt(cm.asarray(2.0, x.dtype)) + cm.ones((3, 4), x.dtype) * y.var((0, 1))
-                - cm.exp(1.5).astype(x.dtype), [(3, 4), (2, 5)], 1),
-    "of constants": (lambda x, m: x * cm.ones((3, 4), x.dtype).sum(0) + cm.zeros((4,), x.dtype).max(-1) + x.var(0, mean=m),
-                     [(3, 4), (1, 4)], 2),
-    "complex numbers": (lambda x, y: cm.std(x + 1j * y, -1, keepdims=True) * x + cm.var(y + 1j * x), [(3, 4), (3, 4)], 4),
+    "numbers": (
+        lambda x, y: (
+            x * cm.sqrt(cm.asarray(2.0, x.dtype))
+            + cm.ones((3, 4), x.dtype) * y.var((0, 1))
+            - cm.exp(1.5).astype(x.dtype)
+        ),
+        [(3, 4), (2, 5)],
+        1,
+    ),
+    "of constants": (
+        lambda x, m: (
+            x * cm.ones((3, 4), x.dtype).sum(0) + cm.zeros((4,), x.dtype).max(-1) + x.var(0, mean=m)
+        ),
+        [(3, 4), (1, 4)],
+        2,
+    ),
+    "complex numbers": (
+        lambda x, y: cm.std(x + 1j * y, -1, keepdims=True) * x + cm.var(y + 1j * x),
+        [(3, 4), (3, 4)],
+        4,
+    ),
     "cast": (lambda x: (x.astype("float16") * 3).astype("float32") + 1, [(8,)], 1),
     "exponents": (lambda x: cm.ldexp(x, (x * 3).astype("int64")) + cm.ldexp(x, 2), [(8,)], 1),
 }
@@ -149,13 +210,30 @@ def test_values_in_the_simulator(name, simulated):
         assert len(simulated) == kernels
         for y, wanted in zip(found, exact, strict=True):
             assert y.shape == wanted.shape
-            assert_close(y, wanted.to_numpy(), rtol=3e-6 if name != "cast" else 2e-3, atol=2e-6, what=name)
+            assert_close(
+                y, wanted.to_numpy(), rtol=3e-6 if name != "cast" else 2e-3, atol=2e-6, what=name
+            )
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize(("name", "dtype"), [*[(n, np.dtype(np.float64)) for n in DIFFERENTIABLE], *[
-    (n, np.dtype(cm.bfloat16)) for n in ("least", "several", "softmax", "layer norm", "columns then elements", "reshaped")]],
-    ids=str)
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *[(n, np.dtype(np.float64)) for n in DIFFERENTIABLE],
+        *[
+            (n, np.dtype(cm.bfloat16))
+            for n in (
+                "least",
+                "several",
+                "softmax",
+                "layer norm",
+                "columns then elements",
+                "reshaped",
+            )
+        ],
+    ],
+    ids=str,
+)
 def test_gradients_in_the_simulator(name, dtype, simulated):
     function, eps = FUNCTIONS[name][0], 1e-11 if dtype == np.float64 else 2e-2
     with cm.device("cpu"):
@@ -167,24 +245,50 @@ def test_gradients_in_the_simulator(name, dtype, simulated):
         found = card.vjp(tuple(g), None, *arrays)
         for each, exact in zip(found, wanted, strict=True):
             assert each.shape == exact.shape and each.dtype == dtype
-            assert_close(each, exact.to_numpy(), rtol=eps, atol=eps * np.abs(exact.to_numpy()).max(initial=1), what=name)
+            assert_close(
+                each,
+                exact.to_numpy(),
+                rtol=eps,
+                atol=eps * np.abs(exact.to_numpy()).max(initial=1),
+                what=name,
+            )
 
 
 INF = math.inf
 #: loss, x, target, what the sum's slopes by both are, and the second one by x
 AT_LIMITS = {
-    "binary_cross_entropy": (cm.ml.binary_cross_entropy, [0, 1, 0, 1, 0.5], [0, 1, 1, 0, 0.25], [0, 0, -1e12, 1e12, 1],
-                             [100, -100, 100, -100, 0], None),
-    "bce_with_logits": (functools.partial(cm.ml.bce_with_logits, pos_weight=3.0), [0, 0, 800, -800], [0, 1, 0.5, 1],
-                        [0.5, -1.5, 0.5, -3], [2 * math.log(2), 2 * math.log(2), -800, 2400], [0.25, 0.75, 0, 0]),
+    "binary_cross_entropy": (
+        cm.ml.binary_cross_entropy,
+        [0, 1, 0, 1, 0.5],
+        [0, 1, 1, 0, 0.25],
+        [0, 0, -1e12, 1e12, 1],
+        [100, -100, 100, -100, 0],
+        None,
+    ),
+    "bce_with_logits": (
+        functools.partial(cm.ml.bce_with_logits, pos_weight=3.0),
+        [0, 0, 800, -800],
+        [0, 1, 0.5, 1],
+        [0.5, -1.5, 0.5, -3],
+        [2 * math.log(2), 2 * math.log(2), -800, 2400],
+        [0.25, 0.75, 0, 0],
+    ),
     "kl_div": (cm.ml.kl_div, [-1, -2], [0, 0.5], [0, -0.5], [-INF, 3 - math.log(2)], [0, 0]),
-    "kl_div (log)": (functools.partial(cm.ml.kl_div, log_target=True), [-1, -2], [-INF, -1], [0, -1 / math.e], [0, 2 / math.e],
-                     [0, 0]),
-    "huber_loss": (cm.ml.huber_loss, [INF, 0.5, -3], [0, 0, 0], [1, 0.5, -1], [-1, -0.5, 1], None)}
+    "kl_div (log)": (
+        functools.partial(cm.ml.kl_div, log_target=True),
+        [-1, -2],
+        [-INF, -1],
+        [0, -1 / math.e],
+        [0, 2 / math.e],
+        [0, 0],
+    ),
+    "huber_loss": (cm.ml.huber_loss, [INF, 0.5, -3], [0, 0, 0], [1, 0.5, -1], [-1, -0.5, 1], None),
+}
 
 
 def slopes_at_limits(name, fused):
-    """Of a loss made by `fused(function, *arrays)`, which returns the gradient of its sum by all arrays."""
+    """Of a loss made by `fused(function, *arrays)`, which returns the gradient of its sum by all
+    arrays."""
     loss, x, t, by_x, by_t, second = AT_LIMITS[name]
     x, t = cm.asarray(x, dtype="float64"), cm.asarray(t, dtype="float64")
     for reduction, scale in (("sum", 1), ("mean", 1 / x.size)):
@@ -197,10 +301,15 @@ def slopes_at_limits(name, fused):
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("name", ["kl_div (log)", "huber_loss"])  # of others Python's functions there raise at the limits
+@pytest.mark.parametrize(
+    "name", ["kl_div (log)", "huber_loss"]
+)  # of others Python's functions there raise at the limits
 def test_losses_at_their_limits_in_the_simulator(name, simulated):
     with cm.device("cpu"):
-        slopes_at_limits(name, lambda function, *arrays: card_of(function, arrays).vjp((cm.ones(()),), None, *arrays))
+        slopes_at_limits(
+            name,
+            lambda function, *arrays: card_of(function, arrays).vjp((cm.ones(()),), None, *arrays),
+        )
 
 
 @pytest.mark.parametrize("name", AT_LIMITS)
@@ -220,11 +329,17 @@ def test_formulas_of_losses_at_their_limits(name, monkeypatch):
 
 @pytest.mark.simulator
 def test_zeros_have_signs_in_the_simulator(monkeypatch):
-    """0.0 and -0.0 are equal, and their kernels were one: in the body of a function, and as its argument."""
+    """0.0 and -0.0 are equal, and their kernels were one: in the body of a function, and as its
+    argument."""
     with simulated_gpu(monkeypatch):
         x = cm.asarray([1.0, -2.0])
-        inside = [cm.fuse(lambda x, zero=zero: cm.copysign(x, zero))(x).tolist() for zero in (0.0, -0.0)]
-        rows = [cm.fuse(lambda x, zero=zero: cm.copysign(x, zero) + x.sum())(x).tolist() for zero in (0.0, -0.0)]
+        inside = [
+            cm.fuse(lambda x, zero=zero: cm.copysign(x, zero))(x).tolist() for zero in (0.0, -0.0)
+        ]
+        rows = [
+            cm.fuse(lambda x, zero=zero: cm.copysign(x, zero) + x.sum())(x).tolist()
+            for zero in (0.0, -0.0)
+        ]
         given = cm.fuse(lambda x, zero: cm.copysign(x, zero))
         assert inside == [given(x, zero).tolist() for zero in (0.0, -0.0)] == [[1, 2], [-1, -2]]
         assert rows == [[0, 1], [-2, -3]]
@@ -235,8 +350,14 @@ def test_arrays_of_the_gpu_that_are_no_arguments(monkeypatch):
     """They were said to be on another device than "traced"."""
     with simulated_gpu(monkeypatch):
         x, w = cm.ones((3, 4)), cm.ones(4)
-        for function in (lambda x: x * w, lambda x: cm.where(x > 0, w, x), lambda x: cm.grad(lambda x: (w * x).sum())(x)):
-            with pytest.raises(TypeError, match=r"^fuse: all arrays must be arguments; .* of shape \(4,\)"):
+        for function in (
+            lambda x: x * w,
+            lambda x: cm.where(x > 0, w, x),
+            lambda x: cm.grad(lambda x: (w * x).sum())(x),
+        ):
+            with pytest.raises(
+                TypeError, match=r"^fuse: all arrays must be arguments; .* of shape \(4,\)"
+            ):
                 cm.fuse(function)(x)
 
 
@@ -254,15 +375,23 @@ def test_the_default_dtype_may_change_in_the_simulator(monkeypatch):
                 cm.set_default_dtype("float64")
 
 
-ROUNDED_ONCE = [1 + 2.0**-11 + 2.0**-30, 1 + 2.0**-11, 3.0]  # in float32 the first is the second, a tie that goes to 1
+ROUNDED_ONCE = [
+    1 + 2.0**-11 + 2.0**-30,
+    1 + 2.0**-11,
+    3.0,
+]  # in float32 the first is the second, a tie that goes to 1
 
 
 @pytest.mark.simulator
 def test_doubles_become_halves_at_once(simulated):
     with cm.device("cpu"):
         x = cm.asarray(np.array(ROUNDED_ONCE))
-        found, = card_of(lambda x: [(x * 1.0).astype("float16")], [x])(x)
-        assert simulated and found.tolist() == np.array(ROUNDED_ONCE).astype("f2").tolist() == [1 + 2.0**-10, 1, 3]
+        (found,) = card_of(lambda x: [(x * 1.0).astype("float16")], [x])(x)
+        assert simulated and found.tolist() == np.array(ROUNDED_ONCE).astype("f2").tolist() == [
+            1 + 2.0**-10,
+            1,
+            3,
+        ]
 
 
 def test_doubles_become_halves_at_once_in_one_kernel(device):
@@ -271,17 +400,28 @@ def test_doubles_become_halves_at_once_in_one_kernel(device):
 
 
 @pytest.mark.skipif(build.SIMULATOR, reason="the simulator does not compile")
-@pytest.mark.parametrize(("name", "kernel"), [("layer norm", "fused_rows"), ("mean square", "fused_rows"), ("gelu", "vector"),
-                                              ("real parts", "rows"), ("imaginary parts", "rows"),
-                                              ("transposed", "tiled_vector")])
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [
+        ("layer norm", "fused_rows"),
+        ("mean square", "fused_rows"),
+        ("gelu", "vector"),
+        ("real parts", "rows"),
+        ("imaginary parts", "rows"),
+        ("transposed", "tiled_vector"),
+    ],
+)
 def test_compiles_without_spills(name, kernel, monkeypatch):
     function, shapes, _ = FUNCTIONS[name]
     seen = []
 
     def bind(self, label, layouts, scalars=0, device=None):
         seen.extend(compile_plan(self, layouts, (9, 0)))
-        return lambda *arrays: tuple([cm.zeros(y.shape, y.dtype) for y in self.outputs]) if len(self.outputs) > 1 else \
-            cm.zeros(self.outputs[0].shape, self.outputs[0].dtype)
+        return lambda *arrays: (
+            tuple([cm.zeros(y.shape, y.dtype) for y in self.outputs])
+            if len(self.outputs) > 1
+            else cm.zeros(self.outputs[0].shape, self.outputs[0].dtype)
+        )
 
     monkeypatch.setattr(Plan, "bind", bind)
     with cm.device("cpu"):
@@ -305,15 +445,18 @@ def test_on_the_cpu_it_is_the_function():
     assert twice.__name__ == "twice" and twice.__doc__ == "Doubles." and len(calls) == 2
 
 
-@pytest.mark.parametrize(("function", "says"), [
-    (lambda x: x @ x.T, "matmul"),
-    (lambda x: x if x.sum() > 0 else -x, "values of an array"),
-    (lambda x: x[1:] * 2, "took a part"),
-    (lambda x: x.sum() and 1.0, "values of an array|must return arrays"),
-    (lambda x: x.__iadd__(1), "in place"),
-    (lambda x: x * cm.asarray([1.0, 2, 3]), "must be arguments"),
-    (lambda x: (x * 2, cm.exp(2.0)), "depends on no argument"),
-])
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (lambda x: x @ x.T, "matmul"),
+        (lambda x: x if x.sum() > 0 else -x, "values of an array"),
+        (lambda x: x[1:] * 2, "took a part"),
+        (lambda x: x.sum() and 1.0, "values of an array|must return arrays"),
+        (lambda x: x.__iadd__(1), "in place"),
+        (lambda x: x * cm.asarray([1.0, 2, 3]), "must be arguments"),
+        (lambda x: (x * 2, cm.exp(2.0)), "depends on no argument"),
+    ],
+)
 def test_what_cannot_be_fused_says_why(function, says):
     with cm.device("cpu"):
         x = cm.ones((3, 3))
@@ -329,12 +472,21 @@ def test_the_gradient_of_a_part_says_so_too():
             card_of(lambda x: x[:2] * 2, [x]).vjp((cm.ones((2, 3)),), None, x)
 
 
-# ------------------------------------------------------------------------------------------------ on a GPU
+# ------------------------------------------------------------------------------------------------ o
 
-BIG = {"gelu": [(1000, 1003)], "chain": [(300, 512), (512,), (300, 1)], "layer norm": [(100, 768), (768,), (768,)],
-       "softmax": [(7, 5, 1000)], "standard": [(50, 33)], "mean square": [(1 << 21,), (1 << 21,)],
-       "sum of rows": [(64, 40_000), (40_000,)], "sum of columns": [(513, 260)], "transposed": [(260, 132), (132, 260)],
-       "norm": [(3, 5, 100_000)], "several": [(70, 512), (512,)]}
+BIG = {
+    "gelu": [(1000, 1003)],
+    "chain": [(300, 512), (512,), (300, 1)],
+    "layer norm": [(100, 768), (768,), (768,)],
+    "softmax": [(7, 5, 1000)],
+    "standard": [(50, 33)],
+    "mean square": [(1 << 21,), (1 << 21,)],
+    "sum of rows": [(64, 40_000), (40_000,)],
+    "sum of columns": [(513, 260)],
+    "transposed": [(260, 132), (132, 260)],
+    "norm": [(3, 5, 100_000)],
+    "several": [(70, 512), (512,)],
+}
 
 
 @pytest.mark.gpu
@@ -347,24 +499,37 @@ def test_on_the_gpu(name, dtype):
     for shapes in filter(None, (small, BIG.get(name))):
         host = drawn(name, shapes, dtype)
         with cm.device("cpu"):
-            exact, pull = cm.vjp(lambda *xs: flat(function(*xs)), *[cm.asarray(a.astype(np.float64)) for a in host])
+            exact, pull = cm.vjp(
+                lambda *xs: flat(function(*xs)), *[cm.asarray(a.astype(np.float64)) for a in host]
+            )
             g = [normal(y.shape, dtype, 5) for y in exact]
-            slopes = pull([cm.asarray(each.astype(y.dtype)) for each, y in zip(g, exact, strict=True)])
+            slopes = pull(
+                [cm.asarray(each.astype(y.dtype)) for each, y in zip(g, exact, strict=True)]
+            )
         with cm.device("cuda"):
             arrays = [cm.asarray(a) for a in host]
             found, pull = cm.vjp(lambda *xs: flat(fused(*xs)), *arrays)
-            gradients = pull([cm.asarray(each, dtype=y.dtype) for each, y in zip(g, found, strict=True)])
+            gradients = pull(
+                [cm.asarray(each, dtype=y.dtype) for each, y in zip(g, found, strict=True)]
+            )
             for y, wanted in zip([*found, *gradients], [*exact, *slopes], strict=True):
                 assert y.shape == wanted.shape
                 most = np.abs(wanted.to_numpy()).max(initial=1.0)
-                assert_close(y, wanted.to_numpy(), rtol=eps, atol=(eps if name != "cast" else 0.05) * most, what=name)
+                assert_close(
+                    y,
+                    wanted.to_numpy(),
+                    rtol=eps,
+                    atol=(eps if name != "cast" else 0.05) * most,
+                    what=name,
+                )
             again = flat(fused(*arrays))
             assert all(a.tobytes() == b.tobytes() for a, b in zip(again, found, strict=True))
 
 
 @pytest.mark.gpu
 def test_rows_are_divided_as_exactly_as_by_the_operator():
-    """Quotients of rows and one number each have the bits of NumPy's, but the very small, which may be off by two units."""
+    """Quotients of rows and one number each have the bits of NumPy's, but the very small, which may
+    be off by two units."""
     rng = np.random.default_rng(1)
     shape = 512, 256
     x = (rng.standard_normal(shape) * np.exp2(rng.integers(-90, 90, shape))).astype(F32)
@@ -405,5 +570,7 @@ def test_constants_and_trees_on_the_gpu():
     with cm.device("cuda"):
         for factor in (2, 3.5):
             first, rest = scaled({"a": cm.arange(4), "b": cm.array([1.0])}, factor, shift=1)
-            assert first.tolist() == [0, factor, 2 * factor, 3 * factor] and rest["b"].tolist() == [2.0]
+            assert first.tolist() == [0, factor, 2 * factor, 3 * factor] and rest["b"].tolist() == [
+                2.0
+            ]
             assert rest["c"].tolist() == [1.0]

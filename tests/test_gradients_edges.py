@@ -1,5 +1,5 @@
-"""Gradients at the edges: elements left out, sums and products beyond the dtype, arguments that are no constants. Each was
-wrong once."""
+"""Gradients at the edges: elements left out, sums and products beyond the dtype, arguments that are
+no constants. Each was wrong once."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,17 @@ from simulated_gpu import simulated_gpu
 import cudamath as cm
 
 MASK = [True, False, True]
-HOLES = [(cm.log, 0.0), (cm.sqrt, 0.0), (cm.reciprocal, 0.0), (cm.exp, 1000.0), (cm.asin, 1.0), (cm.acosh, 1.0), (cm.cbrt, 0.0),
-         (cm.tan, np.inf), (cm.square, np.nan)]
+HOLES = [
+    (cm.log, 0.0),
+    (cm.sqrt, 0.0),
+    (cm.reciprocal, 0.0),
+    (cm.exp, 1000.0),
+    (cm.asin, 1.0),
+    (cm.acosh, 1.0),
+    (cm.cbrt, 0.0),
+    (cm.tan, np.inf),
+    (cm.square, np.nan),
+]
 
 
 def second(f):
@@ -29,10 +38,19 @@ def test_elements_left_out(device, f, hole):
     assert cm.jvp(lambda x: f(x, where=MASK), (x,), (cm.ones(3),))[1].tolist()[1] == 0
 
 
-@pytest.mark.parametrize(("f", "x", "y"), [(cm.divide, 1.0, 0.0), (cm.power, 0.0, -1.0), (cm.multiply, np.nan, np.inf),
-                                           (cm.hypot, np.inf, 1.0), (cm.logaddexp, np.nan, 0.0)])
+@pytest.mark.parametrize(
+    ("f", "x", "y"),
+    [
+        (cm.divide, 1.0, 0.0),
+        (cm.power, 0.0, -1.0),
+        (cm.multiply, np.nan, np.inf),
+        (cm.hypot, np.inf, 1.0),
+        (cm.logaddexp, np.nan, 0.0),
+    ],
+)
 def test_pairs_left_out(device, f, x, y):
-    """A mask of more dimensions than an operand: one element of it meets elements that stay and such that are left out."""
+    """A mask of more dimensions than an operand: one element of it meets elements that stay and
+    such that are left out."""
     a, b = cm.asarray([[1.5, x, 2.0], [2.5, 1.0, x]]), cm.asarray([1.25, y, 3.0])
     mask = cm.asarray([[True, False, True], [True, False, False]])
     by_a, by_b = cm.grad(lambda a, b: f(a, b, where=mask).sum(), (0, 1))(a, b)
@@ -48,10 +66,21 @@ def test_pairs_left_out(device, f, x, y):
         cm.grad(lambda a: f(a, 1.0, where=cm.asarray([True, False])).sum())(a)
 
 
-@pytest.mark.parametrize(("name", "given"), [("f", (3.0, 4.0)), ("noncentral_f", (3.0, 4.0, 1.0)), ("standard_t", (3.0,)),
-                                             ("student_t", (3.0,)), ("wald", (1.0, 2.0)), ("chisquare", (3.0,))])
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("f", (3.0, 4.0)),
+        ("noncentral_f", (3.0, 4.0, 1.0)),
+        ("standard_t", (3.0,)),
+        ("student_t", (3.0,)),
+        ("wald", (1.0, 2.0)),
+        ("chisquare", (3.0,)),
+    ],
+)
 def test_parameters_that_draws_are_not_differentiable_in(device, name, given):
-    """Those that stand in a formula beside a draw gave the part of a gradient that goes through the formula alone."""
+    """Those that stand in a formula beside a draw gave the part of a gradient that goes through the
+    formula alone."""
+
     def mean(*parameters):
         return getattr(cm.random.default_rng(7), name)(*parameters, size=50, dtype="float64").mean()
 
@@ -66,21 +95,39 @@ def test_place_and_scale_of_draws(device):
     given = [cm.asarray(v) for v in (3.0, 0.5, 2.0)]
     by_df, by_loc, by_scale = cm.grad(lambda *p: draw(*p).sum(), (0, 1, 2))(*given)
     z = cm.random.default_rng(7).standard_t(3.0, size=50, dtype="float64")
-    assert by_df.item() == 0 and by_loc.item() == 50 and abs(by_scale.item() - z.sum().item()) < 1e-12
+    assert (
+        by_df.item() == 0 and by_loc.item() == 50 and abs(by_scale.item() - z.sum().item()) < 1e-12
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_recorded_concentration(device, seed):
-    """Where a try was rejected, what replaced it was put into a recorded array: an error at some seeds."""
-    by_mu, by_kappa = cm.grad(lambda mu, kappa: cm.random.default_rng(seed).vonmises(mu, kappa, size=3).sum(), (0, 1))(
-        cm.asarray(0.25), cm.asarray(2.0))
+    """Where a try was rejected, what replaced it was put into a recorded array: an error at some
+    seeds."""
+    by_mu, by_kappa = cm.grad(
+        lambda mu, kappa: cm.random.default_rng(seed).vonmises(mu, kappa, size=3).sum(), (0, 1)
+    )(cm.asarray(0.25), cm.asarray(2.0))
     assert by_mu.item() == 3 and by_kappa.item() == 0
 
 
 @pytest.mark.parametrize("name", ["var", "std", "nanvar", "nanstd"])
-@pytest.mark.parametrize(("dtype", "rows"), [
-    ("float16", [[1000.5, 999.0, 1001.0, 1000.0], [-2049.0, -2051.0, -2053.0, -2050.0], [3.0, 3.0, 3.0, 3.0]]),
-    ("bfloat16", [[130.5, 128.5, 131.0, 129.0], [-300.0, -302.0, -304.0, -310.0], [3.0, 3.0, 3.0, 3.0]])])
+@pytest.mark.parametrize(
+    ("dtype", "rows"),
+    [
+        (
+            "float16",
+            [
+                [1000.5, 999.0, 1001.0, 1000.0],
+                [-2049.0, -2051.0, -2053.0, -2050.0],
+                [3.0, 3.0, 3.0, 3.0],
+            ],
+        ),
+        (
+            "bfloat16",
+            [[130.5, 128.5, 131.0, 129.0], [-300.0, -302.0, -304.0, -310.0], [3.0, 3.0, 3.0, 3.0]],
+        ),
+    ],
+)
 def test_spreads_about_a_mean_between_16_bit_numbers(device, name, dtype, rows):
     """The mean was rounded to 16 bits first, which may be as far from it as the numbers are."""
     x, w = cm.asarray(rows).astype(dtype), cm.asarray([1.0, -0.5, 2.0])
@@ -95,7 +142,9 @@ def test_spreads_about_a_mean_between_16_bit_numbers(device, name, dtype, rows):
         got, wanted = order(x), order(x.astype("float64")).to_numpy()
         assert got.dtype == x.dtype
         near = {"float16": 2e-3, "bfloat16": 1.6e-2}[dtype]
-        np.testing.assert_allclose(got.astype("float64").to_numpy(), wanted, rtol=near, atol=near * 1e-2)
+        np.testing.assert_allclose(
+            got.astype("float64").to_numpy(), wanted, rtol=near, atol=near * 1e-2
+        )
 
 
 @pytest.mark.simulator
@@ -105,7 +154,10 @@ def test_spreads_simulated(monkeypatch, dtype):
         x = cm.asarray([[130.5, 128.5, 131.0, 129.0], [3.0, 3.0, 3.0, 3.0]]).astype(dtype)
         wide = cm.asarray(x.to_numpy().astype("f8"), device="cpu")
         for f in (cm.var, cm.std):
-            got, wanted = (cm.grad(lambda x, f=f: f(x, axis=1).sum())(each).to_numpy().astype("f8") for each in (x, wide))
+            got, wanted = (
+                cm.grad(lambda x, f=f: f(x, axis=1).sum())(each).to_numpy().astype("f8")
+                for each in (x, wide)
+            )
             np.testing.assert_allclose(got, wanted, rtol=1e-2)
 
 
@@ -114,16 +166,22 @@ def test_spreads_of_many_halves(device, count):
     """Their count, and its reciprocal, are beyond float16."""
     x = cm.asarray(np.random.default_rng(0).standard_normal(count)).astype("float16")
     for f in (cm.var, cm.std):
-        got, wanted = (cm.grad(lambda x, f=f: f(x) * 1000)(each).astype("float64") for each in (x, x.astype("float64")))
+        got, wanted = (
+            cm.grad(lambda x, f=f: f(x) * 1000)(each).astype("float64")
+            for each in (x, x.astype("float64"))
+        )
         np.testing.assert_allclose(got.to_numpy(), wanted.to_numpy(), rtol=3e-3, atol=1e-5)
 
 
 STEPS = {
-    "sgd_update": lambda p, g, **more: cm.ml.sgd_update(p, g, cm.ml.sgd_init(p), momentum=0.5, **more),
+    "sgd_update": lambda p, g, **more: cm.ml.sgd_update(
+        p, g, cm.ml.sgd_init(p), momentum=0.5, **more
+    ),
     "adam_update": lambda p, g, **more: cm.ml.adam_update(p, g, cm.ml.adam_init(p), **more),
     "rmsprop_update": lambda p, g, **more: cm.ml.rmsprop_update(p, g, **more),
     "adagrad_update": lambda p, g, **more: cm.ml.adagrad_update(p, g, **more),
-    "lion_update": lambda p, g, **more: cm.ml.lion_update(p, g, **more)}
+    "lion_update": lambda p, g, **more: cm.ml.lion_update(p, g, **more),
+}
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -136,11 +194,19 @@ def test_recorded_arguments_of_steps(device, name):
         STEPS[name](p, {"w": given.pop("g", x)}, **{"lr": 0.1} | given)
         return p["w"].sum()
 
-    cases = {"lr": lambda s: {"lr": s * 2}, "factor": lambda s: {"factor": s}, "grads": lambda s: {"g": x * s}}
+    cases = {
+        "lr": lambda s: {"lr": s * 2},
+        "factor": lambda s: {"factor": s},
+        "grads": lambda s: {"g": x * s},
+    }
     for what, given in cases.items():
-        with pytest.raises(ValueError, match=rf"^{name}: .*being recorded for {what}.*stop_gradient"):
+        with pytest.raises(
+            ValueError, match=rf"^{name}: .*being recorded for {what}.*stop_gradient"
+        ):
             cm.grad(lambda s, given=given: stepped(**given(s)))(s)
-        assert cm.grad(lambda s, given=given: stepped(**cm.stop_gradient(given(s))) + s)(s).item() == 1
+        assert (
+            cm.grad(lambda s, given=given: stepped(**cm.stop_gradient(given(s))) + s)(s).item() == 1
+        )
 
     def trains_inside(s, factor=1.0):
         p = {"w": x * 1.0}
@@ -154,11 +220,16 @@ def test_recorded_arguments_of_steps(device, name):
 
 
 def test_recorded_numbers_of_many_elements(device):
-    """A recorded scale_factor was lost; the error of others named float(x), which no array of several elements has."""
+    """A recorded scale_factor was lost; the error of others named float(x), which no array of
+    several elements has."""
     image = cm.ones((1, 1, 4, 4))
     for factor, word in ((cm.asarray(2.0), "float"), (cm.asarray([2.0, 2.0]), "stop_gradient")):
         with pytest.raises(TypeError, match=rf"^upsample: .*would be lost; give {word}\(x\)"):
             cm.grad(lambda s: cm.ml.interpolate(image, scale_factor=s).sum())(factor)
         assert cm.ml.interpolate(image, scale_factor=factor).shape == (1, 1, 8, 8)
-    with pytest.raises(TypeError, match=r"^multivariate_normal: wants a number .*\(2, 2\).*give stop_gradient\(x\)"):
-        cm.grad(lambda c: cm.random.default_rng(0).multivariate_normal([0.0, 0.0], c).sum())(cm.eye(2))
+    with pytest.raises(
+        TypeError, match=r"^multivariate_normal: wants a number .*\(2, 2\).*give stop_gradient\(x\)"
+    ):
+        cm.grad(lambda c: cm.random.default_rng(0).multivariate_normal([0.0, 0.0], c).sum())(
+            cm.eye(2)
+        )

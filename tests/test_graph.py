@@ -23,8 +23,13 @@ def gpu(values, index=0):
 def op(kernel, inputs, outputs=1, temps=0, scalars=0, extra=(), index=0):
     """An op on arrays of N float64."""
     layout = Layout.new((N,), np.dtype("f8"), index)
-    args = [*map(Input, range(inputs)), *map(Temp, range(temps)), *map(Output, range(outputs)),
-            *(Scalar(i, "f8") for i in range(scalars)), *extra]
+    args = [
+        *map(Input, range(inputs)),
+        *map(Temp, range(temps)),
+        *map(Output, range(outputs)),
+        *(Scalar(i, "f8") for i in range(scalars)),
+        *extra,
+    ]
     plan = Plan([layout] * outputs, [Launch(kernel, 1, 32, args)], [layout] * temps)
     return plan.bind(kernel.__name__, [layout] * inputs, scalars, index)
 
@@ -60,6 +65,7 @@ def ops(fake):
 
 def counted(fn):
     """`fn` that counts its Python runs in `.runs`."""
+
     def wrapper(*args, **kwargs):
         wrapper.runs += 1
         return fn(*args, **kwargs)
@@ -159,7 +165,9 @@ def test_another_structure_layout_or_value_has_a_graph_of_its_own(ops):
     assert fn.runs == 7 and step.graphs == 3
     step.clear()
     assert step.graphs == 0
-    with pytest.raises(TypeError, match="graph: arguments must be arrays or hashable values, got .*'set'"):
+    with pytest.raises(
+        TypeError, match="graph: arguments must be arrays or hashable values, got .*'set'"
+    ):
         step(x, flags={1, 2})
 
 
@@ -175,13 +183,18 @@ def test_kinds_of_arguments_are_forgotten_in_the_end(ops, monkeypatch):
 def test_a_value_that_changes_is_never_frozen(ops):
     scale = op(lambda x, out, factor: out.__setitem__(..., x * factor), 1, scalars=1)
     step, x = cm.cuda.graph(lambda x, rate: scale(x, rate)), gpu([1] * N)
-    assert [step(x, rate).tolist() for rate in (0.5, 0.25, 0.5, 0.5, 0.125)] == [[r] * N for r in (0.5, 0.25, 0.5, 0.5, 0.125)]
+    assert [step(x, rate).tolist() for rate in (0.5, 0.25, 0.5, 0.5, 0.125)] == [
+        [r] * N for r in (0.5, 0.25, 0.5, 0.5, 0.125)
+    ]
 
 
 def test_numbers_that_always_change_are_named(ops):
     scale = op(lambda x, out, factor: out.__setitem__(..., x * factor), 1, scalars=1)
     step, x = cm.cuda.graph(lambda x, flag, rate: scale(x, rate)), gpu([1] * N)
-    with pytest.warns(RuntimeWarning, match=r"graph: 8 calls in a row .* changes at each \(7, 8\); pass it as a 0-d array"):
+    with pytest.warns(
+        RuntimeWarning,
+        match=r"graph: 8 calls in a row .* changes at each \(7, 8\); pass it as a 0-d array",
+    ):
         for rate in range(1, 12):
             assert step(x, True, rate).tolist() == [rate] * N
     with warnings.catch_warnings():
@@ -230,7 +243,8 @@ def test_memory_of_a_graph_is_nobody_elses(ops):
 
 
 def test_a_capture_borrows_what_the_call_before_freed(ops):
-    """So that a function's work holds memory once, not once as it is and once in its graph; what is not needed goes back."""
+    """So that a function's work holds memory once, not once as it is and once in its graph; what is
+    not needed goes back."""
     step = cm.cuda.graph(lambda x: ops.add(ops.square(x), ops.double(x)))
     x = gpu([3] * N)
     step(x)
@@ -259,7 +273,8 @@ def test_memory_that_a_capture_borrowed_can_be_trimmed(ops):
 
 
 def test_arrays_that_a_graph_uses_may_die(ops):
-    """Weights captured by the closure are dropped by the user: their memory stays with the graph."""
+    """Weights captured by the closure are dropped by the user: their memory stays with the
+    graph."""
     w = gpu([5] * N)
     holder = [w]
     step = cm.cuda.graph(lambda x: ops.add(x, holder[0]))
@@ -324,7 +339,9 @@ def test_tables_of_addresses_live_with_the_graph(ops):
         out[...] = a + b
 
     layout = Layout.new((N,), np.dtype("f8"), 0)
-    run = Plan([layout], [Launch(gather, 1, 32, [Input(0), Input(1), Output(0), Addresses(0, 1)])]).bind("gather", [layout] * 2)
+    run = Plan(
+        [layout], [Launch(gather, 1, 32, [Input(0), Input(1), Output(0), Addresses(0, 1)])]
+    ).bind("gather", [layout] * 2)
     a, b = gpu([1] * N), gpu([2] * N)
     step = cm.cuda.graph(run)
     for turn in range(4):
@@ -363,14 +380,29 @@ def refusals(ops):
         "Generator.state": lambda a: rng.state,
         "set_device": lambda a: cm.cuda.set_device(1),
         "graph": lambda a: elsewhere(there),
-        "copy between devices": lambda a: memory.copy_peer(a.ptr, stream.stream_of(0), x.ptr, stream.stream_of(0), 8),
+        "copy between devices": lambda a: memory.copy_peer(
+            a.ptr, stream.stream_of(0), x.ptr, stream.stream_of(0), 8
+        ),
         "Event.synchronize": lambda a: event.synchronize(),
     }
 
 
-@pytest.mark.parametrize("name", ["copy to the host", "synchronize", "with stream", "random.uniform", "random.default_rng",
-                                  "Generator.spawn", "Generator.state", "set_device", "graph", "copy between devices",
-                                  "Event.synchronize"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "copy to the host",
+        "synchronize",
+        "with stream",
+        "random.uniform",
+        "random.default_rng",
+        "Generator.spawn",
+        "Generator.state",
+        "set_device",
+        "graph",
+        "copy between devices",
+        "Event.synchronize",
+    ],
+)
 def test_what_a_graph_cannot_hold_is_refused(ops, name):
     action = refusals(ops)[name]
     calls = []
@@ -414,7 +446,9 @@ def test_a_users_error_leaves_nothing(ops):
         step(x)
     calls.clear()
     gc.collect()
-    assert not ops.fake.graphs and not ops.fake.executables and len(ops.fake.streams) == 2  # memory was borrowed
+    assert (
+        not ops.fake.graphs and not ops.fake.executables and len(ops.fake.streams) == 2
+    )  # memory was borrowed
     assert step(x).tolist() == [2] * N
 
 
@@ -425,7 +459,10 @@ def test_another_library_that_breaks_the_capture_is_reported(ops):
 
     step, x = cm.cuda.graph(fn), gpu([1] * N)
     step(x)
-    with pytest.raises(cm.cuda.CudaError, match="graph: the capture was broken .CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"):
+    with pytest.raises(
+        cm.cuda.CudaError,
+        match="graph: the capture was broken .CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+    ):
         step(x)
     assert ops.double(x).tolist() == [2] * N
 
@@ -435,7 +472,9 @@ def test_graphs_do_not_nest(ops):
     outer = cm.cuda.graph(lambda x: inner(x))
     x = gpu([1] * N)
     assert outer(x).tolist() == [2] * N
-    with pytest.raises(RuntimeError, match="graph: cannot be part of a CUDA graph: graphs do not nest"):
+    with pytest.raises(
+        RuntimeError, match="graph: cannot be part of a CUDA graph: graphs do not nest"
+    ):
         outer(x)
 
 
@@ -447,7 +486,9 @@ def test_gradients_through_a_graph_are_refused(ops):
 
 def test_arguments_are_checked(ops):
     step = cm.cuda.graph(ops.double)
-    with pytest.raises(cm.cuda.DeviceError, match="graph: an array is on the CPU .float64, shape .4,.."):
+    with pytest.raises(
+        cm.cuda.DeviceError, match="graph: an array is on the CPU .float64, shape .4,.."
+    ):
         step(cm.asarray(np.zeros(N), device="cpu"))
     with pytest.raises(cm.cuda.DeviceError, match="graph: arrays are on different devices"):
         step(gpu([1] * N), gpu([1] * N, 1))
@@ -473,7 +514,9 @@ def test_capture(ops):
         y = ops.double(ops.double(x))
     assert recorded.nodes == 2
     for value in (3, 5):
-        memory.upload(x.ptr, np.full(N, float(value)).ctypes.data, x.nbytes, stream.current_stream())
+        memory.upload(
+            x.ptr, np.full(N, float(value)).ctypes.data, x.nbytes, stream.current_stream()
+        )
         recorded.replay()
         assert y.tolist() == [4 * value] * N
 
@@ -530,7 +573,8 @@ def own_kernels(x, w, b):
 @pytest.mark.gpu
 @pytest.mark.parametrize("layer", [own_kernels, cm.ml.linear])
 def test_a_training_step_on_a_gpu(layer):
-    """Gradient and optimizer in one graph: bit for bit the same parameters as without, by our kernels and by cuBLAS."""
+    """Gradient and optimizer in one graph: bit for bit the same parameters as without, by our
+    kernels and by cuBLAS."""
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(64, 10)).astype("f4"), rng.integers(0, 3, 64)
     start = {"w": rng.normal(size=(3, 10)).astype("f4"), "b": np.zeros(3, "f4")}
@@ -554,8 +598,12 @@ def test_a_training_step_on_a_gpu(layer):
 @pytest.mark.gpu
 def test_refusals_on_a_gpu():
     x = cm.ones(10, device="cuda")
-    for bad in (lambda x: float((x + 1).sum()), lambda x: cm.random.uniform(size=10, device="cpu"),
-                lambda x: x[x > 0], lambda x: cm.cuda.synchronize()):
+    for bad in (
+        lambda x: float((x + 1).sum()),
+        lambda x: cm.random.uniform(size=10, device="cpu"),
+        lambda x: x[x > 0],
+        lambda x: cm.cuda.synchronize(),
+    ):
         step = cm.cuda.graph(bad)
         step(x)
         used = cm.cuda.memory_allocated()

@@ -22,16 +22,27 @@ def same(got, expected):
 
 
 @EXAMPLES
-@given(data=st.data(), seed=st.integers(0, 9999), dtypes=st.tuples(*[st.sampled_from(REAL)] * 2),
-       n=st.integers(0, 30), side=st.sampled_from(["left", "right"]))
+@given(
+    data=st.data(),
+    seed=st.integers(0, 9999),
+    dtypes=st.tuples(*[st.sampled_from(REAL)] * 2),
+    n=st.integers(0, 30),
+    side=st.sampled_from(["left", "right"]),
+)
 def test_searchsorted(device, data, seed, dtypes, n, side):
     rng = np.random.default_rng(seed)
-    a, v = (rng.choice(awkward(t), s).astype(t) for t, s in zip(dtypes, (n, data.draw(shapes(3))), strict=True))
+    a, v = (
+        rng.choice(awkward(t), s).astype(t)
+        for t, s in zip(dtypes, (n, data.draw(shapes(3))), strict=True)
+    )
     common = cm.result_type(*dtypes)
     sorter = np.argsort(wide(a), kind="stable")
     expected = np.searchsorted(wide(a[sorter].astype(common)), wide(v.astype(common)), side)
     same(cm.searchsorted(cm.asarray(a[sorter]), cm.asarray(v), side), np.asarray(expected))
-    same(cm.searchsorted(cm.asarray(a), cm.asarray(v), side, cm.asarray(sorter)), np.asarray(expected))
+    same(
+        cm.searchsorted(cm.asarray(a), cm.asarray(v), side, cm.asarray(sorter)),
+        np.asarray(expected),
+    )
 
 
 @EXAMPLES
@@ -39,13 +50,19 @@ def test_searchsorted(device, data, seed, dtypes, n, side):
 def test_digitize(device, seed, shape, right, falling):
     rng = np.random.default_rng(seed)
     x = rng.integers(-3, 9, shape).astype("f4")
-    bins = np.sort(rng.integers(-2, 8, 5)).astype("f8")[::-1 if falling else 1]
-    same(cm.digitize(cm.asarray(x), cm.asarray(bins), right), np.asarray(np.digitize(x, bins, right)))
+    bins = np.sort(rng.integers(-2, 8, 5)).astype("f8")[:: -1 if falling else 1]
+    same(
+        cm.digitize(cm.asarray(x), cm.asarray(bins), right), np.asarray(np.digitize(x, bins, right))
+    )
 
 
 @EXAMPLES
-@given(seed=st.integers(0, 9999), n=st.integers(0, 300), dtype=st.sampled_from(["i1", "u2", "i8", "?"]),
-       least=st.integers(0, 9))
+@given(
+    seed=st.integers(0, 9999),
+    n=st.integers(0, 300),
+    dtype=st.sampled_from(["i1", "u2", "i8", "?"]),
+    least=st.integers(0, 9),
+)
 def test_bincount(device, seed, n, dtype, least):
     rng = np.random.default_rng(seed)
     x = rng.integers(0, 2 if dtype == "?" else 100, n).astype(dtype)
@@ -63,16 +80,21 @@ def test_range_of_few_and_of_many(device, dtype):
         counts, edges = cm.histogram(cm.asarray(x)[::-1], 7)
         expected = np.histogram(x.astype("u1") if dtype == "?" else wide(x), 7)
         np.testing.assert_array_equal(counts.to_numpy(), expected[0])
-        np.testing.assert_allclose(edges.to_numpy(), expected[1], rtol=1e-3 if dtype == "f2" else 1e-6)
+        np.testing.assert_allclose(
+            edges.to_numpy(), expected[1], rtol=1e-3 if dtype == "f2" else 1e-6
+        )
     x = np.array([1.0, np.nan, 2.0])
-    with pytest.raises(ValueError, match=r"histogram: the range of x of shape \(3,\) is not finite"):
+    with pytest.raises(
+        ValueError, match=r"histogram: the range of x of shape \(3,\) is not finite"
+    ):
         cm.histogram(cm.asarray(x), 4)
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i4", "u8", "f4", "f8"])
 @pytest.mark.parametrize("n", [1, 100, 8192, 40_000])
 def test_edges_from_the_data(device, dtype, n):
-    """The bits of NumPy's edges and its counts, for numbers on edges as well; a call that was seen before."""
+    """The bits of NumPy's edges and its counts, for numbers on edges as well; a call that was seen
+    before."""
     rng = np.random.default_rng(n)
     top = {"?": 2, "i1": 100, "u2": 60_000, "i4": 1 << 30, "u8": 1 << 34}.get(dtype, 1000)
     x = rng.integers(0 if dtype in "?u2u8" else -top, top, n).astype(dtype)
@@ -89,11 +111,25 @@ def test_edges_from_the_data(device, dtype, n):
 @pytest.mark.parametrize("dtype", ["?", "i1", "i4", "u8", "f2", "f4", "f8"])
 @pytest.mark.parametrize("n", [0, 1, 100, 40_000])
 def test_edges_between_given_numbers(device, dtype, n):
-    """The bits of NumPy's edges and its counts, for numbers on edges as well; calls that were seen before, of other ends."""
-    x = np.random.default_rng(n).integers(0 if dtype in "?u8" else -60, 2 if dtype == "?" else 60, n).astype(dtype)
+    """The bits of NumPy's edges and its counts, for numbers on edges as well; calls that were seen
+    before, of other ends."""
+    x = (
+        np.random.default_rng(n)
+        .integers(0 if dtype in "?u8" else -60, 2 if dtype == "?" else 60, n)
+        .astype(dtype)
+    )
     x = x / np.asarray(8, dtype) if dtype[0] == "f" else x
     for bins in (1, 16, 9000) if dtype != "f2" else (1, 16):
-        for ends in ((0, 5), (1, 6), (-2.5, 0.1), (0, 0.1), (3, 3), (2.0, 2.5), (-1e9, 10**9), tuple(np.float32([0, 0.1]))):
+        for ends in (
+            (0, 5),
+            (1, 6),
+            (-2.5, 0.1),
+            (0, 0.1),
+            (3, 3),
+            (2.0, 2.5),
+            (-1e9, 10**9),
+            tuple(np.float32([0, 0.1])),
+        ):
             if dtype == "f2" and ends[0] in (-1e9, 2.0):
                 continue
             try:
@@ -108,7 +144,9 @@ def test_edges_between_given_numbers(device, dtype, n):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("n", [2, 20_000])
-@pytest.mark.parametrize("ends", [(0, np.inf), (-np.inf, 0), (np.nan, 1), (0, 3e-45), (-3e38, 3e38), (1, 1.0000001)])
+@pytest.mark.parametrize(
+    "ends", [(0, np.inf), (-np.inf, 0), (np.nan, 1), (0, 3e-45), (-3e38, 3e38), (1, 1.0000001)]
+)
 def test_no_such_edges(device, n, ends):
     x = np.resize(np.array(ends, "f4"), n)
     good = cm.asarray(np.resize(np.float32([0, 1]), n))
@@ -116,7 +154,10 @@ def test_no_such_edges(device, n, ends):
         np.histogram(x, 4)
     for _ in range(2):
         cm.histogram(good, 4)
-        with pytest.raises(ValueError, match="histogram: (the range of x of shape .* is not finite|4 bins are too many)"):
+        with pytest.raises(
+            ValueError,
+            match="histogram: (the range of x of shape .* is not finite|4 bins are too many)",
+        ):
             cm.histogram(cm.asarray(x), 4)
     with pytest.raises(ValueError, match="histogram_bin_edges: "):
         cm.histogram_bin_edges(cm.asarray(x), 4)
@@ -128,9 +169,14 @@ def test_many_bins(device):
 
 
 @EXAMPLES
-@given(seed=st.integers(0, 9999), shape=shapes(2, 40), dtype=st.sampled_from(["f4", "f8", "i4", "u1"]),
-       bins=st.sampled_from([1, 7, 10, 100]), limits=st.sampled_from([None, (0, 5), (-2.5, 0.1)]),
-       density=st.booleans())
+@given(
+    seed=st.integers(0, 9999),
+    shape=shapes(2, 40),
+    dtype=st.sampled_from(["f4", "f8", "i4", "u1"]),
+    bins=st.sampled_from([1, 7, 10, 100]),
+    limits=st.sampled_from([None, (0, 5), (-2.5, 0.1)]),
+    density=st.booleans(),
+)
 def test_histogram(device, seed, shape, dtype, bins, limits, density):
     rng = np.random.default_rng(seed)
     x = (rng.standard_normal(shape) * 4).astype("f8" if dtype != "u1" else "u1").astype(dtype)
@@ -143,7 +189,9 @@ def test_histogram(device, seed, shape, dtype, bins, limits, density):
         same(counts, expected)
     weights = rng.random(shape)
     counts, _ = cm.histogram(cm.asarray(x), bins, limits, weights=cm.asarray(weights))
-    np.testing.assert_allclose(counts.to_numpy(), np.histogram(x, bins, limits, weights=weights)[0], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(
+        counts.to_numpy(), np.histogram(x, bins, limits, weights=weights)[0], rtol=1e-12, atol=1e-14
+    )
 
 
 @pytest.mark.parametrize("way", ["auto", "fd", "doane", "scott", "rice", "sturges", "sqrt"])
@@ -151,21 +199,36 @@ def test_histogram(device, seed, shape, dtype, bins, limits, density):
 @pytest.mark.parametrize("limits", [None, (-1, 30)])
 def test_number_of_bins(device, way, dtype, limits):
     x = (np.random.default_rng(2).gamma(2.0, 9.0, 300)).astype(dtype)
-    np.testing.assert_allclose(cm.histogram_bin_edges(cm.asarray(x), way, limits).to_numpy(),
-                               np.histogram_bin_edges(x, way, limits), rtol=1e-14)
+    np.testing.assert_allclose(
+        cm.histogram_bin_edges(cm.asarray(x), way, limits).to_numpy(),
+        np.histogram_bin_edges(x, way, limits),
+        rtol=1e-14,
+    )
 
 
-@pytest.mark.parametrize("dtype, bins, limits", [
-    *[(t, 1040, (-100, 100)) for t in ("f4", "f8", "i4")],
-    *[(t, *how) for t in ("f2", "f4", "f8", "i4", "bfloat16")
-      for how in ((97, (-3.3, 7.1)), (11, None), ("auto", None), ("rice", (-3.3, 7.1)))]])
+@pytest.mark.parametrize(
+    "dtype, bins, limits",
+    [
+        *[(t, 1040, (-100, 100)) for t in ("f4", "f8", "i4")],
+        *[
+            (t, *how)
+            for t in ("f2", "f4", "f8", "i4", "bfloat16")
+            for how in ((97, (-3.3, 7.1)), (11, None), ("auto", None), ("rice", (-3.3, 7.1)))
+        ],
+    ],
+)
 def test_counts_are_those_between_the_edges(device, dtype, bins, limits):
-    """Also where a float32 is no end that was given: the edges were others than those that had been counted between."""
-    x = cm.asarray((np.random.default_rng(4).standard_normal(50_000) * 3).astype("f4")).astype(dtype)
+    """Also where a float32 is no end that was given: the edges were others than those that had been
+    counted between."""
+    x = cm.asarray((np.random.default_rng(4).standard_normal(50_000) * 3).astype("f4")).astype(
+        dtype
+    )
     counts, edges = cm.histogram(x, bins, limits)
     exact, edges = x.to_numpy().astype("f8"), edges.to_numpy().astype("f8")
     places = np.searchsorted(edges, exact[(exact >= edges[0]) & (exact <= edges[-1])], "right") - 1
-    np.testing.assert_array_equal(counts.to_numpy(), np.bincount(np.minimum(places, edges.size - 2), minlength=edges.size - 1))
+    np.testing.assert_array_equal(
+        counts.to_numpy(), np.bincount(np.minimum(places, edges.size - 2), minlength=edges.size - 1)
+    )
 
 
 def test_uneven_edges_and_what_lies_outside(device):
@@ -173,7 +236,9 @@ def test_uneven_edges_and_what_lies_outside(device):
     edges = np.array([0, 1, 1, 4.0])
     same(cm.histogram(cm.asarray(x), cm.asarray(edges))[0], np.histogram(x, edges)[0])
     got = cm.histogram(cm.asarray(x), cm.asarray(edges), weights=cm.asarray(x * 2))[0]
-    np.testing.assert_array_equal(got.to_numpy(), np.histogram(x[:-1], edges, weights=x[:-1] * 2)[0])
+    np.testing.assert_array_equal(
+        got.to_numpy(), np.histogram(x[:-1], edges, weights=x[:-1] * 2)[0]
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -206,7 +271,8 @@ def test_gradient_of_weights(device):
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", cm.bfloat16], ids=str)
 @pytest.mark.parametrize("bins", [1, 7, 1000, 1500, 3000, 6000, 12_000, 13_000])
 def test_weighted_counts(device, bins, dtype):
-    """Tables of eight warps, of four, of two, of one, and the sort; some bins meet many numbers in a row."""
+    """Tables of eight warps, of four, of two, of one, and the sort; some bins meet many numbers in
+    a row."""
     rng = np.random.default_rng(bins)
     for n in (1, 33, 100_003):
         x = rng.integers(0, bins, n).astype("i4" if bins % 2 else "u2")
@@ -218,37 +284,71 @@ def test_weighted_counts(device, bins, dtype):
         bound = np.bincount(x, abs(wide), bins) * {"f8": 1e-15, "f4": 1e-6}.get(dtype, 1e-6) * 10
         expected = np.bincount(x, wide, bins)
         rounding = abs(expected) * {"f2": 2**-11, "f8": 0, "f4": 0}.get(dtype, 2**-8)
-        assert (abs(got.to_numpy().astype("f8") - expected) <= bound + rounding + 1e-7 * (np.dtype(dtype).itemsize == 2)).all()
+        assert (
+            abs(got.to_numpy().astype("f8") - expected)
+            <= bound + rounding + 1e-7 * (np.dtype(dtype).itemsize == 2)
+        ).all()
         again = cm.bincount(cm.asarray(x), cm.asarray(w), bins)
         np.testing.assert_array_equal(got.to_numpy(), again.to_numpy())  # the same bits
-        strided = cm.bincount(cm.asarray(np.repeat(x, 2))[::2], cm.asarray(np.repeat(w, 3))[::3], bins)
+        strided = cm.bincount(
+            cm.asarray(np.repeat(x, 2))[::2], cm.asarray(np.repeat(w, 3))[::3], bins
+        )
         np.testing.assert_array_equal(got.to_numpy(), strided.to_numpy())
 
 
 def test_gradient_of_counts(device):
     w = cm.asarray([1.0, 2.0, 3.0])
-    gradient = cm.grad(lambda w: (cm.bincount(cm.asarray([2, 0, 2]), w) * cm.asarray([1.0, 5.0, 7.0])).sum())(w)
+    gradient = cm.grad(
+        lambda w: (cm.bincount(cm.asarray([2, 0, 2]), w) * cm.asarray([1.0, 5.0, 7.0])).sum()
+    )(w)
     assert gradient.tolist() == [7, 1, 7]
 
 
-@pytest.mark.parametrize("call, error, words", [
-    (lambda: cm.searchsorted(cm.zeros((2, 2)), 1.0), ValueError, r"searchsorted: .*\(2, 2\)"),
-    (lambda: cm.searchsorted(cm.zeros(2), 1.0, "middle"), ValueError, "searchsorted: side .*middle"),
-    (lambda: cm.searchsorted(cm.zeros(2), 1.0, sorter=cm.asarray([0])), ValueError, r"searchsorted: sorter .*\(1,\)"),
-    (lambda: cm.searchsorted(cm.zeros(2, "c8"), 1.0), TypeError, "searchsorted: .*complex64"),
-    (lambda: cm.digitize(cm.zeros(2), [1.0, 3.0, 2.0]).to_numpy(), ValueError, "digitize: bins"),
-    (lambda: cm.bincount(cm.zeros(2)), TypeError, "bincount: .*float64"),
-    (lambda: cm.bincount(cm.asarray([1, -1])), ValueError, "bincount: .*-1"),
-    (lambda: cm.bincount(cm.zeros((2, 2), "i4")), ValueError, r"bincount: .*\(2, 2\)"),
-    (lambda: cm.bincount(cm.asarray([1, 1]), [1.0]), ValueError, r"bincount: weights of shape \(1,\)"),
-    (lambda: cm.histogram(cm.zeros(2), 0), ValueError, "histogram: .*0"),
-    (lambda: cm.histogram(cm.zeros(2), "many"), ValueError, "histogram: bins .*many"),
-    (lambda: cm.histogram(cm.zeros(2), [2.0, 1.0]), ValueError, "histogram: .*ascend"),
-    (lambda: cm.histogram(cm.zeros(2), 3, (2, 1)), ValueError, "histogram: range"),
-    (lambda: cm.histogram(cm.asarray([np.inf, 0.0]), 3), ValueError, "histogram: .*finite"),
-    (lambda: cm.histogramdd((cm.zeros(3), cm.zeros(2))), ValueError, r"histogramdd: .*\(3,\) \(2,\)"),
-    (lambda: cm.histogram2d(cm.zeros(3), cm.zeros(2)), ValueError, r"histogram2d: .*\(3,\) and \(2,\)"),
-])
+@pytest.mark.parametrize(
+    "call, error, words",
+    [
+        (lambda: cm.searchsorted(cm.zeros((2, 2)), 1.0), ValueError, r"searchsorted: .*\(2, 2\)"),
+        (
+            lambda: cm.searchsorted(cm.zeros(2), 1.0, "middle"),
+            ValueError,
+            "searchsorted: side .*middle",
+        ),
+        (
+            lambda: cm.searchsorted(cm.zeros(2), 1.0, sorter=cm.asarray([0])),
+            ValueError,
+            r"searchsorted: sorter .*\(1,\)",
+        ),
+        (lambda: cm.searchsorted(cm.zeros(2, "c8"), 1.0), TypeError, "searchsorted: .*complex64"),
+        (
+            lambda: cm.digitize(cm.zeros(2), [1.0, 3.0, 2.0]).to_numpy(),
+            ValueError,
+            "digitize: bins",
+        ),
+        (lambda: cm.bincount(cm.zeros(2)), TypeError, "bincount: .*float64"),
+        (lambda: cm.bincount(cm.asarray([1, -1])), ValueError, "bincount: .*-1"),
+        (lambda: cm.bincount(cm.zeros((2, 2), "i4")), ValueError, r"bincount: .*\(2, 2\)"),
+        (
+            lambda: cm.bincount(cm.asarray([1, 1]), [1.0]),
+            ValueError,
+            r"bincount: weights of shape \(1,\)",
+        ),
+        (lambda: cm.histogram(cm.zeros(2), 0), ValueError, "histogram: .*0"),
+        (lambda: cm.histogram(cm.zeros(2), "many"), ValueError, "histogram: bins .*many"),
+        (lambda: cm.histogram(cm.zeros(2), [2.0, 1.0]), ValueError, "histogram: .*ascend"),
+        (lambda: cm.histogram(cm.zeros(2), 3, (2, 1)), ValueError, "histogram: range"),
+        (lambda: cm.histogram(cm.asarray([np.inf, 0.0]), 3), ValueError, "histogram: .*finite"),
+        (
+            lambda: cm.histogramdd((cm.zeros(3), cm.zeros(2))),
+            ValueError,
+            r"histogramdd: .*\(3,\) \(2,\)",
+        ),
+        (
+            lambda: cm.histogram2d(cm.zeros(3), cm.zeros(2)),
+            ValueError,
+            r"histogram2d: .*\(3,\) and \(2,\)",
+        ),
+    ],
+)
 def test_errors(device, call, error, words):
     with pytest.raises(error, match=words):
         call()

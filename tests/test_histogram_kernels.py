@@ -34,7 +34,14 @@ def test_histogram_in_range_simulated(dtype, names, monkeypatch):
     if len(names) == 2:
         monkeypatch.setattr(histogram_range, "ALONE", 0)
         monkeypatch.setattr(histogram_range, "ITEMS", 1)
-    many = np.random.default_rng(0).normal(0, 30, 600).astype("i4").clip(0 if dtype in "?u4" else None).astype(dtype) / 7
+    many = (
+        np.random.default_rng(0)
+        .normal(0, 30, 600)
+        .astype("i4")
+        .clip(0 if dtype in "?u4" else None)
+        .astype(dtype)
+        / 7
+    )
     for x in (many.astype(dtype), np.full(3, 1, dtype), np.linspace(0, 1, 11).astype(dtype)):
         for bins in (10, 300):
             plan = histogram_range.in_range(*layouts(x), bins=bins)
@@ -57,14 +64,21 @@ def test_histogram_between_simulated(dtype, ends):
         assert named(plan) == ["write_edges", "count_shared"]
         counts, ours = cm.testing.simulate(plan, x, scalars=ends)
         np.testing.assert_array_equal(ours, edges, strict=True)
-        np.testing.assert_array_equal(counts, np.histogram(x.view("u1") if dtype == "?" else x, bins, ends)[0])
+        np.testing.assert_array_equal(
+            counts, np.histogram(x.view("u1") if dtype == "?" else x, bins, ends)[0]
+        )
 
 
 @pytest.mark.simulator
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 3e38])
 def test_histogram_without_edges_simulated(bad):
-    assert sim(histogram_range.in_range(*layouts(small := np.array([0, 3e-45], "f4")), bins=4), small)[2] == 1
+    assert (
+        sim(histogram_range.in_range(*layouts(small := np.array([0, 3e-45], "f4")), bins=4), small)[
+            2
+        ]
+        == 1
+    )
     for place in (0, 299, 599):
         x = np.arange(600, dtype="f4")
         x[place], x[1] = bad, -3e38
@@ -79,7 +93,10 @@ def test_counts_on_gpu(bins):
     with cm.device("cuda"):
         np.testing.assert_array_equal(cm.bincount(cm.asarray(x)).to_numpy(), np.bincount(x))
         v = rng.standard_normal(1_000_003).astype("f4")
-        np.testing.assert_array_equal(cm.histogram(cm.asarray(v), bins)[0].to_numpy(), np.histogram(v, bins)[0])
+        np.testing.assert_array_equal(
+            cm.histogram(cm.asarray(v), bins)[0].to_numpy(), np.histogram(v, bins)[0]
+        )
         edges = np.sort(rng.standard_normal(bins).astype("f4"))
-        np.testing.assert_array_equal(cm.histogram(cm.asarray(v), cm.asarray(edges))[0].to_numpy(),
-                                      np.histogram(v, edges)[0])
+        np.testing.assert_array_equal(
+            cm.histogram(cm.asarray(v), cm.asarray(edges))[0].to_numpy(), np.histogram(v, edges)[0]
+        )

@@ -1,6 +1,7 @@
-"""The calls whose host cost is measured (benchmarks/host_calls): a call that was seen before, which goes straight to its
-plan, launches what the first one launched, on the same memory, and an error that its kernel would report later names the line
-of who called. On the fake driver, so that it is checked without a GPU."""
+"""The calls whose host cost is measured (benchmarks/host_calls): a call that was seen before, which
+goes straight to its plan, launches what the first one launched, on the same memory, and an error
+that its kernel would report later names the line of who called. On the fake driver, so that it is
+checked without a GPU."""
 
 from __future__ import annotations
 
@@ -16,29 +17,79 @@ from cudamath.core import array, reading
 from cudamath.core.array import ndarray
 from cudamath.runtime import flags
 
-#: These call a library (cuFFT, cuSOLVER), which the fake driver has not, or wait for numbers that kernels would have made.
-LIBRARIES = ("fft", "linalg", "cov", "images @ images", "bincount", "norm(a)", "half @ half", "brain @ brain", "waves @ waves",
-             "(half, half)", "(brain, brain)", "lines.swapaxes(1, 2)")
-DRAWN = ("rand", "normal", "uniform", "exponential", "poisson", "bernoulli", "integers", "permutation", "dropout", "choice",
-         "cauchy", "geometric", "binomial", "gamma", "gumbel", "laplace", "categorical",
-         "AdamW")  # the place in the sequence, or the number of the step, is a scalar, which moves on
-CALLS = [title for title in host_calls.CALLS if not any(word in title for word in (*LIBRARIES, *DRAWN))]
-PICKED = [title for title in host_calls.CALLS if any(word in title for word in ("choice", "permutation", "shuffle"))]
+#: These call a library (cuFFT, cuSOLVER), which the fake driver has not, or wait for numbers that
+#: kernels would have made.
+LIBRARIES = (
+    "fft",
+    "linalg",
+    "cov",
+    "images @ images",
+    "bincount",
+    "norm(a)",
+    "half @ half",
+    "brain @ brain",
+    "waves @ waves",
+    "(half, half)",
+    "(brain, brain)",
+    "lines.swapaxes(1, 2)",
+)
+DRAWN = (
+    "rand",
+    "normal",
+    "uniform",
+    "exponential",
+    "poisson",
+    "bernoulli",
+    "integers",
+    "permutation",
+    "dropout",
+    "choice",
+    "cauchy",
+    "geometric",
+    "binomial",
+    "gamma",
+    "gumbel",
+    "laplace",
+    "categorical",
+    "AdamW",
+)  # the place in the sequence, or the number of the step, is a scalar, which moves on
+CALLS = [
+    title for title in host_calls.CALLS if not any(word in title for word in (*LIBRARIES, *DRAWN))
+]
+PICKED = [
+    title
+    for title in host_calls.CALLS
+    if any(word in title for word in ("choice", "permutation", "shuffle"))
+]
 
 
 def described(fake, arguments, result):
-    """Launches and result, with addresses by where they were seen first: an argument's name, or a number."""
+    """Launches and result, with addresses by where they were seen first: an argument's name, or a
+    number."""
     names = {x._data: name for name, x in vars(arguments).items() if type(x) is ndarray}
 
     def address(word):
         return names.setdefault(word, len(names)) if word in addresses else word
 
-    results = [y for y in (result if isinstance(result, (tuple, list)) else [result])
-               if type(y) is ndarray and y._layout.device >= 0]
-    addresses = {*names, *(y._data for y in results),
-                 *(arg[1][4] for launch in fake.launches for arg in launch[-1] if isinstance(arg, tuple))}
-    launches = [(name, grid, block, [[*map(address, arg[1])] if isinstance(arg, tuple) else arg.item() for arg in args])
-                for name, grid, block, _shared, _stream, args in fake.launches]
+    results = [
+        y
+        for y in (result if isinstance(result, (tuple, list)) else [result])
+        if type(y) is ndarray and y._layout.device >= 0
+    ]
+    addresses = {
+        *names,
+        *(y._data for y in results),
+        *(arg[1][4] for launch in fake.launches for arg in launch[-1] if isinstance(arg, tuple)),
+    }
+    launches = [
+        (
+            name,
+            grid,
+            block,
+            [[*map(address, arg[1])] if isinstance(arg, tuple) else arg.item() for arg in args],
+        )
+        for name, grid, block, _shared, _stream, args in fake.launches
+    ]
     return launches, [(y._layout, address(y._data)) for y in results]
 
 
@@ -46,7 +97,9 @@ def described(fake, arguments, result):
 def test_the_same_launches_again(fake, monkeypatch, title):
     monkeypatch.setattr(FakeDriver, "finish", lambda self, target: None)  # kernels do not run
     monkeypatch.setattr(reading, "BLANK", 0)  # what the host reads of them: zeros
-    monkeypatch.setattr(array, "array_reader", lambda layout: lambda x: np.zeros(layout.shape, layout.dtype))
+    monkeypatch.setattr(
+        array, "array_reader", lambda layout: lambda x: np.zeros(layout.shape, layout.dtype)
+    )
     monkeypatch.setattr(flags, "next_ticket", lambda: 1)  # which is otherwise another one each time
     with cm.device("cuda:0"):
         arguments = host_calls.Arguments(timer.Cudamath("cuda:0"))
@@ -62,20 +115,33 @@ def test_the_same_launches_again(fake, monkeypatch, title):
 
 
 def without_kept(seen, again):
-    """Launches and result without the arrays that `again` has empty: what a norm keeps for its gradient, which nobody wants, is
-    written by the first call alone (its plan is that of calls whose gradient is recorded)."""
+    """Launches and result without the arrays that `again` has empty: what a norm keeps for its
+    gradient, which nobody wants, is written by the first call alone (its plan is that of calls
+    whose gradient is recorded)."""
     launches, results = seen
     if [len(launch[-1]) for launch in launches] != [len(launch[-1]) for launch in again[0]]:
         return seen
-    return [(*launch[:-1], [arg for arg, other in zip(launch[-1], then[-1], strict=True)
-                            if not (launch[0].startswith("norm_") and type(other) is list and other[2] == 0)])
-            for launch, then in zip(launches, again[0], strict=True)], results
+    return [
+        (
+            *launch[:-1],
+            [
+                arg
+                for arg, other in zip(launch[-1], then[-1], strict=True)
+                if not (launch[0].startswith("norm_") and type(other) is list and other[2] == 0)
+            ],
+        )
+        for launch, then in zip(launches, again[0], strict=True)
+    ], results
 
 
 def check_place():
-    """The call whose errors may come later, if there was one, was noted with a line of benchmarks/host_calls."""
+    """The call whose errors may come later, if there was one, was noted with a line of
+    benchmarks/host_calls."""
     _, op, place = flags.calls[1]
-    assert place is None or pathlib.Path(place[0].co_filename).parent == pathlib.Path(host_calls.__file__).parent, (op, place)
+    assert (
+        place is None
+        or pathlib.Path(place[0].co_filename).parent == pathlib.Path(host_calls.__file__).parent
+    ), (op, place)
 
 
 @pytest.mark.parametrize("title", PICKED)

@@ -42,22 +42,39 @@ def test_results_begin_with_a_page_and_own_their_memory(numbers):
         assert not y[1:].flags.owndata and not y.reshape(2, -1).flags.owndata
 
 
-@pytest.mark.parametrize("hold", [
-    lambda y: y,
-    lambda y: y[3:],
-    lambda y: y.reshape(2, -1),
-    lambda y: y.to_numpy(),
-    lambda y: np.asarray(y)[::2],
-    lambda y: memoryview(y.to_numpy()),
-    lambda y: np.from_dlpack(y),
-    lambda y: cm.asarray(y.to_numpy()),
-    lambda y: y.to_numpy().view(np.int32),
-    lambda y: y.to_numpy().view().view()[1:].T,
-    lambda y: np.lib.stride_tricks.as_strided(y.to_numpy(), (7,), (8,)),
-    lambda y: y.to_numpy().data.cast("B"),
-    lambda y: y[::2][3:].to_numpy(),
-], ids=["array", "view", "reshaped", "numpy", "strided", "buffer", "dlpack", "again", "other dtype", "view of view",
-        "as strided", "bytes", "view of our view"])
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda y: y,
+        lambda y: y[3:],
+        lambda y: y.reshape(2, -1),
+        lambda y: y.to_numpy(),
+        lambda y: np.asarray(y)[::2],
+        lambda y: memoryview(y.to_numpy()),
+        lambda y: np.from_dlpack(y),
+        lambda y: cm.asarray(y.to_numpy()),
+        lambda y: y.to_numpy().view(np.int32),
+        lambda y: y.to_numpy().view().view()[1:].T,
+        lambda y: np.lib.stride_tricks.as_strided(y.to_numpy(), (7,), (8,)),
+        lambda y: y.to_numpy().data.cast("B"),
+        lambda y: y[::2][3:].to_numpy(),
+    ],
+    ids=[
+        "array",
+        "view",
+        "reshaped",
+        "numpy",
+        "strided",
+        "buffer",
+        "dlpack",
+        "again",
+        "other dtype",
+        "view of view",
+        "as strided",
+        "bytes",
+        "view of our view",
+    ],
+)
 def test_nothing_that_somebody_sees_is_overwritten(numbers, hold):
     values, x = numbers
     held = [hold(x * float(k)) for k in range(2 * host.EACH)]
@@ -121,7 +138,9 @@ def test_threads_never_share_a_result(numbers):
         for _ in range(200):
             y = x + float(k)
             z = y * 2.0
-            if z.to_numpy()[0] != (values[0] + np.float32(k)) * 2 or y.to_numpy()[-1] != values[-1] + np.float32(k):
+            if z.to_numpy()[0] != (values[0] + np.float32(k)) * 2 or y.to_numpy()[-1] != values[
+                -1
+            ] + np.float32(k):
                 wrong.append(k)
 
     together(4, work)
@@ -139,7 +158,12 @@ def test_finalisers_may_compute_and_empty_the_cache_at_any_time(numbers):
 
         def __del__(self):
             more = len(sums) + 1
-            sums.append((cm.asarray(np.ones(LARGE[0] + more, np.float32), device="cpu") + 1.0).to_numpy().sum() - 2 * more)
+            sums.append(
+                (cm.asarray(np.ones(LARGE[0] + more, np.float32), device="cpu") + 1.0)
+                .to_numpy()
+                .sum()
+                - 2 * more
+            )
             if more % 50 == 0:
                 cm.cuda.empty_cache()
 
@@ -148,7 +172,7 @@ def test_finalisers_may_compute_and_empty_the_cache_at_any_time(numbers):
             Finalised()
             part = cm.asarray(np.resize(values, LARGE[0] + k), device="cpu") + float(k)
             assert host.remembered() <= host.LIMIT
-            np.testing.assert_array_equal(part.to_numpy()[:LARGE[0]], values + np.float32(k))
+            np.testing.assert_array_equal(part.to_numpy()[: LARGE[0]], values + np.float32(k))
         done.append(True)
 
     done, before = [], gc.get_threshold()
@@ -176,10 +200,14 @@ def test_without_a_global_lock_nothing_is_used_again(numbers, monkeypatch):
 @pytest.mark.filterwarnings("error")
 def test_copies_and_casts_are_their_own(numbers):
     values, x = numbers
-    held = [x.copy() for _ in range(2 * host.EACH)] + [(x * 1e30).astype("int32"), x.astype("float64"), x[::-1].copy()]
-    for each in held[:host.EACH]:
+    held = [x.copy() for _ in range(2 * host.EACH)] + [
+        (x * 1e30).astype("int32"),
+        x.astype("float64"),
+        x[::-1].copy(),
+    ]
+    for each in held[: host.EACH]:
         each += 1.0
-    for k, each in enumerate(held[:2 * host.EACH]):
+    for k, each in enumerate(held[: 2 * host.EACH]):
         np.testing.assert_array_equal(each.to_numpy(), values + np.float32(k < host.EACH))
     np.testing.assert_array_equal(held[-2].to_numpy(), values.astype("f8"))
     np.testing.assert_array_equal(held[-1].to_numpy(), values[::-1])
@@ -187,5 +215,7 @@ def test_copies_and_casts_are_their_own(numbers):
     wide = (x + 1j * x).astype("complex64")
     np.testing.assert_array_equal(wide.copy().to_numpy(), wide.to_numpy())
     np.testing.assert_array_equal(cm.real(wide).to_numpy(), values)
-    np.testing.assert_array_equal(x.astype(cm.bfloat16).copy().astype("float32").to_numpy(),
-                                  values.astype(cm.bfloat16).astype("f4"))
+    np.testing.assert_array_equal(
+        x.astype(cm.bfloat16).copy().astype("float32").to_numpy(),
+        values.astype(cm.bfloat16).astype("f4"),
+    )

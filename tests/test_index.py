@@ -9,7 +9,10 @@ from hypothesis.extra import numpy as hnp
 import cudamath as cm
 from cudamath.core import indexing
 
-DTYPES = [np.dtype(t) for t in ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16")]
+DTYPES = [
+    np.dtype(t)
+    for t in ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16")
+]
 DTYPES.append(np.dtype(cm.bfloat16))
 INDEX_DTYPES = ["i1", "u1", "i2", "i4", "u4", "i8", "u8"]
 
@@ -35,13 +38,20 @@ def raises_on(device, error, call, match=None):
             cm.cuda.synchronize()
 
 
-# ------------------------------------------------------------------------------------------------- keys
+# -------------------------------------------------------------------------------------------------
 
-BASIC = st.one_of(st.none(), st.just(...), st.integers(-4, 3), st.slices(4), st.integers(-2, 2).map(np.int32))
-INDICES = hnp.arrays(st.sampled_from([np.dtype(t) for t in ("i1", "i4", "i8")]),
-                     hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3), elements=st.integers(-3, 2))
+BASIC = st.one_of(
+    st.none(), st.just(...), st.integers(-4, 3), st.slices(4), st.integers(-2, 2).map(np.int32)
+)
+INDICES = hnp.arrays(
+    st.sampled_from([np.dtype(t) for t in ("i1", "i4", "i8")]),
+    hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3),
+    elements=st.integers(-3, 2),
+)
 MASKS = hnp.arrays(bool, hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3))
-ANY_ENTRY = st.one_of(BASIC, INDICES, MASKS, st.booleans(), st.lists(st.integers(-2, 1), max_size=3))
+ANY_ENTRY = st.one_of(
+    BASIC, INDICES, MASKS, st.booleans(), st.lists(st.integers(-2, 1), max_size=3)
+)
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3)
 
 
@@ -58,11 +68,24 @@ def keys_for(draw, shape, entries=ANY_ENTRY):
             axis += width
         elif kind == "index" and left and shape[axis]:
             n = shape[axis]
-            key.append(draw(hnp.arrays(np.int64, st.sampled_from([(), (2,), (1,), (3, 2), (3, 1)]),
-                                       elements=st.integers(-n, n - 1))))
+            key.append(
+                draw(
+                    hnp.arrays(
+                        np.int64,
+                        st.sampled_from([(), (2,), (1,), (3, 2), (3, 1)]),
+                        elements=st.integers(-n, n - 1),
+                    )
+                )
+            )
             axis += 1
         elif kind == "slice":
-            key.append(draw(st.one_of(st.slices(shape[axis]) if left else st.none(), st.just(...), st.none())))
+            key.append(
+                draw(
+                    st.one_of(
+                        st.slices(shape[axis]) if left else st.none(), st.just(...), st.none()
+                    )
+                )
+            )
             axis += isinstance(key[-1], slice)
         else:
             key.append(draw(entries))
@@ -71,14 +94,20 @@ def keys_for(draw, shape, entries=ANY_ENTRY):
 
 
 def masks_fit(case):
-    """NumPy lets a mask of size 0 pass for an axis of size 1 in some keys, which ours never does: left out."""
+    """NumPy lets a mask of size 0 pass for an axis of size 1 in some keys, which ours never does:
+    left out."""
     shape, key = case
-    empty = [item for item in (key if isinstance(key, tuple) else (key,))
-             if isinstance(item, np.ndarray) and item.dtype == bool and item.size == 0]
+    empty = [
+        item
+        for item in (key if isinstance(key, tuple) else (key,))
+        if isinstance(item, np.ndarray) and item.dtype == bool and item.size == 0
+    ]
     return not empty or not isinstance(key, tuple) and key.shape == shape[: key.ndim]
 
 
-SHAPE_AND_KEY = SHAPES.flatmap(lambda shape: st.tuples(st.just(shape), keys_for(shape))).filter(masks_fit)
+SHAPE_AND_KEY = SHAPES.flatmap(lambda shape: st.tuples(st.just(shape), keys_for(shape))).filter(
+    masks_fit
+)
 
 
 def on_device(key):
@@ -130,8 +159,12 @@ def test_getitem_gradient(device, case, data):
 
 
 @settings(max_examples=300)
-@given(SHAPE_AND_KEY, st.sampled_from(["scalar", "full", "row", "other dtype", "misfit"]), st.sampled_from(DTYPES),
-       st.data())
+@given(
+    SHAPE_AND_KEY,
+    st.sampled_from(["scalar", "full", "row", "other dtype", "misfit"]),
+    st.sampled_from(DTYPES),
+    st.data(),
+)
 def test_setitem(device, case, what, dtype, data):
     shape, key = case
     x = numbered(shape, dtype)
@@ -145,7 +178,9 @@ def test_setitem(device, case, what, dtype, data):
         return
     value = {
         "scalar": True if dtype.kind == "b" else 1.0 if dtype.kind != "c" else 1 + 2j,
-        "full": numbered(target, dtype)[None] if target and data.draw(st.booleans()) else numbered(target, dtype),
+        "full": numbered(target, dtype)[None]
+        if target and data.draw(st.booleans())
+        else numbered(target, dtype),
         "row": numbered(target[-1:], dtype),
         "other dtype": numbered(target, "u1"),
         "misfit": np.ones((*target, 2, 5), dtype),
@@ -175,14 +210,18 @@ def test_parsing_alone(case):
             for array, axis in zip(form.arrays, form.axes, strict=True):  # (out of range)
                 if array.dtype != bool:
                     np.empty(form.shape)[(slice(None),) * axis + (array,)]
-            np.broadcast_shapes(*[np.nonzero(a)[0].shape if a.dtype == bool else a.shape for a in form.arrays])
+            np.broadcast_shapes(
+                *[np.nonzero(a)[0].shape if a.dtype == bool else a.shape for a in form.arrays]
+            )
             pytest.fail("no error")
         return
     view = indexing.basic(x.shape, x.strides, key)
     if view is not None and isinstance(expected, np.ndarray) and expected.size:
         assert view[0] == expected.shape
         assert view[2] == expected.__array_interface__["data"][0] - x.__array_interface__["data"][0]
-        assert all(a == b for a, b, n in zip(view[1], expected.strides, view[0], strict=True) if n > 1)
+        assert all(
+            a == b for a, b, n in zip(view[1], expected.strides, view[0], strict=True) if n > 1
+        )
     form = indexing.advanced(x.shape, x.strides, key)
     base = np.empty(form.shape, "i8")
     if x.size:
@@ -191,22 +230,39 @@ def test_parsing_alone(case):
     common = np.broadcast_shapes(*[a.shape for a in arrays])
     rest = [i for i in range(base.ndim) if i not in form.indexed]
     found = base.transpose(*form.indexed, *rest)[tuple(arrays)] if arrays else base
-    found = np.moveaxis(found, range(len(common)), range(form.position, form.position + len(common)))
+    found = np.moveaxis(
+        found, range(len(common)), range(form.position, form.position + len(common))
+    )
     assert indexing.result_shape(form, common) == found.shape
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("key, text", [
-    (5, r"index 5 is out of bounds for axis 0 with size 3"),
-    ((0, -5), r"index -5 is out of bounds for axis 1 with size 4"),
-    ((0, 0, 0), r"too many indices for array: array is 2-dimensional, but 3 were indexed"),
-    ((..., 0, ...), r"an index can only have a single ellipsis"),
-    (1.0, r"only integers, slices"),
-    ("a", r"only integers, slices"),
-    (np.array([1.0]), r"arrays used as indices must be of integer \(or boolean\) type, got float64 of shape \(1,\)"),
-    (np.zeros((2, 4), bool), r"boolean index did not match indexed array along axis 0; size of axis is 3 but .* is 2"),
-    (([0, 1], [0, 1, 2]), r"shape mismatch: indexing arrays could not be broadcast together with shapes \(2,\) \(3,\)"),
-])
+@pytest.mark.parametrize(
+    "key, text",
+    [
+        (5, r"index 5 is out of bounds for axis 0 with size 3"),
+        ((0, -5), r"index -5 is out of bounds for axis 1 with size 4"),
+        ((0, 0, 0), r"too many indices for array: array is 2-dimensional, but 3 were indexed"),
+        ((..., 0, ...), r"an index can only have a single ellipsis"),
+        (1.0, r"only integers, slices"),
+        ("a", r"only integers, slices"),
+        (
+            np.array([1.0]),
+            r"arrays used as indices must be of integer \(or boolean\) type, got float64 of shape "
+            r"\(1,\)",
+        ),
+        (
+            np.zeros((2, 4), bool),
+            r"boolean index did not match indexed array along axis 0; size of axis is 3 but .* is "
+            r"2",
+        ),
+        (
+            ([0, 1], [0, 1, 2]),
+            r"shape mismatch: indexing arrays could not be broadcast together with shapes \(2,\) "
+            r"\(3,\)",
+        ),
+    ],
+)
 def test_index_errors(device, key, text):
     x = cm.zeros((3, 4))
     with pytest.raises(IndexError, match="^index: " + text):
@@ -231,7 +287,8 @@ def test_out_of_range(device):
     with pytest.raises(IndexError, match=r"^take: axis 0 of shape \(0, 2\) is empty"):
         cm.take(cm.zeros((0, 2)), [0], axis=0)
     same(cm.take(cm.zeros((0, 2)), np.zeros(0, int), axis=0), np.zeros((0, 2)))
-    # After an error everything goes on as before. (On a GPU an update's valid positions have been written by then.)
+    # After an error everything goes on as before. (On a GPU an update's valid positions have been
+    # written by then.)
     x = cm.asarray(numbered((3, 4)))
     same(x[[0, -1]], numbered((3, 4))[[0, -1]])
 
@@ -248,13 +305,18 @@ def test_0d_arrays_and_numpy_integers(device):
     same(cm.asarray(5.0)[...], np.array(5.0))
 
 
-# ---------------------------------------------------------------------------------------------- assignment
+# ---------------------------------------------------------------------------------------------- ass
 
 
 def test_setitem_overlapping(device):
     """NumPy assigns as if the value had been copied first."""
-    for target, source in [(np.s_[1:], np.s_[:-1]), (np.s_[:-1], np.s_[1:]), (np.s_[::-1], np.s_[:]),
-                           ([4, 3, 2, 1, 0], np.s_[:5]), (np.s_[:5], [4, 3, 2, 1, 0])]:
+    for target, source in [
+        (np.s_[1:], np.s_[:-1]),
+        (np.s_[:-1], np.s_[1:]),
+        (np.s_[::-1], np.s_[:]),
+        ([4, 3, 2, 1, 0], np.s_[:5]),
+        (np.s_[:5], [4, 3, 2, 1, 0]),
+    ]:
         x = numbered((8,))
         ours = cm.asarray(x.copy())
         x[target] = x[source].copy()
@@ -265,7 +327,9 @@ def test_setitem_overlapping(device):
 def test_setitem_errors(device):
     x = cm.zeros((2, 3))
     for key in (np.s_[0], [0], np.array([True, False])):
-        with pytest.raises(ValueError, match=r"^setitem: an array of shape \(2,\) cannot be broadcast to"):
+        with pytest.raises(
+            ValueError, match=r"^setitem: an array of shape \(2,\) cannot be broadcast to"
+        ):
             x[key] = np.ones(2)
     with pytest.raises(ValueError, match="^setitem: elements of this array .* share memory"):
         cm.broadcast_to(cm.zeros(3), (2, 3))[0] = 1
@@ -274,7 +338,9 @@ def test_setitem_errors(device):
         x[0] = 1.0
         return x.sum()
 
-    with pytest.raises(RuntimeError, match="^setitem: an array of shape .* cannot be changed in place while"):
+    with pytest.raises(
+        RuntimeError, match="^setitem: an array of shape .* cannot be changed in place while"
+    ):
         cm.grad(changes)(cm.zeros(3))
 
     def loses(x):
@@ -282,7 +348,9 @@ def test_setitem_errors(device):
         y[1:] = x[1:]
         return y.sum()
 
-    with pytest.raises(RuntimeError, match="^setitem: a gradient is recorded for the assigned value"):
+    with pytest.raises(
+        RuntimeError, match="^setitem: a gradient is recorded for the assigned value"
+    ):
         cm.grad(loses)(cm.zeros(3))
 
 
@@ -359,19 +427,34 @@ def test_add_at(device, case, dtype):
     same(ours, x)
 
 
-@given(st.lists(st.integers(-4, 3), max_size=50), st.sampled_from(["f2", "f4", "f8", "c8", "i1", "i8", cm.bfloat16]),
-       st.sampled_from([(0, (4, 3)), (1, (3, 4)), (-1, (2, 3, 4)), (1, (2, 4, 3)), (0, (4,))]))
+@given(
+    st.lists(st.integers(-4, 3), max_size=50),
+    st.sampled_from(["f2", "f4", "f8", "c8", "i1", "i8", cm.bfloat16]),
+    st.sampled_from([(0, (4, 3)), (1, (3, 4)), (-1, (2, 3, 4)), (1, (2, 4, 3)), (0, (4,))]),
+)
 def test_index_add(device, positions, dtype, where):
     axis, shape = where
     positions = np.array(positions, np.int64)
-    x = numbered(shape, dtype) % np.asarray(5).astype(dtype) if np.dtype(dtype).kind in "iu" else numbered(shape, dtype)
-    values = np.moveaxis((np.arange(positions.size * x.size // 4) % 3 - 1).astype("f8").reshape(
-        positions.size, *np.moveaxis(x, axis, 0).shape[1:]), 0, axis)
+    x = (
+        numbered(shape, dtype) % np.asarray(5).astype(dtype)
+        if np.dtype(dtype).kind in "iu"
+        else numbered(shape, dtype)
+    )
+    values = np.moveaxis(
+        (np.arange(positions.size * x.size // 4) % 3 - 1)
+        .astype("f8")
+        .reshape(positions.size, *np.moveaxis(x, axis, 0).shape[1:]),
+        0,
+        axis,
+    )
     expected = x.astype("c16")
     np.add.at(np.moveaxis(expected, axis, 0), positions, np.moveaxis(values, axis, 0))
     if np.dtype(dtype).kind != "c":
         expected = expected.real
-    same(cm.index_add(cm.asarray(x), positions, values.astype(dtype), axis=axis), expected.astype(dtype))
+    same(
+        cm.index_add(cm.asarray(x), positions, values.astype(dtype), axis=axis),
+        expected.astype(dtype),
+    )
 
 
 @given(st.sampled_from(INDEX_DTYPES), st.data(), st.sampled_from(DTYPES))
@@ -381,10 +464,20 @@ def test_take(device, index_dtype, data, dtype):
     axis = data.draw(st.sampled_from([None, *range(-x.ndim, x.ndim)]))
     n = x.size if axis is None else x.shape[axis]
     least = 0 if index_dtype[0] == "u" else -n
-    indices = data.draw(hnp.arrays(index_dtype, hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3),
-                                   elements=st.integers(least, n - 1)))
-    same(cm.take(cm.asarray(x), cm.asarray(indices), axis=axis), np.take(x, indices.astype("i8"), axis))
-    same(cm.take(cm.asarray(x).T, indices, axis), np.take(x.T, indices.astype("i8"), axis)) if axis is None else None
+    indices = data.draw(
+        hnp.arrays(
+            index_dtype,
+            hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3),
+            elements=st.integers(least, n - 1),
+        )
+    )
+    same(
+        cm.take(cm.asarray(x), cm.asarray(indices), axis=axis),
+        np.take(x, indices.astype("i8"), axis),
+    )
+    same(
+        cm.take(cm.asarray(x).T, indices, axis), np.take(x.T, indices.astype("i8"), axis)
+    ) if axis is None else None
 
 
 @given(st.data(), st.sampled_from(DTYPES))
@@ -397,7 +490,9 @@ def test_take_along_axis(device, data, dtype):
     other = (axis + 1) % x.ndim
     if x.ndim > 1 and data.draw(st.booleans()):
         wanted[other] = 1  # broadcasts
-    indices = data.draw(hnp.arrays(np.int64, tuple(wanted), elements=st.integers(-shape[axis], shape[axis] - 1)))
+    indices = data.draw(
+        hnp.arrays(np.int64, tuple(wanted), elements=st.integers(-shape[axis], shape[axis] - 1))
+    )
     expected = np.take_along_axis(x, indices, axis)
     same(cm.take_along_axis(cm.asarray(x), indices, axis), expected)
     same(cm.take_along_axis(cm.asarray(x.T.copy()).T, cm.asarray(indices), axis=axis), expected)
@@ -420,18 +515,39 @@ def test_take_errors(device):
     for call, error, text in [
         (lambda: cm.take(x, [0.5]), TypeError, "take: wants integer indices, got float64 of shape"),
         (lambda: cm.take(x, [0], axis=2), ValueError, "take: axis 2 is out of bounds"),
-        (lambda: cm.take_along_axis(x, cm.zeros(2, "i8"), 0), ValueError, "take_along_axis: indices of shape"),
-        (lambda: cm.take_along_axis(x, cm.zeros((2, 2), "i8"), 0), ValueError, "take_along_axis: shapes"),
-        (lambda: cm.index_add(x, [[0]], 1.0), ValueError, "index_add: indices must have 1 dimension"),
+        (
+            lambda: cm.take_along_axis(x, cm.zeros(2, "i8"), 0),
+            ValueError,
+            "take_along_axis: indices of shape",
+        ),
+        (
+            lambda: cm.take_along_axis(x, cm.zeros((2, 2), "i8"), 0),
+            ValueError,
+            "take_along_axis: shapes",
+        ),
+        (
+            lambda: cm.index_add(x, [[0]], 1.0),
+            ValueError,
+            "index_add: indices must have 1 dimension",
+        ),
         (lambda: cm.index_add(x, [0], np.ones(4)), ValueError, "index_add: an array of shape"),
-        (lambda: cm.index_add(x > 0, [0], True), TypeError, "index_add: wants numeric arrays, got bool"),
+        (
+            lambda: cm.index_add(x > 0, [0], True),
+            TypeError,
+            "index_add: wants numeric arrays, got bool",
+        ),
         (lambda: cm.put(x, [0], []), ValueError, "put: there are no values"),
     ]:
         with pytest.raises(error, match="^" + text):
             call()
 
 
-@given(st.lists(st.integers(-6, 5), max_size=9), st.integers(1, 9), st.sampled_from(DTYPES), st.booleans())
+@given(
+    st.lists(st.integers(-6, 5), max_size=9),
+    st.integers(1, 9),
+    st.sampled_from(DTYPES),
+    st.booleans(),
+)
 def test_put(device, positions, count, dtype, turned):
     x = numbered((2, 3), dtype)
     x = x.T.copy().T if turned else x
@@ -442,26 +558,38 @@ def test_put(device, positions, count, dtype, turned):
     same(ours, x)
 
 
-# ----------------------------------------------------------------------------------------------- selection
+# ----------------------------------------------------------------------------------------------- se
 
 
 @given(st.sampled_from(DTYPES), st.sampled_from(DTYPES), st.data())
 def test_where(device, first, second, data):
-    shapes = data.draw(hnp.mutually_broadcastable_shapes(num_shapes=3, max_dims=3, max_side=4, min_side=0))
+    shapes = data.draw(
+        hnp.mutually_broadcastable_shapes(num_shapes=3, max_dims=3, max_side=4, min_side=0)
+    )
     mask = data.draw(hnp.arrays(bool, shapes.input_shapes[0]))
-    a, b = numbered(shapes.input_shapes[1], first), numbered(shapes.input_shapes[2], second) + np.asarray(1, second)
+    a, b = (
+        numbered(shapes.input_shapes[1], first),
+        numbered(shapes.input_shapes[2], second) + np.asarray(1, second),
+    )
     dtype = cm.result_type(first, second)
     expected = np.where(mask, a.astype(dtype), b.astype(dtype))
     same(cm.where(cm.asarray(mask), cm.asarray(a), cm.asarray(b)), expected)
     dtype = cm.result_type(cm.asarray(a), 1)
-    same(cm.where(mask, cm.asarray(a), 1), np.where(mask, a.astype(dtype), np.asarray(1).astype(dtype)))
+    same(
+        cm.where(mask, cm.asarray(a), 1),
+        np.where(mask, a.astype(dtype), np.asarray(1).astype(dtype)),
+    )
 
 
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if np.dtype(d).kind in "iuf"])
 def test_where_of_an_array_and_a_number(device, dtype):
-    """The card where_number where it can be, on contiguous, broadcast and transposed arrays; elsewhere the number's array."""
+    """The card where_number where it can be, on contiguous, broadcast and transposed arrays;
+    elsewhere the number's array."""
     x = numbered((5, 6), dtype)
-    ours, masks = cm.asarray(x), [np.arange(30).reshape(5, 6) % 3 == 0, np.arange(6) % 2 == 0, np.arange(5)[:, None] > 2]
+    ours, masks = (
+        cm.asarray(x),
+        [np.arange(30).reshape(5, 6) % 3 == 0, np.arange(6) % 2 == 0, np.arange(5)[:, None] > 2],
+    )
     numbers = [3, 0, 100] if np.dtype(dtype).kind in "iu" else [3, 0.5, np.inf, 1e300, -7.25, 2**60]
     with np.errstate(over="ignore"):
         for mask in masks:
@@ -469,7 +597,10 @@ def test_where_of_an_array_and_a_number(device, dtype):
                 told = np.asarray(number).astype(dtype)
                 same(cm.where(cm.asarray(mask), ours, number), np.where(mask, x, told))
                 same(cm.where(cm.asarray(mask), number, ours), np.where(mask, told, x))
-        same(cm.where(cm.asarray(masks[0]).T, ours.T, 1), np.where(masks[0].T, x.T, np.asarray(1, dtype)))
+        same(
+            cm.where(cm.asarray(masks[0]).T, ours.T, 1),
+            np.where(masks[0].T, x.T, np.asarray(1, dtype)),
+        )
     if np.dtype(dtype).kind in "iu":
         assert cm.where(cm.asarray(masks[0]), ours, 0.5).dtype == np.float64
     with pytest.raises(ValueError, match="^where: shapes"):
@@ -485,7 +616,9 @@ def test_where_gradient(device, data):
     weights = ((np.arange(y.size) * 7) % 11 - 5.0).reshape(y.shape)
     ga, gb = pull(cm.asarray(weights))
     assert (ga.shape, gb.shape) == (a.shape, b.shape)
-    assert np.vdot(ga.to_numpy(), a.to_numpy()) + np.vdot(gb.to_numpy(), b.to_numpy()) == np.vdot(weights, y.to_numpy())
+    assert np.vdot(ga.to_numpy(), a.to_numpy()) + np.vdot(gb.to_numpy(), b.to_numpy()) == np.vdot(
+        weights, y.to_numpy()
+    )
     wide = np.broadcast_to(mask, y.shape)
     assert ga.to_numpy().sum() == weights[wide].sum()
     assert gb.to_numpy().sum() == weights[~wide].sum()
@@ -522,23 +655,41 @@ def test_nonzero_of_0d(device):
         cm.nonzero(cm.asarray(3))
 
 
-FOLDS = {"add_at": np.add, "multiply_at": np.multiply, "maximum_at": np.maximum, "minimum_at": np.minimum}
+FOLDS = {
+    "add_at": np.add,
+    "multiply_at": np.multiply,
+    "maximum_at": np.maximum,
+    "minimum_at": np.minimum,
+}
 
 
 @pytest.mark.parametrize("name", FOLDS)
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "u1", "f2"])
 def test_folding_into_positions(device, name, dtype):
-    """Repeated positions count each time; integer arrays, masks, slices and several arrays as keys."""
+    """Repeated positions count each time; integer arrays, masks, slices and several arrays as
+    keys."""
     rng = np.random.default_rng(4)
     i = rng.integers(-5, 5, 40)
-    for key, shape in (((i,), (40, 3)), ((i, i % 3), (40,)), ((slice(1, 4),), (3, 3)), ((i > 0)[:5], (1, 3))):
+    for key, shape in (
+        ((i,), (40, 3)),
+        ((i, i % 3), (40,)),
+        ((slice(1, 4),), (3, 3)),
+        ((i > 0)[:5], (1, 3)),
+    ):
         x = rng.integers(1, 9, (5, 3)).astype(dtype)
         values = rng.integers(1, 3, shape).astype(dtype)
         if name == "multiply_at":
-            values = np.minimum(values, np.arange(values.size).reshape(shape) % 20 // 19 + 1).astype(dtype)
+            values = np.minimum(
+                values, np.arange(values.size).reshape(shape) % 20 // 19 + 1
+            ).astype(dtype)
         ours = cm.asarray(x.copy())
-        getattr(cm, name)(ours, tuple(cm.asarray(k) if isinstance(k, np.ndarray) else k for k in key)
-                          if isinstance(key, tuple) else cm.asarray(key), cm.asarray(values))
+        getattr(cm, name)(
+            ours,
+            tuple(cm.asarray(k) if isinstance(k, np.ndarray) else k for k in key)
+            if isinstance(key, tuple)
+            else cm.asarray(key),
+            cm.asarray(values),
+        )
         FOLDS[name].at(x, key, values)
         np.testing.assert_array_equal(ours.to_numpy(), x)
 
@@ -555,13 +706,22 @@ def test_take_names_itself():
 
 
 def test_one_index_array(device):
-    """The short way of x[i] and x[i] = v meets what the long one does: 0-d arrays, other dtypes, values that broadcast."""
+    """The short way of x[i] and x[i] = v meets what the long one does: 0-d arrays, other dtypes,
+    values that broadcast."""
     x = cm.asarray(np.arange(12.0).reshape(3, 4))
     i, rows = cm.asarray([2, 0, -1]), np.arange(12.0).reshape(3, 4)[[2, 0, -1]]
     np.testing.assert_array_equal(x[i], rows)
-    np.testing.assert_array_equal(x[i.astype("uint8") % 3], np.arange(12.0).reshape(3, 4)[[2, 0, 0]])
+    np.testing.assert_array_equal(
+        x[i.astype("uint8") % 3], np.arange(12.0).reshape(3, 4)[[2, 0, 0]]
+    )
     np.testing.assert_array_equal(x[i.reshape(3, 1)], rows[:, None])
-    for value in (7, 2.5, [1, 2, 3, 4], cm.asarray([[1], [2], [3]], dtype="int32"), np.ones((1, 3, 4))):
+    for value in (
+        7,
+        2.5,
+        [1, 2, 3, 4],
+        cm.asarray([[1], [2], [3]], dtype="int32"),
+        np.ones((1, 3, 4)),
+    ):
         ours, theirs = x.copy(), np.arange(12.0).reshape(3, 4)
         ours[cm.asarray([2, 0, 1])] = value
         theirs[[2, 0, 1]] = value.to_numpy() if isinstance(value, cm.ndarray) else value
@@ -574,4 +734,6 @@ def test_one_index_array(device):
     with pytest.raises(ValueError, match="^setitem: "):
         ours[i] = [1.0, 2.0]
     slope = cm.grad(lambda v: (v[i] ** 2).sum())(x)
-    np.testing.assert_array_equal(slope, 2 * np.arange(12.0).reshape(3, 4) * np.array([[1], [0], [2]]))
+    np.testing.assert_array_equal(
+        slope, 2 * np.arange(12.0).reshape(3, 4) * np.array([[1], [0], [2]])
+    )

@@ -1,4 +1,5 @@
-"""The kernels of indexing and of scatter-add by name: in the simulator, compiled, and at full size on a GPU."""
+"""The kernels of indexing and of scatter-add by name: in the simulator, compiled, and at full size
+on a GPU."""
 
 import itertools
 
@@ -47,8 +48,10 @@ def test_gather_simulated(shape, axis, dtype):
     with pytest.raises(IndexError):
         sim(plan, x, index + 1)
     turned = x.T.copy().T
-    np.testing.assert_array_equal(sim(kernels.gather(*layouts(turned, index), axis=axis), turned, index),
-                                  np.take(x, index, axis))
+    np.testing.assert_array_equal(
+        sim(kernels.gather(*layouts(turned, index), axis=axis), turned, index),
+        np.take(x, index, axis),
+    )
 
 
 @pytest.mark.gpu
@@ -64,14 +67,17 @@ def test_gather_versions_on_the_gpu(version):
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("version, kernels_of", [(None, ["gather_pairs"]), ("rows", ["first_two_positions", "gather_rows"])])
+@pytest.mark.parametrize(
+    "version, kernels_of",
+    [(None, ["gather_pairs"]), ("rows", ["first_two_positions", "gather_rows"])],
+)
 def test_gather_by_two_arrays_simulated(version, kernels_of):
     x = numbered((3, 4, 5), "f4")
     i, j = np.array([[0, -1]]), np.array([[1], [3]])
     i, j = np.broadcast_arrays(i, j)
     plan = kernels.gather(*layouts(x, i, j), axis=1, version=version)
     np.testing.assert_array_equal(sim(plan, x, i, j), x[:, i, j])
-    assert named(plan)[-len(kernels_of):] == kernels_of
+    assert named(plan)[-len(kernels_of) :] == kernels_of
     for wrong in ((i + 4, j), (i, j + 4), (i - 4, j), (i, j - 9)):
         with pytest.raises(IndexError):
             sim(plan, x, *wrong)
@@ -92,10 +98,11 @@ def test_gather_by_three_arrays_simulated():
 @pytest.mark.simulator
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_put_along_simulated(axis):
-    """Of repeated places the last one wins; places out of range are an error, and nothing is written for them."""
+    """Of repeated places the last one wins; places out of range are an error, and nothing is
+    written for them."""
     rng = np.random.default_rng(axis)
     a = numbered((3, 4, 5), "f4")
-    shape = (*a.shape[:axis], 6, *a.shape[axis + 1:])
+    shape = (*a.shape[:axis], 6, *a.shape[axis + 1 :])
     index = rng.integers(-a.shape[axis], a.shape[axis], shape).astype("i4")
     values = np.broadcast_to(rng.standard_normal(shape[2:]).astype("f4"), shape)
     for given, scalars in (((values,), ()), ((), (7.5,))):
@@ -112,7 +119,11 @@ def test_put_along_simulated(axis):
 @pytest.mark.simulator
 def test_scatter_simulated():
     index = np.array([1, -1, 1, 0, 1])
-    for x in (np.zeros((4, 3), "f4"), np.zeros((6, 4), "f4").T[:, ::2], np.zeros((2, 4, 3), "f4").transpose(1, 2, 0)):
+    for x in (
+        np.zeros((4, 3), "f4"),
+        np.zeros((6, 4), "f4").T[:, ::2],
+        np.zeros((2, 4, 3), "f4").transpose(1, 2, 0),
+    ):
         values = numbered((5, *x.shape[1:]), "i4")
         expected = x.copy()
         expected[index] = values
@@ -124,11 +135,16 @@ def test_scatter_simulated():
 
 @pytest.mark.simulator
 def test_scatter_in_two_launches_simulated(monkeypatch):
-    """The last of equal positions wins, for rows of one word and of several; what is out of range is reported."""
+    """The last of equal positions wins, for rows of one word and of several; what is out of range
+    is reported."""
     monkeypatch.setattr(scatter, "FEW", 0)
     rng = np.random.default_rng(0)
     for shape, m in (((10,), 40), ((7,), 7), ((1000,), 9), ((5, 3), 30), ((9, 4), 20)):
-        x, index, values = np.zeros(shape, "f4"), rng.integers(-shape[0], shape[0], m), numbered((m, *shape[1:]), "f4")
+        x, index, values = (
+            np.zeros(shape, "f4"),
+            rng.integers(-shape[0], shape[0], m),
+            numbered((m, *shape[1:]), "f4"),
+        )
         expected = x.copy()
         expected[index] = values
         plan = scatter.scatter(*layouts(x, values, index), axis=0)
@@ -152,11 +168,15 @@ def test_scatter_in_two_launches_simulated(monkeypatch):
 @pytest.mark.simulator
 @pytest.mark.parametrize("dtype", ["i1", "f4"])
 def test_scatter_by_bids_simulated(dtype, monkeypatch):
-    """Small elements and their numbers in one word; the last of equal positions wins, also with the sign bit set."""
+    """Small elements and their numbers in one word; the last of equal positions wins, also with the
+    sign bit set."""
     monkeypatch.setattr(scatter, "FEW", 0)
     monkeypatch.setattr(scatter, "BIDDERS", 1)
     rng = np.random.default_rng(0)
-    for x, index in ((np.zeros(10, dtype), rng.integers(-10, 10, 40)), (np.zeros(80, dtype)[::2], rng.permutation(40)[:12])):
+    for x, index in (
+        (np.zeros(10, dtype), rng.integers(-10, 10, 40)),
+        (np.zeros(80, dtype)[::2], rng.permutation(40)[:12]),
+    ):
         values = -numbered(index.size, dtype)
         expected = x.copy()
         expected[index] = values
@@ -167,7 +187,11 @@ def test_scatter_by_bids_simulated(dtype, monkeypatch):
     with pytest.raises(IndexError):
         sim(plan, x, values, np.full(index.size, 40))
     for length, kind in ((61, "f4"), (60, "f8")):  # too many rows, too wide
-        assert "bid" not in named(scatter.scatter(*layouts(np.zeros(length, kind), np.zeros(15, kind), np.arange(15)), axis=0))
+        assert "bid" not in named(
+            scatter.scatter(
+                *layouts(np.zeros(length, kind), np.zeros(15, kind), np.arange(15)), axis=0
+            )
+        )
 
 
 @pytest.mark.simulator
@@ -176,8 +200,12 @@ def test_scatter_by_stretches_simulated(monkeypatch):
     for name, value in {"MANY": 1, "STRETCH": 16, "FEW": 0, "CACHE": 1}.items():
         monkeypatch.setattr(scatter, name, value)
     rng = np.random.default_rng(0)
-    for rows, index, groups in ((10, rng.integers(-10, 10, 40), 3), (7, rng.permutation(7), 2),
-                                (100, rng.integers(0, 99, 9), 1), (33, np.repeat([32, 5, -1], 5), 1)):
+    for rows, index, groups in (
+        (10, rng.integers(-10, 10, 40), 3),
+        (7, rng.permutation(7), 2),
+        (100, rng.integers(0, 99, 9), 1),
+        (33, np.repeat([32, 5, -1], 5), 1),
+    ):
         monkeypatch.setattr(scatter, "MOST_STRETCHES", groups)
         x, values = np.zeros(rows, "f4"), numbered(index.size, "f4")
         expected = x.copy()
@@ -190,18 +218,24 @@ def test_scatter_by_stretches_simulated(monkeypatch):
         with pytest.raises(IndexError):
             sim(plan, x, values, np.full(index.size, rows))
     monkeypatch.setattr(scatter, "SPARSE", 1)  # a table for 10 rows is too much for 9 positions
-    assert named(scatter.scatter(*layouts(np.zeros(10), np.zeros(9), np.arange(9)), axis=0)) == ["place", "correct"]
+    assert named(scatter.scatter(*layouts(np.zeros(10), np.zeros(9), np.arange(9)), axis=0)) == [
+        "place",
+        "correct",
+    ]
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i1", "c16"])
 def test_assignment_of_many(device, dtype, monkeypatch):
-    """Positions in long arrays, by bids, claims, and bits in several stretches: each once, at random, some of them often."""
+    """Positions in long arrays, by bids, claims, and bits in several stretches: each once, at
+    random, some of them often."""
     monkeypatch.setattr(scatter, "STRETCH", 1 << 20)
     rng = np.random.default_rng(0)
     n = (1 << 19) + 77
     often = np.where(rng.random(n) < 0.3, 5, rng.integers(-n, n, n))
-    for index, (bids, cache) in itertools.product((rng.permutation(n), often, rng.integers(0, 9, n), np.full(n, n - 1)),
-                                                  ((1 << 25, 0), (0, 1 << 40), (0, 1 << 20))):
+    for index, (bids, cache) in itertools.product(
+        (rng.permutation(n), often, rng.integers(0, 9, n), np.full(n, n - 1)),
+        ((1 << 25, 0), (0, 1 << 40), (0, 1 << 20)),
+    ):
         monkeypatch.setattr(scatter, "BIDS", bids)
         monkeypatch.setattr(scatter, "CACHE", cache)
         registry["index_put"].plans.clear()
@@ -220,8 +254,10 @@ def test_assignment_of_many(device, dtype, monkeypatch):
 def test_take_along_simulated():
     x = numbered((2, 5, 3), "f2")
     index = np.arange(12).reshape(2, 2, 3) % 10 - 5
-    np.testing.assert_array_equal(sim(kernels.take_along(*layouts(x, index), axis=1), x, index),
-                                  np.take_along_axis(x, index, 1))
+    np.testing.assert_array_equal(
+        sim(kernels.take_along(*layouts(x, index), axis=1), x, index),
+        np.take_along_axis(x, index, 1),
+    )
     g = numbered((2, 2, 3), "f2")
     out = sim(segments.take_along_grad(*layouts(g, index), size=5, axis=1), g, index)
     expected = np.zeros_like(x)
@@ -243,10 +279,14 @@ def test_where_simulated(rank):
     for swapped in (False, True):
         plan = kernels.where_number(*layouts(mask, a), swapped=swapped)
         number = np.float32(2.5)
-        np.testing.assert_array_equal(sim(plan, mask, a, scalars=(2.5,)),
-                                      np.where(mask, number, a) if swapped else np.where(mask, a, number))
+        np.testing.assert_array_equal(
+            sim(plan, mask, a, scalars=(2.5,)),
+            np.where(mask, number, a) if swapped else np.where(mask, a, number),
+        )
     plan = kernels.where_number(*layouts(mask), swapped=False, dtype=np.dtype("f4"))
-    np.testing.assert_array_equal(sim(plan, mask, scalars=(2.5, -1)), np.where(mask, number, np.float32(-1)))
+    np.testing.assert_array_equal(
+        sim(plan, mask, scalars=(2.5, -1)), np.where(mask, number, np.float32(-1))
+    )
     x, expected, at = a.copy(), a.copy(), np.array([2, -1, 2])
     expected[at] = 2.5
     sim(scatter.scatter_number(*layouts(x, at), axis=0), x, at, scalars=(2.5,))
@@ -273,8 +313,9 @@ def test_sort_simulated(m, rows):
     """Stable: equal keys keep their order; keys out of range come last."""
     positions = np.arange(m) * 7919 % (rows + 1) - 1
     steps, keys, order = segments.sort_steps(segments.Input(0), m, rows, 0, temps := [])
-    plan = segments.Plan([Layout.new((m,), np.dtype("i8"), 0)] * 2,
-                         [*steps, *copies(keys, order, m)], temps)
+    plan = segments.Plan(
+        [Layout.new((m,), np.dtype("i8"), 0)] * 2, [*steps, *copies(keys, order, m)], temps
+    )
     k, o = sim(plan, positions)
     expected = np.where(positions < 0, rows, positions)
     np.testing.assert_array_equal(o, np.argsort(expected, kind="stable"))
@@ -306,7 +347,7 @@ def test_long_lines_gradient_simulated():
     """Lines of more steps than a thread takes: sorted by position."""
     m = segments.FEW_STEPS + 6
     index = (np.arange(2 * m * 2) ** 2 % 5 - 2).reshape(2, m, 2)
-    g = (numbered((2, m, 2), "f4") % 7)
+    g = numbered((2, m, 2), "f4") % 7
     plan = segments.take_along_grad(*layouts(g, index), size=5, axis=1)
     assert "along_positions" in named(plan)
     expected = np.zeros((2, 5, 2), "f4")
@@ -318,10 +359,12 @@ def test_long_lines_gradient_simulated():
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("kind, function", [("max", np.maximum), ("min", np.minimum), ("multiply", np.multiply)])
+@pytest.mark.parametrize(
+    "kind, function", [("max", np.maximum), ("min", np.minimum), ("multiply", np.multiply)]
+)
 def test_scatter_fold_simulated(kind, function):
     index = np.arange(70) ** 2 % 9 - 4
-    values = (numbered((70, 2), "f4") % 3 + 1)
+    values = numbered((70, 2), "f4") % 3 + 1
     x = numbered((9, 2), "f4")
     expected = x.copy()
     function.at(expected, index, values)
@@ -332,15 +375,30 @@ def test_scatter_fold_simulated(kind, function):
 def copies(keys, order, m):
     target = Layout.new((m,), np.dtype("i8"), 0)
     sources = (keys, Layout.new((m,), np.dtype("u4"), 0)), (order, target)
-    return [launch for i, (a, vector) in enumerate(sources)
-            for launch in segments.copy_part(segments.whole(a, vector), segments.whole(segments.Output(i), target))]
+    return [
+        launch
+        for i, (a, vector) in enumerate(sources)
+        for launch in segments.copy_part(
+            segments.whole(a, vector), segments.whole(segments.Output(i), target)
+        )
+    ]
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("m, rows, after, dtype", [(1, 3, 1, "f4"), (31, 4, 3, "f4"), (32, 1, 2, "f4"), (33, 2, 2, "f2"),
-                                                   (100, 3, 1, "f4"), (70, 40, 2, "f4")])
+@pytest.mark.parametrize(
+    "m, rows, after, dtype",
+    [
+        (1, 3, 1, "f4"),
+        (31, 4, 3, "f4"),
+        (32, 1, 2, "f4"),
+        (33, 2, 2, "f2"),
+        (100, 3, 1, "f4"),
+        (70, 40, 2, "f4"),
+    ],
+)
 def test_scatter_add_simulated(m, rows, after, dtype):
-    """Chunks that hold one key, many, the end of one and the start of another, or only the middle of a long one."""
+    """Chunks that hold one key, many, the end of one and the start of another, or only the middle
+    of a long one."""
     index = np.arange(m) ** 2 % rows - rows * (np.arange(m) % 2)
     g = (numbered((2, m, after)) % 5).astype(dtype)
     expected = np.zeros((2, rows, after))
@@ -355,12 +413,16 @@ def test_scatter_add_simulated(m, rows, after, dtype):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "f8"])
-@pytest.mark.parametrize("n, m, kind", [(4096, 4096, "i8"), (96, 48, "i4"), (6144, 3072, "u8"), (128, 120, "i1")])
+@pytest.mark.parametrize(
+    "n, m, kind", [(4096, 4096, "i8"), (96, 48, "i4"), (6144, 3072, "u8"), (128, 120, "i1")]
+)
 def test_rows_brought_to_shared_memory_on_gpu(n, m, kind, dtype):
     with cm.device("cuda"):
         rows, rng = 2 * cm.cuda.devices()[0].multiprocessors + 3, np.random.default_rng(0)
         x = numbered((rows, n), dtype)
-        index = rng.integers(0 if kind == "u8" else -min(n, 128), min(n, 128) if kind == "i1" else n, (rows, m)).astype(kind)
+        index = rng.integers(
+            0 if kind == "u8" else -min(n, 128), min(n, 128) if kind == "i1" else n, (rows, m)
+        ).astype(kind)
         ours, places = cm.asarray(x), cm.asarray(index)
         assert named(kernels.take_along(ours._layout, places._layout, axis=1)) == ["along_rows"]
         same(cm.take_along_axis(ours, places, axis=1), np.take_along_axis(x, index.astype("i8"), 1))
@@ -373,9 +435,12 @@ def test_rows_brought_to_shared_memory_on_gpu(n, m, kind, dtype):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["f4", "f2", cm.bfloat16, "f8", "i4", "c8"])
-@pytest.mark.parametrize("rows, columns, m", [(50257, 768, 8192), (7, 33, 5000), (1, 5, 4099), (1000, 1, 100000)])
+@pytest.mark.parametrize(
+    "rows, columns, m", [(50257, 768, 8192), (7, 33, 5000), (1, 5, 4099), (1000, 1, 100000)]
+)
 def test_rows_on_gpu(rows, columns, m, dtype):
-    """Sizes of an embedding, few rows with many sources, one row, single elements; twice the same bits."""
+    """Sizes of an embedding, few rows with many sources, one row, single elements; twice the same
+    bits."""
     rng = np.random.default_rng(7)
     index = rng.integers(-rows, rows, m)
     x = (np.arange(rows * columns) % 61).reshape(rows, columns).astype(dtype)
@@ -384,13 +449,17 @@ def test_rows_on_gpu(rows, columns, m, dtype):
         same(cm.asarray(x)[index], x[index])
         order = np.argsort(index % rows, kind="stable")
         ends = np.flatnonzero(np.diff((index % rows)[order], append=-1))
-        sums = np.add.reduceat(g[order].astype("c16" if dtype == "c8" else "f8"), np.append(0, ends[:-1] + 1), axis=0)
+        sums = np.add.reduceat(
+            g[order].astype("c16" if dtype == "c8" else "f8"), np.append(0, ends[:-1] + 1), axis=0
+        )
         expected = np.zeros((rows, columns), sums.dtype)
         expected[(index % rows)[order][ends]] = sums
         once = cm.index_add(cm.zeros((rows, columns), dtype), index, cm.asarray(g)).to_numpy()
         np.testing.assert_array_equal(once, expected.astype(dtype))
         noise = cm.asarray(rng.standard_normal((m, columns)).astype("f4"))
-        results = [cm.index_add(cm.zeros((rows, columns), "f4"), index, noise).to_numpy() for _ in range(3)]
+        results = [
+            cm.index_add(cm.zeros((rows, columns), "f4"), index, noise).to_numpy() for _ in range(3)
+        ]
         assert all(np.array_equal(results[0], r) for r in results[1:])
         y = cm.asarray(x)
         y[index] = g
@@ -401,10 +470,16 @@ def test_rows_on_gpu(rows, columns, m, dtype):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "c16"])
-@pytest.mark.parametrize("shape, axis", [((50, 512), 0), ((3, 7, 1600), 1), ((5, 12_304), 0), ((2, 9, 4, 768), 1)])
+@pytest.mark.parametrize(
+    "shape, axis", [((50, 512), 0), ((3, 7, 1600), 1), ((5, 12_304), 0), ((2, 9, 4, 768), 1)]
+)
 def test_long_rows_on_gpu(shape, axis, dtype):
-    """A warp for a piece of a row: of one access per lane, of two, of three, pieces that end within; several boxes."""
-    x, index = numbered(shape, dtype), np.random.default_rng(1).integers(-shape[axis], shape[axis], 133)
+    """A warp for a piece of a row: of one access per lane, of two, of three, pieces that end
+    within; several boxes."""
+    x, index = (
+        numbered(shape, dtype),
+        np.random.default_rng(1).integers(-shape[axis], shape[axis], 133),
+    )
     with cm.device("cuda"):
         ours, places = cm.asarray(x), cm.asarray(index)
         assert named(kernels.gather(ours._layout, places._layout, axis=axis)) == ["gather_long"]
@@ -430,13 +505,18 @@ def test_masks_on_gpu(n):
         same(ours, x)
 
 
-@pytest.mark.parametrize(("shape", "m", "axis"), [((5, 300), 261, 1), ((3, 9, 40), 11, 1), ((30, 37), 41, 0), ((7,), 1025, 0)],
-                         ids=str)
+@pytest.mark.parametrize(
+    ("shape", "m", "axis"),
+    [((5, 300), 261, 1), ((3, 9, 40), 11, 1), ((30, 37), 41, 0), ((7,), 1025, 0)],
+    ids=str,
+)
 @pytest.mark.parametrize("kind", [np.int64, np.uint8], ids=["int64", "uint8"])
 def test_take_along_axis_beyond_a_block(device, shape, m, axis, kind):
     rng = np.random.default_rng(2)
     x, n = rng.standard_normal(shape).astype("f4"), shape[axis]
-    places = rng.integers(0 if kind is np.uint8 else -n, min(n, 255), (*shape[:axis], m, *shape[axis + 1:])).astype(kind)
+    places = rng.integers(
+        0 if kind is np.uint8 else -n, min(n, 255), (*shape[:axis], m, *shape[axis + 1 :])
+    ).astype(kind)
     got = cm.take_along_axis(cm.asarray(x), cm.asarray(places), axis=axis)
     np.testing.assert_array_equal(got.to_numpy(), np.take_along_axis(x, places, axis))
     if kind is np.int64:

@@ -1,4 +1,5 @@
-"""Arrays of other libraries in and out without a copy: NumPy, torch (CPU and CUDA), CuPy; both protocols; lifetimes."""
+"""Arrays of other libraries in and out without a copy: NumPy, torch (CPU and CUDA), CuPy; both
+protocols; lifetimes."""
 
 import ctypes
 import gc
@@ -16,8 +17,20 @@ from cudamath.core import dlpack, plan
 from cudamath.core.array import upload
 from cudamath.runtime.memory import pool_of
 
-DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64", "complex64",
-          "complex128"]
+DTYPES = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
 
 
 @pytest.fixture
@@ -58,7 +71,11 @@ def test_numpy_shares_memory():
     host = np.arange(12.0).reshape(3, 4)
     for seen in (host, host.T, host[::2, ::-1], host[:, :1], np.broadcast_to(host, (2, 3, 4))):
         x = cm.asarray(seen, device="cpu")
-        assert x.ptr == seen.ctypes.data and x.strides == seen.strides and np.shares_memory(x.to_numpy(), host)
+        assert (
+            x.ptr == seen.ctypes.data
+            and x.strides == seen.strides
+            and np.shares_memory(x.to_numpy(), host)
+        )
         assert (np.asarray(x) == seen).all() and np.shares_memory(np.asarray(x), host)
     x = cm.asarray(host, device="cpu")
     host[0, 0] = 77
@@ -75,17 +92,31 @@ def test_numpy_shares_memory():
 def test_torch_on_the_cpu(torch, dtype):
     host = values(dtype)
     t = torch.from_dlpack(cm.asarray(host, device="cpu"))
-    assert str(t.dtype) == f"torch.{dtype}" and t.data_ptr() == host.ctypes.data and t.shape == (3, 4)
+    assert (
+        str(t.dtype) == f"torch.{dtype}" and t.data_ptr() == host.ctypes.data and t.shape == (3, 4)
+    )
     assert t.to(torch.complex128).tolist() == host.astype(complex).tolist()
-    for seen, expected in ((t, host), (t.T, host.T), (t[1:, ::2], host[1:, ::2]), (t[:, None], host[:, None]),
-                           (t[0, 0], host[0, 0])):
+    for seen, expected in (
+        (t, host),
+        (t.T, host.T),
+        (t[1:, ::2], host[1:, ::2]),
+        (t[:, None], host[:, None]),
+        (t[0, 0], host[0, 0]),
+    ):
         x = cm.asarray(seen)
-        assert x.device == "cpu" and x.ptr == seen.data_ptr() and x.dtype == host.dtype and x.shape == expected.shape
+        assert (
+            x.device == "cpu"
+            and x.ptr == seen.data_ptr()
+            and x.dtype == host.dtype
+            and x.shape == expected.shape
+        )
         assert x.tobytes() == expected.tobytes()
     x, address = cm.from_dlpack(t.clone()), t.data_ptr()
     del t
     gc.collect()
-    assert x.tobytes() == host.tobytes() and x.ptr != address  # the tensor lives as long as our array
+    assert (
+        x.tobytes() == host.tobytes() and x.ptr != address
+    )  # the tensor lives as long as our array
 
 
 def test_torch_writes_show(torch):
@@ -98,7 +129,8 @@ def test_torch_writes_show(torch):
 
 
 def fields(of, count=5):
-    """A field of records that are no multiple of its size apart, forwards, backwards and in two dimensions."""
+    """A field of records that are no multiple of its size apart, forwards, backwards and in two
+    dimensions."""
     records = np.zeros(count, [("a", of), ("b", "V3")])
     records["a"] = np.arange(count)
     square = np.zeros((2, 3), records.dtype)
@@ -113,20 +145,31 @@ def test_strides_that_dlpack_cannot_say_are_copied(torch, dtype):
         assert x.strides == host.strides and any(s % host.itemsize for s in host.strides)
         for copy in (None, True):
             t = torch.from_dlpack(Exporter(x, copy=copy))
-            assert t.shape == host.shape and t.to(torch.complex128).tolist() == host.astype(complex).tolist()
+            assert (
+                t.shape == host.shape
+                and t.to(torch.complex128).tolist() == host.astype(complex).tolist()
+            )
             assert t.data_ptr() != host.ctypes.data
         with pytest.raises(BufferError, match=r"^__dlpack__: strides \(.*that would need a copy"):
             x.__dlpack__(copy=False)
         one = x[:1].T[:1].T  # no step is ever taken
-        back = np.from_dlpack(one) if dtype != "bfloat16" else torch.from_dlpack(one).to(torch.float32).numpy()
-        assert back.tolist() == one.tolist() and (dtype == "bfloat16" or np.shares_memory(back, host))
+        back = (
+            np.from_dlpack(one)
+            if dtype != "bfloat16"
+            else torch.from_dlpack(one).to(torch.float32).numpy()
+        )
+        assert back.tolist() == one.tolist() and (
+            dtype == "bfloat16" or np.shares_memory(back, host)
+        )
 
 
 def test_a_copy_says_that_it_is_one():
     x = cm.zeros((2, 3), device="cpu")
     for copy in (None, False, True):
         capsule = x.__dlpack__(max_version=(1, 0), copy=copy)
-        assert dlpack._opened(capsule)[1].flags == (2 if copy else 0)  # bits of the specification: 1 read-only, 2 copied
+        assert dlpack._opened(capsule)[1].flags == (
+            2 if copy else 0
+        )  # bits of the specification: 1 read-only, 2 copied
 
 
 def test_torch_that_needs_a_gradient_is_refused(torch):
@@ -135,12 +178,15 @@ def test_torch_that_needs_a_gradient_is_refused(torch):
 
 
 def test_torch_that_is_conjugate_or_negative_by_a_bit_is_refused(torch):
-    """torch itself refuses the former and exports the latter as it lies in memory: with the wrong sign."""
+    """torch itself refuses the former and exports the latter as it lies in memory: with the wrong
+    sign."""
     z = (torch.ones(2, 3, dtype=torch.complex64) * 1j).conj()
     for take in (cm.asarray, cm.from_dlpack):
         with pytest.raises(BufferError, match=f"^{take.__name__}: .*conj"):
             take(z)
-        with pytest.raises(BufferError, match=rf"^{take.__name__}: torch.float32 of shape \(2, 3\) .*resolve_neg"):
+        with pytest.raises(
+            BufferError, match=rf"^{take.__name__}: torch.float32 of shape \(2, 3\) .*resolve_neg"
+        ):
             take(z.imag)
         assert take(z.imag.resolve_neg()).tolist() == z.imag.tolist() == [[-1.0] * 3] * 2
         assert take(z.resolve_conj()).tolist() == [[-1j] * 3] * 2
@@ -181,7 +227,8 @@ def test_a_capsule_nobody_took_goes_back(version, dtype):
 
 
 def test_what_is_lent_may_end_while_an_exception_is_on_its_way():
-    """As where a consumer refuses what it is given: its own exception arrives, and the memory goes back."""
+    """As where a consumer refuses what it is given: its own exception arrives, and the memory goes
+    back."""
     x = cm.zeros(3, device="cpu")
     data = weakref.ref(x._data)
     with pytest.raises(IndexError, match="only integers, slices"):
@@ -199,7 +246,8 @@ def test_what_is_lent_may_end_while_an_exception_is_on_its_way():
 
 
 def test_memory_that_is_lent_when_the_interpreter_ends():
-    """Consumers drop it after this package's modules are gone: nothing may be called back, nor freed under them."""
+    """Consumers drop it after this package's modules are gone: nothing may be called back, nor
+    freed under them."""
     code = """if True:
         import builtins, numpy as np, cudamath as cm
         x = cm.arange(10.0, device="cpu")
@@ -209,7 +257,7 @@ def test_memory_that_is_lent_when_the_interpreter_ends():
             torch.kept = builtins.kept_too = torch.from_dlpack(x)
         except ImportError:
             pass
-    """
+    """  # noqa: E501
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -241,7 +289,9 @@ def test_the_name_of_a_capsule_that_was_taken_stays():
                 return capsule
 
         x = cm.from_dlpack(Once(np.arange(3.0)))
-        kept += [bytes([i]) * len(label) for i in range(100)]  # takes the place of bytes that were freed
+        kept += [
+            bytes([i]) * len(label) for i in range(100)
+        ]  # takes the place of bytes that were freed
         assert name(capsule) == label and x.shape == (3,)
 
 
@@ -255,17 +305,22 @@ def test_read_only_memory_stays_read_only():
 def test_what_dlpack_cannot_say():
     for dtype in ("float8_e4m3", "float8_e5m2"):
         with pytest.raises(BufferError, match="__dlpack__: float8.* has no DLPack type"):
-            cm.asarray(np.zeros(3, cm.float8_e4m3 if dtype.endswith("m3") else cm.float8_e5m2), device="cpu").__dlpack__()
+            cm.asarray(
+                np.zeros(3, cm.float8_e4m3 if dtype.endswith("m3") else cm.float8_e5m2),
+                device="cpu",
+            ).__dlpack__()
 
     class Elsewhere(Exporter):
         def __dlpack_device__(self):
             return (10, 0)  # ROCm
 
-    with pytest.raises(BufferError, match="from_dlpack: cannot take an array from DLPack device type 10"):
+    with pytest.raises(
+        BufferError, match="from_dlpack: cannot take an array from DLPack device type 10"
+    ):
         cm.from_dlpack(Elsewhere(cm.zeros(3, device="cpu")))
 
 
-# ---------------------------------------------------------------- the GPU side of the protocols, by the fake driver
+# ---------------------------------------------------------------- the GPU side of the protocols, by
 
 
 def test_dlpack_between_gpu_libraries(fake):
@@ -311,8 +366,14 @@ def test_dlpack_orders_the_consumers_stream_after_ours(fake):
 def test_cuda_array_interface(fake):
     x = upload(np.arange(12, dtype=np.float32).reshape(3, 4), 0)
     interface = x.__cuda_array_interface__
-    assert interface == {"shape": (3, 4), "typestr": "<f4", "data": (x.ptr, False), "version": 3, "strides": None,
-                         "stream": 1}
+    assert interface == {
+        "shape": (3, 4),
+        "typestr": "<f4",
+        "data": (x.ptr, False),
+        "version": 3,
+        "strides": None,
+        "stream": 1,
+    }
     seen = x._view(x._layout.view((4, 2), (4, 32)))
     assert seen.__cuda_array_interface__["strides"] == (4, 32)
 
@@ -335,7 +396,10 @@ def test_cuda_array_interface(fake):
     bf16 = upload(np.zeros(3, ml_dtypes.bfloat16), 0)
     with pytest.raises(AttributeError, match="use DLPack"):
         bf16.__cuda_array_interface__  # noqa: B018
-    assert not hasattr(bf16, "__cuda_array_interface__") and cm.from_dlpack(Exporter(bf16)).dtype == ml_dtypes.bfloat16
+    assert (
+        not hasattr(bf16, "__cuda_array_interface__")
+        and cm.from_dlpack(Exporter(bf16)).dtype == ml_dtypes.bfloat16
+    )
 
 
 class Described:
@@ -343,11 +407,14 @@ class Described:
 
     def __init__(self, x, reading=False, **more):
         self.x = x
-        self.__cuda_array_interface__ = x.__cuda_array_interface__ | {"data": (x.ptr, reading)} | more
+        self.__cuda_array_interface__ = (
+            x.__cuda_array_interface__ | {"data": (x.ptr, reading)} | more
+        )
 
 
 def test_numbers_where_a_gpu_cannot_read_them(fake):
-    """The first kernel that read one would have lost the context, and all that is in it. (The layouts are the same.)"""
+    """The first kernel that read one would have lost the context, and all that is in it. (The
+    layouts are the same.)"""
     for _ in range(2):
         x = upload(np.arange(16, dtype="f4"), 0)
         for at in (2, 1):
@@ -356,14 +423,21 @@ def test_numbers_where_a_gpu_cannot_read_them(fake):
                 if at == 2:
                     assert part.view(dtype).to_numpy().tobytes() == part.to_numpy().tobytes()
                 else:
-                    with pytest.raises(ValueError, match=f"^view: {np.dtype(dtype)} of shape .* multiples of 8 bytes only"):
+                    with pytest.raises(
+                        ValueError,
+                        match=f"^view: {np.dtype(dtype)} of shape .* multiples of 8 bytes only",
+                    ):
                         part.view(dtype)
             assert part.view("i4").view("u1").view("f4").shape == (8,)
         with pytest.raises(ValueError, match="^view: float32 of shape"):
             x.view("u1")[3:7].view("f4")
-        for more in ({"typestr": "<f8", "shape": (3,), "data": (x.ptr + 4, False)},
-                     {"typestr": "<f8", "shape": (3,), "strides": (12,)}):
-            with pytest.raises(ValueError, match="^asarray: float64 of shape .* multiples of 8 bytes only"):
+        for more in (
+            {"typestr": "<f8", "shape": (3,), "data": (x.ptr + 4, False)},
+            {"typestr": "<f8", "shape": (3,), "strides": (12,)},
+        ):
+            with pytest.raises(
+                ValueError, match="^asarray: float64 of shape .* multiples of 8 bytes only"
+            ):
                 cm.asarray(Described(x, **more))
         assert cm.asarray(Described(x, typestr="<f8", shape=(3,), strides=(16,))).shape == (3,)
 
@@ -374,7 +448,8 @@ def lent_to_read(x, protocol):
     return y if protocol == "cuda array interface" else cm.from_dlpack(Exporter(y))
 
 
-#: (the name in the error, a change of a (4, 4) float32 array by an equal one, a mask, and places in it)
+#: (the name in the error, a change of a (4, 4) float32 array by an equal one, a mask, and places in
+#: it)
 CHANGES = [
     ("setitem", lambda x, y, mask, at: operator.setitem(x, ..., 1.0)),
     ("setitem", lambda x, y, mask, at: operator.setitem(x, slice(None), y)),
@@ -384,7 +459,10 @@ CHANGES = [
     ("setitem", lambda x, y, mask, at: operator.setitem(x, at, 1.0)),
     ("setitem", lambda x, y, mask, at: operator.setitem(x, at, y[:2])),
     ("setitem", lambda x, y, mask, at: x.fill(3)),
-    ("setitem", lambda x, y, mask, at: operator.setitem(x[1:].T, ..., 1.0)),  # views: of known forms, and of new ones
+    (
+        "setitem",
+        lambda x, y, mask, at: operator.setitem(x[1:].T, ..., 1.0),
+    ),  # views: of known forms, and of new ones
     ("setitem", lambda x, y, mask, at: operator.setitem(x.reshape(16)[::3], ..., 1.0)),
     ("add", lambda x, y, mask, at: operator.iadd(x, 1)),
     ("add", lambda x, y, mask, at: operator.iadd(x, y)),
@@ -408,10 +486,17 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("protocol", ["dlpack", "cuda array interface"])
-@pytest.mark.parametrize(("name", "change"), CHANGES, ids=[f"{name}-{i}" for i, (name, _) in enumerate(CHANGES)])
-def test_memory_of_a_gpu_that_is_lent_to_be_read_is_not_changed(fake, monkeypatch, protocol, name, change):
-    """Neither at first nor where such a change of other arrays has been seen before. (Kernels do nothing here.)"""
-    monkeypatch.setattr(plan, "compiler", lambda kernel, *rest: fake.compiler(lambda *arguments: None, *rest))
+@pytest.mark.parametrize(
+    ("name", "change"), CHANGES, ids=[f"{name}-{i}" for i, (name, _) in enumerate(CHANGES)]
+)
+def test_memory_of_a_gpu_that_is_lent_to_be_read_is_not_changed(
+    fake, monkeypatch, protocol, name, change
+):
+    """Neither at first nor where such a change of other arrays has been seen before. (Kernels do
+    nothing here.)"""
+    monkeypatch.setattr(
+        plan, "compiler", lambda kernel, *rest: fake.compiler(lambda *arguments: None, *rest)
+    )
     host = np.arange(16, dtype=np.float32).reshape(4, 4)
     source, other, mask, at = [upload(part, 0) for part in (host, host, host > 3, np.array([0, 2]))]
     x = lent_to_read(source, protocol)
@@ -420,7 +505,11 @@ def test_memory_of_a_gpu_that_is_lent_to_be_read_is_not_changed(fake, monkeypatc
         fake.launches.clear()
         with pytest.raises(ValueError, match=f"^{name}: .*read-only"):
             change(x, other, mask, at)
-        seen = [words[4] for launch in fake.launches for _, words, _ in filter(lambda part: type(part) is tuple, launch[-1])]
+        seen = [
+            words[4]
+            for launch in fake.launches
+            for _, words, _ in filter(lambda part: type(part) is tuple, launch[-1])
+        ]
         assert not [address for address in seen if 0 <= address - source.ptr < source.nbytes]
         assert source.tolist() == host.tolist()
         for _ in range(2):  # of an array that may be changed
@@ -429,8 +518,12 @@ def test_memory_of_a_gpu_that_is_lent_to_be_read_is_not_changed(fake, monkeypatc
 
 def test_what_is_lent_to_be_read_is_lent_on_to_be_read(fake):
     x = lent_to_read(upload(np.arange(4.0), 0), "cuda array interface")
-    assert x.__cuda_array_interface__["data"] == (x.ptr, True) and x[1:].__cuda_array_interface__["data"] == (x.ptr + 8, True)
-    assert dlpack._opened(x.__dlpack__(max_version=(1, 0)))[1].flags == 1  # bit of the specification: read-only
+    assert x.__cuda_array_interface__["data"] == (x.ptr, True) and x[1:].__cuda_array_interface__[
+        "data"
+    ] == (x.ptr + 8, True)
+    assert (
+        dlpack._opened(x.__dlpack__(max_version=(1, 0)))[1].flags == 1
+    )  # bit of the specification: read-only
     with pytest.raises(BufferError, match="^__dlpack__: float64 .* is read-only"):
         x.__dlpack__()
     free = x.to("cpu").to("cuda:0")
@@ -455,13 +548,16 @@ def test_a_graph_does_not_change_what_is_lent_to_be_read(fake):
 def test_a_mask_is_not_lost(fake):
     x = upload(np.arange(4.0), 0)
     assert cm.asarray(Described(x, mask=None)).tolist() == [0, 1, 2, 3]
-    with pytest.raises(TypeError, match=r"^asarray: a mask would be lost of float64 of shape \(4,\)"):
+    with pytest.raises(
+        TypeError, match=r"^asarray: a mask would be lost of float64 of shape \(4,\)"
+    ):
         cm.asarray(Described(x, mask=Described(x)))
 
 
 @pytest.mark.parametrize("protocol", ["dlpack", "cuda array interface"])
 def test_memory_lent_to_the_default_stream_is_reused_after_it(fake, protocol):
-    """The consumer's copy is queued there when it drops the array: our next array must not overwrite it."""
+    """The consumer's copy is queued there when it drops the array: our next array must not
+    overwrite it."""
     cm.cuda.current_stream()
     out = cm.cuda.pinned(4, "float64")
     default = cm.cuda.external_stream(0)
@@ -553,7 +649,9 @@ def test_numba_on_a_gpu():
 
     x = cm.arange(10, dtype="float32", device="cuda:0")
     view = cuda.as_cuda_array(x)
-    assert view.__cuda_array_interface__["data"][0] == x.ptr and view.copy_to_host().tolist() == list(range(10))
+    assert view.__cuda_array_interface__["data"][
+        0
+    ] == x.ptr and view.copy_to_host().tolist() == list(range(10))
     y = cm.asarray(cuda.to_device(np.arange(5.0)))
     assert y.device == "cuda:0" and y.tolist() == [0, 1, 2, 3, 4]
 

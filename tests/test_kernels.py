@@ -1,7 +1,9 @@
-"""The elementwise generator, each kernel version by name, at sizes on both sides of its tiles; and every scalar expression.
+"""The elementwise generator, each kernel version by name, at sizes on both sides of its tiles; and
+every scalar expression.
 
-In Numba's simulator a kernel calls Python's `math`, which computes in float64 and raises where C returns NaN or infinity;
-here it gets NumPy's functions instead, which behave as C's and the GPU's do.
+In Numba's simulator a kernel calls Python's `math`, which computes in float64 and raises where C
+returns NaN or infinity; here it gets NumPy's functions instead, which behave as C's and the GPU's
+do.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from cudamath.core.shapes import broadcast_shapes
 from cudamath.ops.ufunc import resolve
 from cudamath.testing import layout_of, simulate
 
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # 0 / 0 in the simulator's threads
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::RuntimeWarning"
+)  # 0 / 0 in the simulator's threads
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 HALF = np.dtype(np.float16)
@@ -38,8 +42,15 @@ def c_math():
     if not build.SIMULATOR:
         yield
         return
-    names = {"acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2",
-             "atanh": "arctanh"}
+    names = {
+        "acos": "arccos",
+        "acosh": "arccosh",
+        "asin": "arcsin",
+        "asinh": "arcsinh",
+        "atan": "arctan",
+        "atan2": "arctan2",
+        "atanh": "arctanh",
+    }
     stand_in = types.SimpleNamespace(**vars(math))
     for name in vars(math):
         function = getattr(np, names.get(name, name), None)
@@ -57,10 +68,17 @@ def plan(row: Elementwise, *operands: Layout | np.dtype, version: str | None) ->
     from cudamath.kernels.elementwise import elementwise
 
     card = cm.core.op.registry[row.name]
-    common = functools.reduce(cm.result_type, [o.dtype if isinstance(o, Layout) else o for o in operands])
+    common = functools.reduce(
+        cm.result_type, [o.dtype if isinstance(o, Layout) else o for o in operands]
+    )
     compute, output = resolve(row.name, card.ufunc, common)
-    return elementwise(*operands, expression=card.expression(compute), compute=compute, output=output,
-                       version=version)
+    return elementwise(
+        *operands,
+        expression=card.expression(compute),
+        compute=compute,
+        output=output,
+        version=version,
+    )
 
 
 def row_named(name: str) -> Elementwise:
@@ -75,9 +93,12 @@ def expected(row: Elementwise, *arrays: np.ndarray) -> np.ndarray:
 
 # ---------------------------------------------------------------- every expression
 
-SIMULATED = [(row, np.dtype(dtype)) for row in ELEMENTWISE
-             for dtype in ("?", "i4", "u1", "f2", cm.bfloat16, "f4", "f8", "c8", "c16")
-             if np.dtype(dtype) in of_kinds("c" if row.name == "conj" else row.kinds)]
+SIMULATED = [
+    (row, np.dtype(dtype))
+    for row in ELEMENTWISE
+    for dtype in ("?", "i4", "u1", "f2", cm.bfloat16, "f4", "f8", "c8", "c16")
+    if np.dtype(dtype) in of_kinds("c" if row.name == "conj" else row.kinds)
+]
 
 
 @pytest.mark.simulator
@@ -91,7 +112,10 @@ def test_expressions_in_the_simulator(row, dtype):
         if row.name == "reciprocal" and kind(dtype) in "iu":
             some = some[some != 0]
         some = some[:: 3 if row.inputs == 1 and some.size > 50 else 12 if some.size > 50 else 1]
-        pairs = [np.array(c, dtype) for c in zip(*itertools.product(*[some[:14]] * row.inputs), strict=True)]
+        pairs = [
+            np.array(c, dtype)
+            for c in zip(*itertools.product(*[some[:14]] * row.inputs), strict=True)
+        ]
         arrays = [np.concatenate([a, p]) for a, p in zip(arrays, pairs, strict=True)]
     if row.name == "pow" and kind(dtype) == "i":
         arrays[1] = np.abs(arrays[1])
@@ -100,7 +124,10 @@ def test_expressions_in_the_simulator(row, dtype):
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("name", ["exp", "expm1", "sqrt", "sign", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atanh", "atan"])
+@pytest.mark.parametrize(
+    "name",
+    ["exp", "expm1", "sqrt", "sign", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atanh", "atan"],
+)
 def test_complex_special_cases_in_the_simulator(name):
     """Infinite parts, zeros and NaN."""
     row = row_named(name)
@@ -126,12 +153,19 @@ def test_plain_in_the_simulator(size, dtype):
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("shapes", [((3, 1, 5), (4, 1)), ((), (2, 3)), ((7,), (1,)), ((2, 3, 2, 3), (3, 1, 3)), ((1, 1), ())],
-                         ids=str)
+@pytest.mark.parametrize(
+    "shapes",
+    [((3, 1, 5), (4, 1)), ((), (2, 3)), ((7,), (1,)), ((2, 3, 2, 3), (3, 1, 3)), ((1, 1), ())],
+    ids=str,
+)
 def test_plain_with_strides_in_the_simulator(shapes):
     rng = np.random.default_rng(0)
-    a, b = (np.asarray(numbers(rng, tuple(2 * n for n in s), F32))[(..., *[slice(None, None, 2 if n > 1 else -2) for n in s])]
-            for s in shapes)
+    a, b = (
+        np.asarray(numbers(rng, tuple(2 * n for n in s), F32))[
+            (..., *[slice(None, None, 2 if n > 1 else -2) for n in s])
+        ]
+        for s in shapes
+    )
     row = row_named("multiply")
     out = simulate(plan(row, layout_of(a), layout_of(b), version="plain"), a, b)
     assert out.shape == broadcast_shapes("", *shapes)
@@ -140,27 +174,44 @@ def test_plain_with_strides_in_the_simulator(shapes):
     np.testing.assert_array_equal(out, a.T * a.T)
 
 
-#: A block's width at least; less; of many dimensions, the first of which four elements of a thread share or cannot share.
-LONG_ROWS = [(9, 300), (3, 4, 259), (2, 2, 3, 256), (2500,), (30, 255), (4, 3, 5, 6), (8, 2, 3, 2, 5), (6, 3, 4, 50)]
+#: A block's width at least; less; of many dimensions, the first of which four elements of a thread
+#: share or cannot share.
+LONG_ROWS = [
+    (9, 300),
+    (3, 4, 259),
+    (2, 2, 3, 256),
+    (2500,),
+    (30, 255),
+    (4, 3, 5, 6),
+    (8, 2, 3, 2, 5),
+    (6, 3, 4, 50),
+]
 
 
 @pytest.mark.simulator
 @pytest.mark.parametrize("shape", LONG_ROWS, ids=str)
 def test_several_elements_a_thread_in_the_simulator(shape, monkeypatch):
-    """What a million elements run through: places found by additions, from row to row and beyond, or a share of the first
-    dimension apart."""
+    """What a million elements run through: places found by additions, from row to row and beyond,
+    or a share of the first dimension apart."""
     from cudamath.kernels import elementwise
 
     monkeypatch.setattr(elementwise, "MANY", 1)
     rng = np.random.default_rng(0)
-    a, b = (numbers(rng, tuple(n + 1 for n in shape), F32)[tuple([slice(1, None)] * len(shape))] for _ in range(2))
+    a, b = (
+        numbers(rng, tuple(n + 1 for n in shape), F32)[tuple([slice(1, None)] * len(shape))]
+        for _ in range(2)
+    )
     product = plan(row_named("multiply"), layout_of(a), layout_of(b), version="plain")
     np.testing.assert_array_equal(simulate(product, a, b), a * b)
-    np.testing.assert_array_equal(simulate(plan(row_named("negative"), layout_of(a), version="plain"), a), -a)
+    np.testing.assert_array_equal(
+        simulate(plan(row_named("negative"), layout_of(a), version="plain"), a), -a
+    )
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("name", ["less", "less_equal", "greater", "greater_equal", "equal", "not_equal"])
+@pytest.mark.parametrize(
+    "name", ["less", "less_equal", "greater", "greater_equal", "equal", "not_equal"]
+)
 def test_integers_of_both_signs_in_the_simulator(name):
     """int64 with uint64 must not meet in float64."""
     a = np.array([-1, 0, 2**53 + 1, 2**63 - 1, -(2**63), 5])
@@ -174,7 +225,9 @@ def test_integers_of_both_signs_in_the_simulator(name):
 @pytest.mark.simulator
 def test_run_time_scalars_in_the_simulator():
     a = np.arange(40, dtype=np.int32)
-    out = simulate(plan(row_named("remainder"), layout_of(a), a.dtype, version="plain"), a, scalars=(-7,))
+    out = simulate(
+        plan(row_named("remainder"), layout_of(a), a.dtype, version="plain"), a, scalars=(-7,)
+    )
     np.testing.assert_array_equal(out, a % -7)
     b = a.astype(F32)
     out = simulate(plan(row_named("divide"), F32, layout_of(b), version="plain"), b, scalars=(2.5,))
@@ -185,7 +238,9 @@ def test_run_time_scalars_in_the_simulator():
 def run(made: Plan, *arrays: np.ndarray, scalars: tuple = ()) -> np.ndarray:
     """A plan on the GPU."""
     inputs = [cm.asarray(a, device="cuda") for a in arrays]
-    return made.bind("test", [x._layout for x in inputs], len(scalars))(*inputs, *scalars).to_numpy()
+    return made.bind("test", [x._layout for x in inputs], len(scalars))(
+        *inputs, *scalars
+    ).to_numpy()
 
 
 @pytest.mark.gpu
@@ -199,15 +254,29 @@ def test_versions_on_the_gpu(version, dtype):
         a, b = numbers(rng, size, dtype), numbers(rng, size, dtype)
         for name in ("add", "equal"):
             row = row_named(name)
-            out = run(plan(row, Layout.new((size,), dtype, 0), Layout.new((size,), dtype, 0), version=version), a, b)
-            np.testing.assert_array_equal(out, expected(row, a, b), err_msg=f"{name} {version} {dtype} {size}")
+            out = run(
+                plan(
+                    row,
+                    Layout.new((size,), dtype, 0),
+                    Layout.new((size,), dtype, 0),
+                    version=version,
+                ),
+                a,
+                b,
+            )
+            np.testing.assert_array_equal(
+                out, expected(row, a, b), err_msg=f"{name} {version} {dtype} {size}"
+            )
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("shape", [(1100, 1021), (5, 700, 301), (3, 7, 200, 256), (1 << 20,), (9000, 120)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(1100, 1021), (5, 700, 301), (3, 7, 200, 256), (1 << 20,), (9000, 120)], ids=str
+)
 @pytest.mark.parametrize("dtype", [HALF, F32, F64, np.dtype(np.complex64)], ids=str)
 def test_parts_of_large_arrays_on_the_gpu(shape, dtype):
-    """Several elements a thread of `plain`, whose rows are at least as long as a block is wide, but for the last shape."""
+    """Several elements a thread of `plain`, whose rows are at least as long as a block is wide, but
+    for the last shape."""
     rng = np.random.default_rng(0)
     a, b = (numbers(rng, tuple(n + 1 for n in shape), dtype) for _ in range(2))
     part = tuple([slice(1, None)] * len(shape))
@@ -220,23 +289,43 @@ def test_parts_of_large_arrays_on_the_gpu(shape, dtype):
 @pytest.mark.gpu
 @pytest.mark.parametrize("version", ["plain", "vector", "vector_ahead"])
 def test_mixed_widths_on_the_gpu(version):
-    """Operands of different sizes share a thread's elements: the narrowest moves 16 bytes, the others more."""
+    """Operands of different sizes share a thread's elements: the narrowest moves 16 bytes, the
+    others more."""
     rng = np.random.default_rng(0)
     for size in (16, 17, 4096, 70_001):
-        for d, e in itertools.product([np.dtype(t) for t in ("u1", "f2", "f4", "f8", "i8")], repeat=2):
+        for d, e in itertools.product(
+            [np.dtype(t) for t in ("u1", "f2", "f4", "f8", "i8")], repeat=2
+        ):
             a, b = numbers(rng, size, d, 0, 9), numbers(rng, size, e, 0, 9)
             row = row_named("maximum")
-            out = run(plan(row, Layout.new((size,), d, 0), Layout.new((size,), e, 0), version=version), a, b)
+            out = run(
+                plan(row, Layout.new((size,), d, 0), Layout.new((size,), e, 0), version=version),
+                a,
+                b,
+            )
             np.testing.assert_array_equal(out, np.maximum(a, b), err_msg=f"{d} {e} {size}")
         a = numbers(rng, size, F32)
-        out = run(plan(row_named("multiply"), Layout.new((size,), F32, 0), F32, version=version), a, scalars=(2.5,))
+        out = run(
+            plan(row_named("multiply"), Layout.new((size,), F32, 0), F32, version=version),
+            a,
+            scalars=(2.5,),
+        )
         np.testing.assert_array_equal(out, a * np.float32(2.5))
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("shape", "other"), [
-    ((5, 8), (8,)), ((5, 8), (5, 1)), ((3, 5, 32), (1, 5, 1)), ((7, 4, 64), (7, 1, 64)), ((1000, 256), (256,)),
-    ((64, 1024), (64, 1))], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "other"),
+    [
+        ((5, 8), (8,)),
+        ((5, 8), (5, 1)),
+        ((3, 5, 32), (1, 5, 1)),
+        ((7, 4, 64), (7, 1, 64)),
+        ((1000, 256), (256,)),
+        ((64, 1024), (64, 1)),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("dtype", [HALF, F32, F64], ids=str)
 def test_rows_on_the_gpu(shape, other, dtype):
     rng = np.random.default_rng(0)
@@ -267,8 +356,21 @@ def test_the_version_fits_the_layouts():
     assert version(big, Layout.of((64, 256), (4, 256), F32, 0)) == "tiled_vector"
     assert version(big, Layout.of((64, 256), (2048, 8), F32, 0)) == "plain"
     assert version(Layout.of((64, 256), big.strides, F32, 0, aligned=False), big) == "plain"
-    assert plan(row, Layout.new((0, 3), F32, 0), Layout.new((0, 3), F32, 0), version="vector").steps == []
-    for function, elements, dtype, name in (("sqrt", 1 << 22, HALF, "vector_ahead"), ("sqrt", 1 << 22, F32, "vector"),
-                                            ("sqrt", 1 << 20, HALF, "vector"), ("exp", 1 << 22, HALF, "vector"),
-                                            ("reciprocal", 1 << 22, HALF, "vector_ahead"), ("abs", 1 << 22, HALF, "vector")):
-        assert plan(row_named(function), Layout.new((elements,), dtype, 0), version=None).steps[0].kernel.__name__ == name
+    assert (
+        plan(row, Layout.new((0, 3), F32, 0), Layout.new((0, 3), F32, 0), version="vector").steps
+        == []
+    )
+    for function, elements, dtype, name in (
+        ("sqrt", 1 << 22, HALF, "vector_ahead"),
+        ("sqrt", 1 << 22, F32, "vector"),
+        ("sqrt", 1 << 20, HALF, "vector"),
+        ("exp", 1 << 22, HALF, "vector"),
+        ("reciprocal", 1 << 22, HALF, "vector_ahead"),
+        ("abs", 1 << 22, HALF, "vector"),
+    ):
+        assert (
+            plan(row_named(function), Layout.new((elements,), dtype, 0), version=None)
+            .steps[0]
+            .kernel.__name__
+            == name
+        )

@@ -1,4 +1,5 @@
-"""Arrays of more than 2^31 elements: element numbers need 64 bits, in every family that memory limits."""
+"""Arrays of more than 2^31 elements: element numbers need 64 bits, in every family that memory
+limits."""
 
 import numpy as np
 import pytest
@@ -67,7 +68,9 @@ def test_rows_of_float16(x):
     line = np.zeros(1024)
     line[at[1]] = 5
     wanted = (line - line.mean()) / np.sqrt(line.var() + 1e-5)
-    np.testing.assert_allclose(normed[at[0]].to_numpy().astype(np.float64), wanted, rtol=2e-3, atol=1e-3)
+    np.testing.assert_allclose(
+        normed[at[0]].to_numpy().astype(np.float64), wanted, rtol=2e-3, atol=1e-3
+    )
 
 
 def test_sorting(x):

@@ -1,5 +1,5 @@
-"""Numbers that lie on a GPU for good, where gradients begin: nobody can change them, whatever is done with a gradient. And what
-such gradients cost: launches, on the fake driver."""
+"""Numbers that lie on a GPU for good, where gradients begin: nobody can change them, whatever is
+done with a gradient. And what such gradients cost: launches, on the fake driver."""
 
 from __future__ import annotations
 
@@ -30,10 +30,18 @@ def doubled(x, seen):
 
 
 def changed_in_place():
-    """Gradients that are nothing but views of where they begin, each changed as soon as it is there; what they were."""
+    """Gradients that are nothing but views of where they begin, each changed as soon as it is
+    there; what they were."""
     number, row, seen = cm.asarray(np.float32(3)), cm.ones((1, 1), dtype="float32"), []
-    functions = [(lambda x: x, number), (lambda x: x.reshape(()), row), (lambda x: x.sum(), row), (lambda x: x.mean(), row),
-                 (lambda x: x[0, 0], row), (lambda x: x.T.sum(0).mean(), row), (lambda x: doubled(x, seen), number)]
+    functions = [
+        (lambda x: x, number),
+        (lambda x: x.reshape(()), row),
+        (lambda x: x.sum(), row),
+        (lambda x: x.mean(), row),
+        (lambda x: x[0, 0], row),
+        (lambda x: x.T.sum(0).mean(), row),
+        (lambda x: doubled(x, seen), number),
+    ]
     found = []
     for _ in range(2):
         for function, x in functions:
@@ -60,11 +68,18 @@ def test_gradients_are_changed_alone_simulated(monkeypatch):
 
 
 #: Means of (3, 5) elements, of all elements and (ALONG) of lines, and the gradient by x in words.
-MEANS = [(lambda x: x.mean(), lambda x: 1 / 15), (lambda x: (x * 2.0).mean((0, 1)), lambda x: 2 / 15),
-         (lambda x: (cm.grad(lambda x: (x ** 3).mean())(x) ** 2).mean(), lambda x: 36 * x ** 3 / 15 ** 3)]
-ALONG = [(lambda x: x.mean(1).mean(), lambda x: 1 / 15), (lambda x: x.sum(1).mean(), lambda x: 1 / 3),
-         (lambda x: (x.mean(1) * 2.0).sum(), lambda x: 2 / 5), (lambda x: x.mean(0).sum(), lambda x: 1 / 3),
-         (lambda x: x.sum(0).mean(), lambda x: 1 / 5)]
+MEANS = [
+    (lambda x: x.mean(), lambda x: 1 / 15),
+    (lambda x: (x * 2.0).mean((0, 1)), lambda x: 2 / 15),
+    (lambda x: (cm.grad(lambda x: (x**3).mean())(x) ** 2).mean(), lambda x: 36 * x**3 / 15**3),
+]
+ALONG = [
+    (lambda x: x.mean(1).mean(), lambda x: 1 / 15),
+    (lambda x: x.sum(1).mean(), lambda x: 1 / 3),
+    (lambda x: (x.mean(1) * 2.0).sum(), lambda x: 2 / 5),
+    (lambda x: x.mean(0).sum(), lambda x: 1 / 3),
+    (lambda x: x.sum(0).mean(), lambda x: 1 / 5),
+]
 
 
 def check_means(dtype, those):
@@ -72,8 +87,12 @@ def check_means(dtype, those):
     for function, slope in those:
         found = cm.grad(function)(cm.asarray(x))
         assert found.dtype == dtype and found.shape == (3, 5)
-        np.testing.assert_allclose(found.to_numpy(), np.broadcast_to(slope(x.astype("f8")), (3, 5)), atol=1e-5,
-                                   rtol=4e-3 if dtype == "float16" else 2e-6)
+        np.testing.assert_allclose(
+            found.to_numpy(),
+            np.broadcast_to(slope(x.astype("f8")), (3, 5)),
+            atol=1e-5,
+            rtol=4e-3 if dtype == "float16" else 2e-6,
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -93,7 +112,12 @@ def test_divided(fake):
 
 
 def test_one_number_of_each_layout(fake):
-    layouts = [Layout.new(shape, np.dtype(dtype), index) for shape in ((), (1,)) for dtype in ("f4", "f8") for index in (0, 1)]
+    layouts = [
+        Layout.new(shape, np.dtype(dtype), index)
+        for shape in ((), (1,))
+        for dtype in ("f4", "f8")
+        for index in (0, 1)
+    ]
     for layout in layouts:
         for value in (1.0, 0.25):
             first, second = lasting.number(value, layout), lasting.number(value, layout)
@@ -118,8 +142,15 @@ def launches(fake, function, *arrays, argnums=0):
     return len(fake.launches)
 
 
-@pytest.mark.parametrize(("function", "wanted"), [
-    (lambda x: x.sum(), 2), (lambda x: x.mean(), 2), (lambda x: cm.exp(x).mean(), 3), (lambda x: cm.sin(x).sum(0).sum(), 5)])
+@pytest.mark.parametrize(
+    ("function", "wanted"),
+    [
+        (lambda x: x.sum(), 2),
+        (lambda x: x.mean(), 2),
+        (lambda x: cm.exp(x).mean(), 3),
+        (lambda x: cm.sin(x).sum(0).sum(), 5),
+    ],
+)
 def test_launches(fake, monkeypatch, function, wanted):
     """The value, the gradient: nothing to begin with."""
     monkeypatch.setattr(FakeDriver, "finish", lambda self, target: None)

@@ -1,4 +1,5 @@
-"""Kernel files do not import Numba: stand-ins, what Numba makes of them, and processes that never need it."""
+"""Kernel files do not import Numba: stand-ins, what Numba makes of them, and processes that never
+need it."""
 
 import collections
 import importlib.metadata
@@ -24,8 +25,15 @@ pytestmark = pytest.mark.skipif(lazy.SIMULATOR, reason="in the simulator all nam
 
 def python(source: str, **environment: str) -> str:
     """What a new process prints."""
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(source)], cwd=ROOT / "tests", capture_output=True, text=True,
-                          env=os.environ | {"PYTHONPATH": str(ROOT)} | environment, check=False, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(source)],
+        cwd=ROOT / "tests",
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+        check=False,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -61,7 +69,7 @@ FIRST_CALLS = f"""
             result.to_numpy()
         cm.vjp(cm.ml.gelu, a)[1](a)
         print(json.dumps([module.statistics, {heavy()}]))
-    """
+    """  # noqa: E501
 
 
 def test_no_numba_when_every_kernel_is_on_disk(tmp_path):
@@ -69,7 +77,10 @@ def test_no_numba_when_every_kernel_is_on_disk(tmp_path):
     filled, imported = json.loads(python(FIRST_CALLS.replace("len(sys.argv) > 1", "True"), **cache))
     assert filled["compiled"] > 15 and "numba" in imported  # a kernel's arguments are Numba's types
     again, imported = json.loads(python(FIRST_CALLS, **cache))
-    assert again == {"compiled": 0, "loaded_from_disk": filled["compiled"] + filled["loaded_from_disk"]}
+    assert again == {
+        "compiled": 0,
+        "loaded_from_disk": filled["compiled"] + filled["loaded_from_disk"],
+    }
     assert imported == []
 
 
@@ -91,8 +102,10 @@ def test_keys_are_those_of_a_process_that_has_numba():
                     for step in plan.steps:
                         if isinstance(step, Launch):
                             print(build.cache_key(step.kernel, plan.signature(step, inputs), (9, 0, "a")))
-        """
-    without, having = (python(source.replace("{before}", line)) for line in ("", "from numba import cuda, types"))
+        """  # noqa: E501
+    without, having = (
+        python(source.replace("{before}", line)) for line in ("", "from numba import cuda, types")
+    )
     assert without.count("\n") >= 3 and without == having
 
 
@@ -107,7 +120,9 @@ def test_numbers_are_scalars_names_and_types():
             assert T.signed == real.signed and T(3) == real(3) and type(T(3)) is type(real(3))
     assert lazy.types.complex64.underlying_float is lazy.types.float32
     assert lazy.dtype_of(lazy.types.boolean) == np.bool_ and lazy.types.boolean(3) is True
-    assert lazy.types.int32(lazy.types.float32, types.int64) == types.int32(types.float32, types.int64)
+    assert lazy.types.int32(lazy.types.float32, types.int64) == types.int32(
+        types.float32, types.int64
+    )
     assert lazy.types.Array is types.Array  # what has no stand-in is Numba's own
 
 
@@ -133,8 +148,11 @@ def test_a_kernel_of_stand_ins_is_compiled_as_with_numbas_own():
         return build.ptx_of(kernel, layouts, (8, 0)).partition(".visible")[2].partition("{")[2]
 
     def stripped(ptx):  # shared arrays, functions and labels are numbered through the process
-        return [line.split("//")[0].partition("_smem_")[0].strip() for line in ptx.splitlines()
-                if "$L" not in line and "_Z" not in line]
+        return [
+            line.split("//")[0].partition("_smem_")[0].strip()
+            for line in ptx.splitlines()
+            if "$L" not in line and "_Z" not in line
+        ]
 
     ours = text(lazy.cuda, lazy.types, lazy.libdevice.cbrtf)
     numbas = text(cuda, types, __import__("numba.cuda.libdevice", fromlist=["cbrtf"]).cbrtf)
@@ -149,7 +167,7 @@ def test_bindings_come_without_the_rest_of_nvmath():
         print({heavy()}, "nvmath.bindings" in sys.modules)
         import nvmath
         print(nvmath.bindings.cublas is found[0], nvmath.bindings.cufft is found[3], callable(nvmath.fft.fft))
-        """
+        """  # noqa: E501
     assert python(source).splitlines() == ["[] False", "True True True"]
     assert libraries.bindings("cublas").cuBLASError
     with pytest.raises(ImportError):
@@ -243,5 +261,5 @@ def test_what_is_done_meanwhile_is_there_and_waits_for_nobody():
             thread.join(60)
         print(*[name in sys.modules for name in ("nvmath.bindings.cublas", "cudamath.kernels.matmul", "cudamath.kernels.conv")],
               thread.is_alive())
-        """
+        """  # noqa: E501
     assert python(source) == "True True True False"

@@ -1,4 +1,5 @@
-"""Arrays that leave for NumPy or another library while a gradient is being recorded through them."""
+"""Arrays that leave for NumPy or another library while a gradient is being recorded through
+them."""
 
 import copy
 import pickle
@@ -22,32 +23,53 @@ def from_dlpack(x):
     return pytest.importorskip("torch").from_dlpack(x)
 
 
-@pytest.mark.parametrize(("protocol", "leave"), [
-    ("__array__", np.asarray), ("__array__", lambda x: np.array([x, x])), ("__array__", put),
-    ("__array__", lambda x: np.random.default_rng(1).normal(x)), ("__array__", lambda x: np.asarray(x[1:] * 2, "float32")),
-    ("__dlpack__", from_dlpack), ("__dlpack__", lambda x: x.__dlpack__())])
+@pytest.mark.parametrize(
+    ("protocol", "leave"),
+    [
+        ("__array__", np.asarray),
+        ("__array__", lambda x: np.array([x, x])),
+        ("__array__", put),
+        ("__array__", lambda x: np.random.default_rng(1).normal(x)),
+        ("__array__", lambda x: np.asarray(x[1:] * 2, "float32")),
+        ("__dlpack__", from_dlpack),
+        ("__dlpack__", lambda x: x.__dlpack__()),
+    ],
+)
 def test_a_gradient_is_not_lost_without_a_word(device, protocol, leave):
     x = cm.asarray(X)
-    message = rf"^{protocol}: the gradient of float64 of shape \([23],\) .* cm.stop_gradient\(x\).* x.to_numpy\(\)"
+    message = (
+        rf"^{protocol}: the gradient of float64 of shape \([23],\) .* "
+        r"cm.stop_gradient\(x\).* x.to_numpy\(\)"
+    )
     leave(x)
-    for record in (cm.grad(lambda x: leave(x) or x.sum()), lambda x: cm.vjp(lambda x: leave(x) or x, x),
-                   lambda x: cm.jvp(lambda x: leave(x) or x, (x,), (x,)),
-                   cm.grad(lambda x: cm.grad(lambda y: (y * x).sum() + 0 * (leave(x) or 0))(x).sum())):
+    for record in (
+        cm.grad(lambda x: leave(x) or x.sum()),
+        lambda x: cm.vjp(lambda x: leave(x) or x, x),
+        lambda x: cm.jvp(lambda x: leave(x) or x, (x,), (x,)),
+        cm.grad(lambda x: cm.grad(lambda y: (y * x).sum() + 0 * (leave(x) or 0))(x).sum()),
+    ):
         with pytest.raises(TypeError, match=message):
             record(x)
     assert cm.grad(lambda x: (leave(cm.stop_gradient(x)), x.sum())[1])(x).tolist() == [1.0] * 3
 
 
 def test_what_says_that_a_constant_is_meant_may_leave(device):
-    """And what has no gradient: integers, comparisons, arrays kept from a recording that has ended, what a rule of one's own
-    computes in NumPy."""
+    """And what has no gradient: integers, comparisons, arrays kept from a recording that has ended,
+    what a rule of one's own computes in NumPy."""
     seen = []
 
     def loss(x):
-        for leave in (lambda x: x.to_numpy(), lambda x: np.asarray(x.tolist()), lambda x: np.float64([float(v) for v in x]),
-                      lambda x: np.float64([v.item() for v in x]), lambda x: np.frombuffer(x.tobytes()),
-                      lambda x: pickle.loads(pickle.dumps(x)).to_numpy(), lambda x: copy.deepcopy(x).to_numpy(),
-                      lambda x: np.asarray(x.astype("int64")), lambda x: X * np.asarray(x > 0)):
+        for leave in (
+            lambda x: x.to_numpy(),
+            lambda x: np.asarray(x.tolist()),
+            lambda x: np.float64([float(v) for v in x]),
+            lambda x: np.float64([v.item() for v in x]),
+            lambda x: np.frombuffer(x.tobytes()),
+            lambda x: pickle.loads(pickle.dumps(x)).to_numpy(),
+            lambda x: copy.deepcopy(x).to_numpy(),
+            lambda x: np.asarray(x.astype("int64")),
+            lambda x: X * np.asarray(x > 0),
+        ):
             np.testing.assert_array_equal(leave(x), X)
         assert repr(X)[6:-1] in repr(x) and str(x) == str(X) and f"{x[0]:.1f}" == "3.0"
         seen.append(x)
@@ -60,9 +82,16 @@ def test_what_says_that_a_constant_is_meant_may_leave(device):
     def sine(x):
         return cm.asarray(np.sin(np.asarray(x)))
 
-    sine.defvjp(lambda x: (sine(x), np.cos(np.asarray(x))), lambda slope, g: (cm.asarray(slope * np.asarray(g)),))
-    np.testing.assert_allclose(cm.grad(lambda x: sine(x).sum())(cm.asarray(X)).to_numpy(), np.cos(X))
-    with pytest.raises(TypeError, match="^__array__: the gradient of float64"):  # which NumPy computes: no second derivative
+    sine.defvjp(
+        lambda x: (sine(x), np.cos(np.asarray(x))),
+        lambda slope, g: (cm.asarray(slope * np.asarray(g)),),
+    )
+    np.testing.assert_allclose(
+        cm.grad(lambda x: sine(x).sum())(cm.asarray(X)).to_numpy(), np.cos(X)
+    )
+    with pytest.raises(
+        TypeError, match="^__array__: the gradient of float64"
+    ):  # which NumPy computes: no second derivative
         cm.grad(lambda x: cm.grad(lambda x: sine(x).sum())(x).sum())(cm.asarray(X))
 
 

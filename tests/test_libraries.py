@@ -1,6 +1,8 @@
-"""Libraries that take any array of the Python array API: scikit-learn, SciPy, einops, opt_einsum, Dask; each where it is there.
+"""Libraries that take any array of the Python array API: scikit-learn, SciPy, einops, opt_einsum,
+Dask; each where it is there.
 
-SciPy and scikit-learn want SCIPY_ARRAY_API=1 before they are imported, so they run in a process of their own.
+SciPy and scikit-learn want SCIPY_ARRAY_API=1 before they are imported, so they run in a process of
+their own.
 """
 
 from __future__ import annotations
@@ -21,10 +23,17 @@ RNG = np.random.default_rng(0)
 
 
 def run(source: str, device: str, first: str = "cudamath") -> None:
-    """A program with SciPy's array API switched on; `first`: what it imports before anything else."""
-    environment = {**os.environ, "SCIPY_ARRAY_API": "1", "CUDAMATH_DEVICE": device,
-                   "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    head = f"import {first}" + """
+    """A program with SciPy's array API switched on; `first`: what it imports before anything
+    else."""
+    environment = {
+        **os.environ,
+        "SCIPY_ARRAY_API": "1",
+        "CUDAMATH_DEVICE": device,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    }
+    head = (
+        f"import {first}"
+        + """
 import numpy as np, cudamath as cm
 rng = np.random.default_rng(0)
 def same(ours, theirs, rtol=1e-10):
@@ -32,8 +41,13 @@ def same(ours, theirs, rtol=1e-10):
     assert ours.device == cm.default_device()
     np.testing.assert_allclose(ours.to_numpy(), theirs, rtol=rtol, atol=rtol)
 """
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", head + source], env=environment, capture_output=True,
-                          text=True)
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", head + source],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
 
 
@@ -57,7 +71,7 @@ with sklearn.config_context(array_api_dispatch=True):
     same(MinMaxScaler().fit_transform(cm.asarray(x)), MinMaxScaler().fit_transform(x))
     assert abs(r2_score(cm.asarray(y), fitted.predict(cm.asarray(x))) - r2_score(y, ridge.predict(x))) < 1e-12
     assert mean_squared_error(cm.asarray(y), cm.asarray(y)) == 0
-"""
+"""  # noqa: E501
 
 SCIPY = """
 import scipy.cluster.vq as vq, scipy.fft as fft, scipy.special as special, scipy.stats as stats
@@ -89,10 +103,12 @@ def test_einops(device):
     x = RNG.standard_normal((2, 6, 4))
     a = cm.asarray(x)
     turned = x.reshape(2, 2, 3, 4).transpose(3, 0, 1, 2).reshape(4, 4, 3)
-    for ours, theirs in ((einops.rearrange(a, "a (b h) c -> c (a b) h", h=3), turned),
-                         (einops.reduce(a, "a b c -> a c", "mean"), x.mean(1)),
-                         (einops.reduce(a, "a b c -> b", "max"), x.max((0, 2))),
-                         (einops.repeat(a, "a b c -> a b c k", k=2), np.repeat(x[..., None], 2, -1))):
+    for ours, theirs in (
+        (einops.rearrange(a, "a (b h) c -> c (a b) h", h=3), turned),
+        (einops.reduce(a, "a b c -> a c", "mean"), x.mean(1)),
+        (einops.reduce(a, "a b c -> b", "max"), x.max((0, 2))),
+        (einops.repeat(a, "a b c -> a b c k", k=2), np.repeat(x[..., None], 2, -1)),
+    ):
         assert type(ours) is cm.ndarray
         np.testing.assert_allclose(ours.to_numpy(), theirs, rtol=1e-13)
 
@@ -113,7 +129,7 @@ packed, shapes = einops.pack([a, a[:, 0]], "a * c")
 same(packed, einops.pack([x, x[:, 0]], "a * c")[0])
 same(einops.unpack(packed, shapes, "a * c")[1], x[:, 0])
 assert (cm.grad(lambda v: (einops.rearrange(v, "a b c -> c b a")[0] ** 2).sum())(a).to_numpy()[..., 1:] == 0).all()
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize("first", ["cudamath", "einops"])
@@ -128,13 +144,19 @@ def test_opt_einsum(device):
     xs = [RNG.standard_normal(s) for s in ((3, 4), (4, 5, 2), (5, 6), (2,))]
     ours = opt_einsum.contract("ij,jkl,km,l->im", *[cm.asarray(x) for x in xs])
     assert type(ours) is cm.ndarray
-    np.testing.assert_allclose(ours.to_numpy(), np.einsum("ij,jkl,km,l->im", *xs), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        ours.to_numpy(), np.einsum("ij,jkl,km,l->im", *xs), rtol=1e-12, atol=1e-12
+    )
 
 
 def test_array_api_compat(device):
     compat = pytest.importorskip("array_api_compat")
     x = cm.zeros(3)
-    assert compat.is_array_api_obj(x) and compat.array_namespace(x) is cm and compat.device(x) == device
+    assert (
+        compat.is_array_api_obj(x)
+        and compat.array_namespace(x) is cm
+        and compat.device(x) == device
+    )
     assert compat.size(x) == 3 and compat.to_device(x, "cpu").device == "cpu"
 
 
@@ -147,21 +169,32 @@ def test_array_api_extra(device):
 
 
 DASK = {
-    "elementwise": lambda x: np.exp(x) + 2 * x, "sum": lambda x: x.sum(), "mean": lambda x: x.mean(axis=1),
-    "deviation": lambda x: (x - x.mean(axis=0)).std(axis=0), "largest": lambda x: x.max(axis=0),
-    "place": lambda x: x.argmax(axis=1), "product": lambda x: x.T @ x, "slice": lambda x: x[10:45, ::3],
-    "side by side": lambda x: np.concatenate([x, x], axis=1), "choice": lambda x: np.where(x > 0, x, 0),
-    "mask": lambda x: x[x > 0].sum(), "running sum": lambda x: np.cumsum(x, axis=0), "shape": lambda x: x.reshape(-1)}
+    "elementwise": lambda x: np.exp(x) + 2 * x,
+    "sum": lambda x: x.sum(),
+    "mean": lambda x: x.mean(axis=1),
+    "deviation": lambda x: (x - x.mean(axis=0)).std(axis=0),
+    "largest": lambda x: x.max(axis=0),
+    "place": lambda x: x.argmax(axis=1),
+    "product": lambda x: x.T @ x,
+    "slice": lambda x: x[10:45, ::3],
+    "side by side": lambda x: np.concatenate([x, x], axis=1),
+    "choice": lambda x: np.where(x > 0, x, 0),
+    "mask": lambda x: x[x > 0].sum(),
+    "running sum": lambda x: np.cumsum(x, axis=0),
+    "shape": lambda x: x.reshape(-1),
+}
 
 
 @pytest.mark.parametrize("name", DASK)
 def test_dask(device, name):
-    """An array in chunks, each of them ours, none larger than a quarter of it: larger than a GPU or a machine if need be."""
+    """An array in chunks, each of them ours, none larger than a quarter of it: larger than a GPU or
+    a machine if need be."""
     dask = pytest.importorskip("dask")
     da = pytest.importorskip("dask.array")
     host = RNG.standard_normal((60, 50))
-    chunks = da.from_array(host, chunks=(30, 25)).map_blocks(functools.partial(cm.asarray, device=device),
-                                                             meta=cm.empty((0, 0), device=device))
+    chunks = da.from_array(host, chunks=(30, 25)).map_blocks(
+        functools.partial(cm.asarray, device=device), meta=cm.empty((0, 0), device=device)
+    )
     with dask.config.set(scheduler="threads", num_workers=2):
         result = DASK[name](chunks).compute()
     assert type(result) is cm.ndarray and result.device == cm.empty(0, device=device).device

@@ -1,8 +1,8 @@
-"""cudamath.linalg's decompositions and what is composed of them: the cards cholesky eig eigh eigvals eigvalsh
-inv inv_and_sign qr qr_r slogdet solve solve_triangular svd svdvals, and det, pinv, lstsq,
-matrix_rank, matrix_power, cond, expm, multi_dot, tensorinv, tensorsolve, cross, trace. Against NumPy and SciPy; factors,
-which are not unique, by putting the matrix together again. Gradients: test_linalg_gradients.py; LU: test_lu.py;
-kernels and handles: test_linalg_plans.py."""
+"""cudamath.linalg's decompositions and what is composed of them: the cards cholesky eig eigh
+eigvals eigvalsh inv inv_and_sign qr qr_r slogdet solve solve_triangular svd svdvals, and det, pinv,
+lstsq, matrix_rank, matrix_power, cond, expm, multi_dot, tensorinv, tensorsolve, cross, trace.
+Against NumPy and SciPy; factors, which are not unique, by putting the matrix together again.
+Gradients: test_linalg_gradients.py; LU: test_lu.py; kernels and handles: test_linalg_plans.py."""
 
 from __future__ import annotations
 
@@ -31,10 +31,18 @@ def test_solve_and_inv(device, draw, k, how):
     rng = np.random.default_rng(seed)
     a = regular(rng, (*lead, n, n), dtype)
     b = rand(rng, (n,) if k is None else (*lead, n, k), dtype)
-    near(la.solve(look(first, a), cm.asarray(b) if k is None else look(how, b)), np.linalg.solve(a, b))
+    near(
+        la.solve(look(first, a), cm.asarray(b) if k is None else look(how, b)),
+        np.linalg.solve(a, b),
+    )
     near(la.inv(look(first, a)), np.linalg.inv(a))
-    near(la.det(look(first, a)) ** (1 / n) if dtype.kind == "c" else cm.abs(la.det(look(first, a))) ** (1 / n),
-         np.linalg.det(a) ** (1 / n) if dtype.kind == "c" else np.abs(np.linalg.det(a)) ** (1 / n), scale=4)
+    near(
+        la.det(look(first, a)) ** (1 / n)
+        if dtype.kind == "c"
+        else cm.abs(la.det(look(first, a))) ** (1 / n),
+        np.linalg.det(a) ** (1 / n) if dtype.kind == "c" else np.abs(np.linalg.det(a)) ** (1 / n),
+        scale=4,
+    )
     sign, logdet = la.slogdet(look(first, a))
     theirs = np.linalg.slogdet(a)
     near(sign, theirs.sign)
@@ -49,7 +57,10 @@ def test_solve_broadcasts(device):
     near(la.solve(cm.asarray(a), cm.asarray(b)), np.linalg.solve(a, b))
     a, b = regular(rng, (2, 3, 3)), rand(rng, (3, 3))
     near(la.solve(cm.asarray(a), cm.asarray(b)), np.linalg.solve(a, b))
-    near(la.solve_triangular(cm.asarray(np.tril(a)), cm.asarray(b), lower=True), np.linalg.solve(np.tril(a), b))
+    near(
+        la.solve_triangular(cm.asarray(np.tril(a)), cm.asarray(b), lower=True),
+        np.linalg.solve(np.tril(a), b),
+    )
 
 
 @settings(max_examples=25)
@@ -63,7 +74,9 @@ def test_solve_triangular(device, draw, k, lower, unit):
     clean = np.tril(a) if lower else np.triu(a)
     if unit:
         clean = clean - np.eye(n) * clean + np.eye(n, dtype=dtype)
-    poisoned = np.where(np.tri(n, dtype=bool) if lower else np.tri(n, dtype=bool).T, a, np.nan).astype(dtype)
+    poisoned = np.where(
+        np.tri(n, dtype=bool) if lower else np.tri(n, dtype=bool).T, a, np.nan
+    ).astype(dtype)
     if unit:
         poisoned[..., range(n), range(n)] = np.nan
     x = la.solve_triangular(look(how, poisoned), cm.asarray(b), lower=lower, unit_diagonal=unit)
@@ -86,11 +99,16 @@ def test_cholesky(device, dtype, upper):
         near(la.cholesky(look(how, poisoned), upper=upper), np.linalg.cholesky(a, upper=upper))
 
 
-# ---------------------------------------------------------------- orthogonal factors, eigenvalues, singular values
+# ---------------------------------------------------------------- orthogonal factors, eigenvalues,
 
 
 def orthonormal(q: np.ndarray) -> None:
-    near(H(q) @ q, np.broadcast_to(np.eye(q.shape[-1], dtype=q.dtype), (*q.shape[:-2], q.shape[-1], q.shape[-1])))
+    near(
+        H(q) @ q,
+        np.broadcast_to(
+            np.eye(q.shape[-1], dtype=q.dtype), (*q.shape[:-2], q.shape[-1], q.shape[-1])
+        ),
+    )
 
 
 @settings(max_examples=20)
@@ -169,7 +187,10 @@ def test_pinv_and_rank(device, draw, m, rank):
     dtype, lead, how, n, seed = draw
     n, rng = min(n, 12), np.random.default_rng(seed)
     full = min(m, n)
-    u, v = np.linalg.qr(rand(rng, (*lead, m, full), dtype))[0], np.linalg.qr(rand(rng, (*lead, n, full), dtype))[0]
+    u, v = (
+        np.linalg.qr(rand(rng, (*lead, m, full), dtype))[0],
+        np.linalg.qr(rand(rng, (*lead, n, full), dtype))[0],
+    )
     s = np.where(np.arange(full) < rank, np.linspace(2, 1, full), 0)
     a = ((u * s[:full]) @ H(v)).astype(dtype)
     tolerance = 50 * eps(dtype)
@@ -177,23 +198,37 @@ def test_pinv_and_rank(device, draw, m, rank):
     ranks = la.matrix_rank(look(how, a), rtol=tolerance)
     np.testing.assert_array_equal(ranks, np.linalg.matrix_rank(a, rtol=tolerance))
     assert ranks.dtype == np.int64
-    np.testing.assert_array_equal(la.matrix_rank(look(how, a), tol=0.5), np.linalg.matrix_rank(a, tol=0.5))
+    np.testing.assert_array_equal(
+        la.matrix_rank(look(how, a), tol=0.5), np.linalg.matrix_rank(a, tol=0.5)
+    )
     square = a @ H(a)
-    np.testing.assert_array_equal(la.matrix_rank(cm.asarray(square), hermitian=True, rtol=tolerance),
-                                  np.linalg.matrix_rank(square, hermitian=True, rtol=tolerance))
+    np.testing.assert_array_equal(
+        la.matrix_rank(cm.asarray(square), hermitian=True, rtol=tolerance),
+        np.linalg.matrix_rank(square, hermitian=True, rtol=tolerance),
+    )
 
 
 def test_ranks_of_vectors_and_thresholds_of_each_matrix(device):
-    assert int(la.matrix_rank(cm.zeros(3))) == 0 and int(la.matrix_rank([0.0, 1.0])) == 1 and int(la.matrix_rank(2.0)) == 1
+    assert (
+        int(la.matrix_rank(cm.zeros(3))) == 0
+        and int(la.matrix_rank([0.0, 1.0])) == 1
+        and int(la.matrix_rank(2.0)) == 1
+    )
     a = np.stack([np.diag([1.0, 0.1]), np.diag([1.0, 0.01])])
     for bound in (np.array([0.5, 0.001]), np.array([0.05, 0.05])):
-        np.testing.assert_array_equal(la.matrix_rank(a, tol=bound), np.linalg.matrix_rank(a, tol=bound))
-        np.testing.assert_array_equal(la.matrix_rank(a, rtol=bound), np.linalg.matrix_rank(a, rtol=bound))
+        np.testing.assert_array_equal(
+            la.matrix_rank(a, tol=bound), np.linalg.matrix_rank(a, tol=bound)
+        )
+        np.testing.assert_array_equal(
+            la.matrix_rank(a, rtol=bound), np.linalg.matrix_rank(a, rtol=bound)
+        )
         near(la.pinv(cm.asarray(a), bound), np.linalg.pinv(a, bound))
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-@pytest.mark.parametrize(("m", "n", "rank"), [(7, 3, 3), (3, 7, 3), (4, 4, 4), (6, 4, 2), (3, 1, 1)])
+@pytest.mark.parametrize(
+    ("m", "n", "rank"), [(7, 3, 3), (3, 7, 3), (4, 4, 4), (6, 4, 2), (3, 1, 1)]
+)
 def test_lstsq(device, dtype, m, n, rank):
     rng = np.random.default_rng(m)
     a = (rand(rng, (m, rank), dtype) @ rand(rng, (rank, n), dtype)).astype(dtype)
@@ -202,7 +237,10 @@ def test_lstsq(device, dtype, m, n, rank):
         near(ours.x, theirs[0], scale=10)
         assert ours.residuals.shape == theirs[1].shape
         near(ours.residuals, theirs[1].astype(ours.s.dtype), scale=10)
-        assert ours.rank == theirs[2] == rank and (ours.rank.shape, ours.rank.dtype) == ((), np.int64)
+        assert ours.rank == theirs[2] == rank and (ours.rank.shape, ours.rank.dtype) == (
+            (),
+            np.int64,
+        )
         assert list(range(ours.rank)) == list(range(rank))
         near(ours.s, theirs[3], scale=4)
     stack_a, stack_b = rand(rng, (2, 5, 3), dtype), rand(rng, (2, 5, 2), dtype)
@@ -219,12 +257,22 @@ def test_expm(device, dtype):
     scipy = pytest.importorskip("scipy.linalg")
     rng = np.random.default_rng(0)
     for scale in (1e-3, 1.0, 30.0):
-        a = (rand(rng, (4, 6, 6), dtype) * np.array([scale, 1, 0, scale / 3])[:, None, None]).astype(dtype)
+        a = (
+            rand(rng, (4, 6, 6), dtype) * np.array([scale, 1, 0, scale / 3])[:, None, None]
+        ).astype(dtype)
         a = a - H(a)  # of such matrices the exponential is unitary, whatever their size
         ours = la.expm(cm.asarray(a)).to_numpy()
         for got, one in zip(ours, a, strict=True):
-            near(got, scipy.expm(one.astype(np.result_type(dtype, "f8"))).astype(dtype), scale=1 + scale)
-    near(la.expm(cm.asarray(a[0])), scipy.expm(a[0].astype(np.result_type(dtype, "f8"))).astype(dtype), scale=1 + scale)
+            near(
+                got,
+                scipy.expm(one.astype(np.result_type(dtype, "f8"))).astype(dtype),
+                scale=1 + scale,
+            )
+    near(
+        la.expm(cm.asarray(a[0])),
+        scipy.expm(a[0].astype(np.result_type(dtype, "f8"))).astype(dtype),
+        scale=1 + scale,
+    )
     odd = np.zeros((4, 2, 2), dtype)
     odd[0, 0, 1], odd[2, 1, 0] = np.nan, np.inf
     ours = la.expm(cm.asarray(odd)).to_numpy()
@@ -271,13 +319,16 @@ def test_cond(device):
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
 def test_cond_of_nan_on_the_cpu(dtype):
-    """NaN as the first pivot: LAPACK's determinant is 0 then, as of a singular matrix, whose condition number is infinite."""
+    """NaN as the first pivot: LAPACK's determinant is 0 then, as of a singular matrix, whose
+    condition number is infinite."""
     many = np.stack([np.array([[np.nan, 1], [1, 1]]), np.eye(2), np.ones((2, 2))]).astype(dtype)
     with np.errstate(all="ignore"):
         for p in (1, -1, np.inf, "fro"):
             want = np.linalg.cond(many, p)
             assert [*np.isnan(want)] == [True, False, False] and want[2] == np.inf
-            np.testing.assert_allclose(la.cond(cm.asarray(many, device="cpu"), p).to_numpy(), want, rtol=1e-6)
+            np.testing.assert_allclose(
+                la.cond(cm.asarray(many, device="cpu"), p).to_numpy(), want, rtol=1e-6
+            )
             recorded, back = cm.vjp(lambda a, p=p: la.cond(a, p), cm.asarray(many, device="cpu"))
             assert recorded.dtype == want.dtype
             np.testing.assert_allclose(recorded.to_numpy(), want, rtol=1e-6)
@@ -286,7 +337,8 @@ def test_cond_of_nan_on_the_cpu(dtype):
 
 
 def test_matrix_norms_again(device):
-    """A second call finds its plan by layout and `keepdims`; what it was first given does not matter."""
+    """A second call finds its plan by layout and `keepdims`; what it was first given does not
+    matter."""
     x = rand(np.random.default_rng(1), (2, 3, 4))
     for matrix in (x, x.T, x[1], x.astype("f4"), x.astype("i8"), x[:, ::2]):
         for keepdims in (False, True, 1):
@@ -303,7 +355,10 @@ def test_norms_by_singular_values(device):
     a = rand(np.random.default_rng(0), (2, 3, 4))
     for order in (2, -2, "nuc"):
         near(la.matrix_norm(cm.asarray(a), ord=order), np.linalg.matrix_norm(a, ord=order))
-        near(la.matrix_norm(cm.asarray(a), ord=order, keepdims=True), np.linalg.matrix_norm(a, ord=order, keepdims=True))
+        near(
+            la.matrix_norm(cm.asarray(a), ord=order, keepdims=True),
+            np.linalg.matrix_norm(a, ord=order, keepdims=True),
+        )
         near(la.norm(cm.asarray(a), order, axis=(0, 2)), np.linalg.norm(a, order, axis=(0, 2)))
     near(la.norm(cm.asarray(a[0]), 2), np.linalg.norm(a[0], 2))
 
@@ -322,7 +377,11 @@ def test_dot_products_again(device):
                 if a.ndim > 1:
                     for offset in (0, 1, -1):
                         near(la.trace(x, offset=offset), np.linalg.trace(a, offset=offset), scale=4)
-                    near(la.trace(x, dtype="complex128"), np.linalg.trace(a, dtype="complex128"), scale=4)
+                    near(
+                        la.trace(x, dtype="complex128"),
+                        np.linalg.trace(a, dtype="complex128"),
+                        scale=4,
+                    )
                     near(la.trace(x.mT), np.linalg.trace(a.mT), scale=4)
 
 
@@ -335,14 +394,21 @@ def test_products(device):
         near(la.multi_dot([cm.asarray(x) for x in some]), np.linalg.multi_dot(some))
     a = rand(rng, (2, 3, 6)) + np.eye(6).reshape(2, 3, 6) * 3
     near(la.tensorinv(cm.asarray(a)), np.linalg.tensorinv(a))
-    near(la.tensorsolve(cm.asarray(a), cm.asarray(rand(np.random.default_rng(1), (2, 3)))),
-         np.linalg.tensorsolve(a, rand(np.random.default_rng(1), (2, 3))))
+    near(
+        la.tensorsolve(cm.asarray(a), cm.asarray(rand(np.random.default_rng(1), (2, 3)))),
+        np.linalg.tensorsolve(a, rand(np.random.default_rng(1), (2, 3))),
+    )
     b = np.moveaxis(a, 2, 0)
-    near(la.tensorsolve(cm.asarray(b), cm.ones((2, 3)), axes=(0,)), np.linalg.tensorsolve(b, np.ones((2, 3)), axes=(0,)))
+    near(
+        la.tensorsolve(cm.asarray(b), cm.ones((2, 3)), axes=(0,)),
+        np.linalg.tensorsolve(b, np.ones((2, 3)), axes=(0,)),
+    )
     for axis, (s, t) in ((-1, ((4, 3), (3,))), (0, ((3, 4), (3, 1))), (1, ((2, 3, 2), (1, 3, 2)))):
         x, y = rand(rng, s), rand(rng, t)
         near(la.cross(cm.asarray(x), cm.asarray(y), axis=axis), np.linalg.cross(x, y, axis=axis))
-    np.testing.assert_array_equal(la.cross([1, 2, 3], [4, 5, 6]), np.linalg.cross([1, 2, 3], [4, 5, 6]))
+    np.testing.assert_array_equal(
+        la.cross([1, 2, 3], [4, 5, 6]), np.linalg.cross([1, 2, 3], [4, 5, 6])
+    )
     m = rng.integers(0, 9, (2, 3, 4)).astype("i2")
     for offset in (0, 1, -2, 5):
         ours, theirs = la.trace(cm.asarray(m), offset=offset), np.linalg.trace(m, offset=offset)
@@ -400,8 +466,24 @@ def test_dtypes(device):
     assert la.solve(cm.eye(2, dtype="float32"), cm.ones(2, "complex64")).dtype == np.complex64
     assert la.solve(cm.eye(2, dtype="float32"), cm.ones(2)).dtype == np.float64
     for dtype in ("float16", "bfloat16"):
-        for name in ("inv", "det", "slogdet", "cholesky", "qr", "eigh", "eigvalsh", "eig", "eigvals", "svd", "svdvals", "lu",
-                     "lu_factor", "expm", "pinv", "cond"):
+        for name in (
+            "inv",
+            "det",
+            "slogdet",
+            "cholesky",
+            "qr",
+            "eigh",
+            "eigvalsh",
+            "eig",
+            "eigvals",
+            "svd",
+            "svdvals",
+            "lu",
+            "lu_factor",
+            "expm",
+            "pinv",
+            "cond",
+        ):
             with pytest.raises(TypeError, match=f"^{name}: .*{dtype}"):
                 getattr(la, name)(cm.eye(2, dtype=dtype))
         with pytest.raises(TypeError, match=f"^solve: .*{dtype}"):
@@ -410,7 +492,9 @@ def test_dtypes(device):
 
 def test_numpy_calls_ours(device):
     x = cm.asarray([[2.0, 0.0], [0.0, 4.0]])
-    assert isinstance(np.linalg.inv(x), cm.ndarray) and isinstance(np.linalg.solve(x, x), cm.ndarray)
+    assert isinstance(np.linalg.inv(x), cm.ndarray) and isinstance(
+        np.linalg.solve(x, x), cm.ndarray
+    )
     assert isinstance(np.linalg.svd(x, full_matrices=False).S, cm.ndarray)
 
 
@@ -419,57 +503,130 @@ def test_numpy_calls_ours(device):
 X = cm.ones
 
 
-@pytest.mark.parametrize(("call", "error", "says"), [
-    *[(lambda name=name: getattr(la, name)(X((2, 3))), LinAlgError, rf"^{name}: .*square.*\(2, 3\)")
-      for name in ("inv", "det", "slogdet", "cholesky", "eigh", "eigvalsh", "eig", "eigvals", "expm")],
-    (lambda: la.matrix_power(X((2, 3)), 2), LinAlgError, r"^matrix_power: .*square.*\(2, 3\)"),
-    *[(lambda name=name: getattr(la, name)(cm.ones(3)), ValueError, rf"^{name}: .*two dimensions.*\(3,\)")
-      for name in ("inv", "det", "slogdet", "cholesky", "eigh", "qr", "svd", "svdvals", "lu", "lu_factor", "pinv", "cond",
-                   "trace")],
-    (lambda: la.solve(X((2, 3)), X(2)), LinAlgError, r"^solve: .*\(2, 3\)"),
-    (lambda: la.solve(cm.eye(2), X(3)), ValueError, r"^solve: .*\(2, 2\) and \(3,\)"),
-    (lambda: la.solve(cm.eye(2), X((3, 2))), ValueError, r"^solve: .*\(3, 2\)"),
-    (lambda: la.solve(cm.eye(2), X(())), ValueError, r"^solve: .*\(\)"),
-    (lambda: la.solve(X((3, 2, 2)), X((4, 2, 1))), ValueError, "^solve: .*broadcast"),
-    (lambda: la.solve("text", X(2)), TypeError, "^solve: "),
-    (lambda: la.solve_triangular(cm.eye(2), X(3)), ValueError, r"^solve_triangular: .*\(3,\)"),
-    (lambda: la.lu_solve(la.lu_factor(cm.eye(2)), X(3)), ValueError, r"^lu_solve: .*\(3,\)"),
-    (lambda: la.lu_solve((cm.eye(2), X(2)), X(2)), TypeError, "^lu_solve: .*integer"),
-    (lambda: la.lu_solve((cm.eye(2), [1]), X(2)), ValueError, r"^lu_solve: .*pivot .* 2 rows, got .*\(1,\)"),
-    (lambda: la.lu_solve((cm.eye(2), 1), X(2)), ValueError, r"^lu_solve: .*pivots of shape \(\)"),
-    (lambda: la.qr(cm.eye(2), "raw"), ValueError, "^qr: mode .*'raw'"),
-    (lambda: la.eigh(cm.eye(2), "X"), ValueError, "^eigh: UPLO .*'X'"),
-    (lambda: la.pinv(cm.eye(2), 1e-3, rtol=1e-3), ValueError, "^pinv: .*both"),
-    (lambda: la.matrix_rank(cm.eye(2), 1e-3, rtol=1e-3), ValueError, "^matrix_rank: .*both"),
-    (lambda: la.lstsq(X((3, 2)), X(2)), LinAlgError, r"^lstsq: Incompatible dimensions.*\(3, 2\) and \(2,\)"),
-    (lambda: la.cond(X((0, 0))), LinAlgError, "^cond: .*empty"),
-    (lambda: la.cond(X((2, 3)), 1), LinAlgError, "^cond: .*square"),
-    (lambda: la.cond(cm.eye(2), 7), ValueError, "^cond: .*7"),
-    (lambda: la.matrix_power(cm.eye(2), 1.5), TypeError, "^matrix_power: .*1.5"),
-    (lambda: la.multi_dot([cm.eye(2)]), ValueError, "^multi_dot: .*two"),
-    (lambda: la.multi_dot([X((2, 3)), X((4, 5)), X((5, 2))]), ValueError, r"^multi_dot: .*\(4, 5\).*\(2, 3\)"),
-    (lambda: la.multi_dot([cm.eye(2), X((2, 2, 2)), cm.eye(2)]), LinAlgError, r"^multi_dot: .*\(2, 2, 2\)"),
-    (lambda: la.tensorinv(cm.eye(4), 0), ValueError, "^tensorinv: .*ind"),
-    (lambda: la.tensorsolve(X((2, 3)), X(2)), LinAlgError, r"^tensorsolve: .*\(2, 3\)"),
-    (lambda: la.cross(X(2), X(2)), ValueError, r"^cross: .*\(2,\)"),
-    (lambda: la.cross(X((2, 3)), X((4, 3))), ValueError, "^cross: .*broadcast"),
-])
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        *[
+            (
+                lambda name=name: getattr(la, name)(X((2, 3))),
+                LinAlgError,
+                rf"^{name}: .*square.*\(2, 3\)",
+            )
+            for name in (
+                "inv",
+                "det",
+                "slogdet",
+                "cholesky",
+                "eigh",
+                "eigvalsh",
+                "eig",
+                "eigvals",
+                "expm",
+            )
+        ],
+        (lambda: la.matrix_power(X((2, 3)), 2), LinAlgError, r"^matrix_power: .*square.*\(2, 3\)"),
+        *[
+            (
+                lambda name=name: getattr(la, name)(cm.ones(3)),
+                ValueError,
+                rf"^{name}: .*two dimensions.*\(3,\)",
+            )
+            for name in (
+                "inv",
+                "det",
+                "slogdet",
+                "cholesky",
+                "eigh",
+                "qr",
+                "svd",
+                "svdvals",
+                "lu",
+                "lu_factor",
+                "pinv",
+                "cond",
+                "trace",
+            )
+        ],
+        (lambda: la.solve(X((2, 3)), X(2)), LinAlgError, r"^solve: .*\(2, 3\)"),
+        (lambda: la.solve(cm.eye(2), X(3)), ValueError, r"^solve: .*\(2, 2\) and \(3,\)"),
+        (lambda: la.solve(cm.eye(2), X((3, 2))), ValueError, r"^solve: .*\(3, 2\)"),
+        (lambda: la.solve(cm.eye(2), X(())), ValueError, r"^solve: .*\(\)"),
+        (lambda: la.solve(X((3, 2, 2)), X((4, 2, 1))), ValueError, "^solve: .*broadcast"),
+        (lambda: la.solve("text", X(2)), TypeError, "^solve: "),
+        (lambda: la.solve_triangular(cm.eye(2), X(3)), ValueError, r"^solve_triangular: .*\(3,\)"),
+        (lambda: la.lu_solve(la.lu_factor(cm.eye(2)), X(3)), ValueError, r"^lu_solve: .*\(3,\)"),
+        (lambda: la.lu_solve((cm.eye(2), X(2)), X(2)), TypeError, "^lu_solve: .*integer"),
+        (
+            lambda: la.lu_solve((cm.eye(2), [1]), X(2)),
+            ValueError,
+            r"^lu_solve: .*pivot .* 2 rows, got .*\(1,\)",
+        ),
+        (
+            lambda: la.lu_solve((cm.eye(2), 1), X(2)),
+            ValueError,
+            r"^lu_solve: .*pivots of shape \(\)",
+        ),
+        (lambda: la.qr(cm.eye(2), "raw"), ValueError, "^qr: mode .*'raw'"),
+        (lambda: la.eigh(cm.eye(2), "X"), ValueError, "^eigh: UPLO .*'X'"),
+        (lambda: la.pinv(cm.eye(2), 1e-3, rtol=1e-3), ValueError, "^pinv: .*both"),
+        (lambda: la.matrix_rank(cm.eye(2), 1e-3, rtol=1e-3), ValueError, "^matrix_rank: .*both"),
+        (
+            lambda: la.lstsq(X((3, 2)), X(2)),
+            LinAlgError,
+            r"^lstsq: Incompatible dimensions.*\(3, 2\) and \(2,\)",
+        ),
+        (lambda: la.cond(X((0, 0))), LinAlgError, "^cond: .*empty"),
+        (lambda: la.cond(X((2, 3)), 1), LinAlgError, "^cond: .*square"),
+        (lambda: la.cond(cm.eye(2), 7), ValueError, "^cond: .*7"),
+        (lambda: la.matrix_power(cm.eye(2), 1.5), TypeError, "^matrix_power: .*1.5"),
+        (lambda: la.multi_dot([cm.eye(2)]), ValueError, "^multi_dot: .*two"),
+        (
+            lambda: la.multi_dot([X((2, 3)), X((4, 5)), X((5, 2))]),
+            ValueError,
+            r"^multi_dot: .*\(4, 5\).*\(2, 3\)",
+        ),
+        (
+            lambda: la.multi_dot([cm.eye(2), X((2, 2, 2)), cm.eye(2)]),
+            LinAlgError,
+            r"^multi_dot: .*\(2, 2, 2\)",
+        ),
+        (lambda: la.tensorinv(cm.eye(4), 0), ValueError, "^tensorinv: .*ind"),
+        (lambda: la.tensorsolve(X((2, 3)), X(2)), LinAlgError, r"^tensorsolve: .*\(2, 3\)"),
+        (lambda: la.cross(X(2), X(2)), ValueError, r"^cross: .*\(2,\)"),
+        (lambda: la.cross(X((2, 3)), X((4, 3))), ValueError, "^cross: .*broadcast"),
+    ],
+)
 def test_errors(device, call, error, says):
     with pytest.raises(error, match=says):
         call()
 
 
-@pytest.mark.parametrize(("call", "says"), [
-    (lambda: la.solve(cm.zeros((3, 3)), cm.ones(3)), "^solve: Singular matrix"),
-    (lambda: la.solve(cm.zeros((4, 3, 3)), cm.ones((4, 3, 1))), "^solve: Singular matrix"),
-    (lambda: la.inv(cm.ones((2, 2))), "^inv: Singular matrix"),
-    (lambda: la.inv(cm.asarray(np.stack([np.eye(2), np.zeros((2, 2))]))), "^inv: Singular matrix"),
-    (lambda: la.solve_triangular(cm.asarray([[1.0, 0.0], [5.0, 0.0]]), cm.ones(2), lower=True), "^solve_triangular: Singular"),
-    (lambda: la.cholesky(-cm.eye(3)), "^cholesky: Matrix is not positive definite"),
-    (lambda: la.cholesky(cm.asarray(np.stack([np.eye(2), -np.eye(2)]))), "^cholesky: Matrix is not positive definite"),
-])
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: la.solve(cm.zeros((3, 3)), cm.ones(3)), "^solve: Singular matrix"),
+        (lambda: la.solve(cm.zeros((4, 3, 3)), cm.ones((4, 3, 1))), "^solve: Singular matrix"),
+        (lambda: la.inv(cm.ones((2, 2))), "^inv: Singular matrix"),
+        (
+            lambda: la.inv(cm.asarray(np.stack([np.eye(2), np.zeros((2, 2))]))),
+            "^inv: Singular matrix",
+        ),
+        (
+            lambda: la.solve_triangular(
+                cm.asarray([[1.0, 0.0], [5.0, 0.0]]), cm.ones(2), lower=True
+            ),
+            "^solve_triangular: Singular",
+        ),
+        (lambda: la.cholesky(-cm.eye(3)), "^cholesky: Matrix is not positive definite"),
+        (
+            lambda: la.cholesky(cm.asarray(np.stack([np.eye(2), -np.eye(2)]))),
+            "^cholesky: Matrix is not positive definite",
+        ),
+    ],
+)
 def test_matrices_that_cannot_be_decomposed(device, call, says):
-    """On a GPU the error comes when the result is looked at, and names this file's line; then all is well again."""
+    """On a GPU the error comes when the result is looked at, and names this file's line; then all
+    is well again."""
     with pytest.raises(LinAlgError, match=says) as caught:
         call().to_numpy()
     if device == "cuda":
@@ -489,7 +646,10 @@ def crossed():
     """Arguments of cross products: dtype, arrays, axis."""
     rng = np.random.default_rng(8)
     for dtype in ("f4", "f8", "i4", "u1", "c8"):
-        x, y = (10 * rand(rng, (2, 3, 4, 3))).astype(dtype), (10 * rand(rng, (2, 3, 4, 3))).astype(dtype)
+        x, y = (
+            (10 * rand(rng, (2, 3, 4, 3))).astype(dtype),
+            (10 * rand(rng, (2, 3, 4, 3))).astype(dtype),
+        )
         yield dtype, (x, y), -1
         yield dtype, (x, y[:, :1, ::2][:, :, :1]), -1
         yield dtype, (x[0], y), -1
@@ -498,10 +658,12 @@ def crossed():
     yield "f4", (x.transpose(2, 1, 4, 3, 0, 5), y.transpose(4, 1, 0, 3, 2, 5)[:, :, :, :1]), -1
 
 
-@pytest.mark.parametrize("case", list(crossed()), ids=lambda case: f"{case[0]}-{case[1][0].ndim}-{case[2]}")
+@pytest.mark.parametrize(
+    "case", list(crossed()), ids=lambda case: f"{case[0]}-{case[1][0].ndim}-{case[2]}"
+)
 def test_cross_products_are_numpys_bit_for_bit(device, case):
-    """Their two products are rounded before the subtraction; twice, as the second call finds its plan. What is parallel
-    gives 0."""
+    """Their two products are rounded before the subtraction; twice, as the second call finds its
+    plan. What is parallel gives 0."""
     dtype, (x, y), axis = case
     a, b = cm.asarray(x), cm.asarray(y)
     expected = np.linalg.cross(x, y, axis=axis)
@@ -517,7 +679,9 @@ def test_cross_products_are_numpys_bit_for_bit(device, case):
 
 @pytest.mark.simulator
 @pytest.mark.filterwarnings("ignore:overflow encountered")
-@pytest.mark.parametrize("case", list(crossed()), ids=lambda case: f"{case[0]}-{case[1][0].ndim}-{case[2]}")
+@pytest.mark.parametrize(
+    "case", list(crossed()), ids=lambda case: f"{case[0]}-{case[1][0].ndim}-{case[2]}"
+)
 def test_cross_vectors_in_the_simulator(case):
     from cudamath.kernels.cross import cross
 

@@ -1,5 +1,5 @@
-"""Gradients of cudamath.linalg against central differences in float64 and complex128, first and second order, and where
-there is none."""
+"""Gradients of cudamath.linalg against central differences in float64 and complex128, first and
+second order, and where there is none."""
 
 from __future__ import annotations
 
@@ -27,13 +27,18 @@ def pairing(outs: Any, seed: int) -> Any:
     return total
 
 
-def slope_matches(value: Any, *arrays: np.ndarray, step: float = 1e-6, tolerance: float = 1e-6) -> None:
+def slope_matches(
+    value: Any, *arrays: np.ndarray, step: float = 1e-6, tolerance: float = 1e-6
+) -> None:
     """The gradient against central differences in random directions."""
     rng = np.random.default_rng(7)
     gradients = cm.grad(value, tuple(range(len(arrays))))(*[cm.asarray(a) for a in arrays])
     for _ in range(2):
         ways = [rand(rng, a.shape, a.dtype) for a in arrays]
-        up, down = (float(value(*[cm.asarray(a + h * d) for a, d in zip(arrays, ways, strict=True)])) for h in (step, -step))
+        up, down = (
+            float(value(*[cm.asarray(a + h * d) for a, d in zip(arrays, ways, strict=True)]))
+            for h in (step, -step)
+        )
         parts = [np.real(np.conj(g.to_numpy()) * d) for g, d in zip(gradients, ways, strict=True)]
         promised, size = sum(p.sum() for p in parts), sum(np.abs(p).sum() for p in parts)
         assert abs((up - down) / (2 * step) - promised) <= tolerance * size + 1e-7
@@ -60,11 +65,17 @@ GRADIENTS: dict[str, Any] = {
     "qr r": lambda a, b: la.qr(a[..., :3], "r"),
     "qr complete": lambda a, b: tuple(la.qr(a[..., :3, :], "complete")),
     "eigvalsh": lambda a, b: la.eigvalsh(a + cm.conj(a).mT),
-    "eigh projector": lambda a, b: (lambda w, v: (w, v[..., :2] @ cm.conj(v[..., :2]).mT))(*la.eigh(a + cm.conj(a).mT, "U")),
+    "eigh projector": lambda a, b: (lambda w, v: (w, v[..., :2] @ cm.conj(v[..., :2]).mT))(
+        *la.eigh(a + cm.conj(a).mT, "U")
+    ),
     "svdvals": lambda a, b: la.svdvals(a[..., :3]),
     "svd polar": lambda a, b: (lambda u, s, vh: u @ vh)(*la.svd(a, full_matrices=False)),
-    "svd tall": lambda a, b: (lambda u, s, vh: (u[..., :2] @ vh[..., :2, :], s))(*la.svd(a[..., :3], full_matrices=False)),
-    "svd wide": lambda a, b: (lambda u, s, vh: (u[..., :2] @ vh[..., :2, :], s))(*la.svd(a[..., :3, :], full_matrices=False)),
+    "svd tall": lambda a, b: (lambda u, s, vh: (u[..., :2] @ vh[..., :2, :], s))(
+        *la.svd(a[..., :3], full_matrices=False)
+    ),
+    "svd wide": lambda a, b: (lambda u, s, vh: (u[..., :2] @ vh[..., :2, :], s))(
+        *la.svd(a[..., :3, :], full_matrices=False)
+    ),
     "svd full": lambda a, b: la.svd(a[..., :3])[1],
     "eigvals": lambda a, b: la.eigvals(a) ** 3 @ cm.ones(4, "complex128"),
     "eig projector": lambda a, b: (lambda w, v: v @ (cm.exp(w)[..., None] * la.inv(v)))(*la.eig(a)),
@@ -79,7 +90,11 @@ GRADIENTS: dict[str, Any] = {
     "multi_dot": lambda a, b: la.multi_dot([a, a, b]) if a.ndim == 2 else a @ (a @ b),
     "cross": lambda a, b: la.cross(a[..., :3], b),
     "trace": lambda a, b: la.trace(a, offset=1),
-    "vecdot": lambda a, b: (la.vecdot(a[..., :3], b), la.vecdot(a[..., :1], b, axis=-2), la.vecdot(b, b)),
+    "vecdot": lambda a, b: (
+        la.vecdot(a[..., :3], b),
+        la.vecdot(a[..., :1], b, axis=-2),
+        la.vecdot(b, b),
+    ),
 }
 
 
@@ -94,8 +109,22 @@ def test_gradients(device, name, dtype):
         slope_matches(lambda a, b: pairing(GRADIENTS[name](a, b), 5), a, b)
 
 
-@pytest.mark.parametrize("name", ["solve", "inv", "slogdet", "lower", "cholesky", "qr tall", "eigvalsh", "svdvals", "pinv tall",
-                                  "svd polar", "vecdot"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "solve",
+        "inv",
+        "slogdet",
+        "lower",
+        "cholesky",
+        "qr tall",
+        "eigvalsh",
+        "svdvals",
+        "pinv tall",
+        "svd polar",
+        "vecdot",
+    ],
+)
 def test_second_order(device, name):
     rng = np.random.default_rng(3)
     a, b = rand(rng, (4, 4)), rand(rng, (4, 3))
@@ -119,7 +148,8 @@ def test_gradients_of_vecdot_are_products_of_elements(fake):
 
 
 def test_gradients_of_vectors(device):
-    """Of eigenvectors and singular vectors themselves, signs held: along a path on which they move continuously."""
+    """Of eigenvectors and singular vectors themselves, signs held: along a path on which they move
+    continuously."""
     rng = np.random.default_rng(0)
     a = rand(rng, (4, 4))
 
@@ -139,8 +169,12 @@ def test_gradients_where_singular_values_are_equal(device):
     """pinv has one there, and values alone have one."""
     g = cm.grad(lambda a: (la.pinv(a) * cm.asarray([[1.0, 2.0], [3.0, 4.0]])).sum())(cm.eye(2))
     assert_close(g, -np.array([[1.0, 2.0], [3.0, 4.0]]), rtol=1e-12, atol=1e-12)
-    assert_close(cm.grad(lambda a: la.svdvals(a).sum())(cm.eye(3)), np.eye(3), rtol=1e-12, atol=1e-12)
-    assert_close(cm.grad(lambda a: la.eigvalsh(a).sum())(cm.eye(3)), np.eye(3), rtol=1e-12, atol=1e-12)
+    assert_close(
+        cm.grad(lambda a: la.svdvals(a).sum())(cm.eye(3)), np.eye(3), rtol=1e-12, atol=1e-12
+    )
+    assert_close(
+        cm.grad(lambda a: la.eigvalsh(a).sum())(cm.eye(3)), np.eye(3), rtol=1e-12, atol=1e-12
+    )
 
 
 def test_gradients_that_do_not_exist(device):

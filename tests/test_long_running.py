@@ -1,6 +1,8 @@
-"""What programs that run for long meet: streams and threads of others, memory that runs out, errors in between.
+"""What programs that run for long meet: streams and threads of others, memory that runs out, errors
+in between.
 
-Against the fake driver, whose streams are lazy: work that is not ordered comes too late, and values are wrong.
+Against the fake driver, whose streams are lazy: work that is not ordered comes too late, and values
+are wrong.
 """
 
 import gc
@@ -38,7 +40,9 @@ def _double(x, out):
 
 def double(n=4):
     """An op on n float32."""
-    return bind(_double, [gpu(np.zeros(n, "f4"))], [((n,), "f4")], [Input(0), Output(0)], name="double")
+    return bind(
+        _double, [gpu(np.zeros(n, "f4"))], [((n,), "f4")], [Input(0), Output(0)], name="double"
+    )
 
 
 def theirs(fake):
@@ -60,8 +64,8 @@ def in_thread(work):
 
 
 def test_what_a_graph_freezes_is_in_nobody_elses_way(fake):
-    """Kernels that are still queued when a capture begins write into the blocks it takes over: after the host's data
-    has been put there, if that goes into one of them."""
+    """Kernels that are still queued when a capture begins write into the blocks it takes over:
+    after the host's data has been put there, if that goes into one of them."""
     x = gpu(np.zeros(4, "f4"))
     fill = bind(_fill, [x], [((4,), "f4")], [Input(0), Output(0)], name="fill")
     add = bind(_add, [x, x], [((4,), "f4")], [Input(0), Input(1), Output(0)], name="add")
@@ -145,7 +149,9 @@ def test_what_another_librarys_stream_owned_outlives_it(fake):
         assert twice(y).to_numpy()[-1] == 4
         del y
     cm.cuda.empty_cache()
-    assert cm.cuda.memory_stats()["reserved"] == sum(b.size for b in gc.get_objects() if type(b) is Buffer)
+    assert cm.cuda.memory_stats()["reserved"] == sum(
+        b.size for b in gc.get_objects() if type(b) is Buffer
+    )
 
 
 def test_a_graph_last_replayed_on_another_librarys_stream_outlives_it(fake):
@@ -221,7 +227,10 @@ def test_another_library_changes_the_device(fake):
     x, twice = gpu(np.ones(4, "f4")), double()
     twice(x)  # there is a block for a result
     fake.contexts[-1:] = [101]
-    with pytest.raises(cm.cuda.CudaError, match=r"another device current in this thread; cuda:0 is current again: repeat"):
+    with pytest.raises(
+        cm.cuda.CudaError,
+        match=r"another device current in this thread; cuda:0 is current again: repeat",
+    ):
         twice(x)
     assert twice(x).tolist() == [2] * 4
     fake.contexts[-1:] = [101]
@@ -257,7 +266,9 @@ def test_a_handle_that_cannot_be_made_gives_its_workspace_back(fake, monkeypatch
     monkeypatch.setattr(libraries, "find", lambda name: types.SimpleNamespace(path="there"))
     here = cm.cuda.current_stream()
     for _ in range(3):
-        with pytest.raises(cm.cuda.OutOfMemoryError, match="cublasCreate: CUBLAS_STATUS_ALLOC_FAILED"):
+        with pytest.raises(
+            cm.cuda.OutOfMemoryError, match="cublasCreate: CUBLAS_STATUS_ALLOC_FAILED"
+        ):
             blas.handle(here)
         cm.cuda.synchronize()
         assert fake.in_use(0) == 0
@@ -266,8 +277,13 @@ def test_a_handle_that_cannot_be_made_gives_its_workspace_back(fake, monkeypatch
 def test_tables_of_any_number_of_shapes(fake):
     """A program that meets arrays of ever new lengths needs a table for each."""
     cm.cuda.current_stream()
-    tables = {n: memory.constant(np.arange(n % 7, n % 7 + 3).tobytes() + n.to_bytes(8, "little"), 0) for n in range(6000)}
-    assert len(set(tables.values())) == 6000 and not any(address % 16 for address in tables.values())
+    tables = {
+        n: memory.constant(np.arange(n % 7, n % 7 + 3).tobytes() + n.to_bytes(8, "little"), 0)
+        for n in range(6000)
+    }
+    assert len(set(tables.values())) == 6000 and not any(
+        address % 16 for address in tables.values()
+    )
     assert fake.in_use(0) < MB
     for n in (0, 17, 5999):
         host = np.zeros(4, np.int64)
@@ -310,12 +326,15 @@ def test_a_callback_that_raises_loses_no_memory(fake):
 
 
 def test_threads_do_not_share_cusolvers_host_workspace(fake, monkeypatch):
-    """All threads have the default stream, and so its handle; the library works in the host's memory without the GIL."""
+    """All threads have the default stream, and so its handle; the library works in the host's
+    memory without the GIL."""
     entered, done, alive = threading.Event(), threading.Event(), []
     made = []
 
     class Library:
-        create = set_stream = create_params = create_syevj_info = create_gesvdj_info = destroy = staticmethod(lambda *_: 1)
+        create = set_stream = create_params = create_syevj_info = create_gesvdj_info = destroy = (
+            staticmethod(lambda *_: 1)
+        )
         xgeev_buffer_size = staticmethod(lambda *_: (0, MB))
         xgetrf_buffer_size = staticmethod(lambda *_: (0, 8))
         xgetrf = staticmethod(lambda *_: None)
@@ -353,17 +372,21 @@ def test_threads_do_not_share_cusolvers_host_workspace(fake, monkeypatch):
 
 
 def test_a_thread_that_meets_a_hollow_package_gets_the_package(monkeypatch, tmp_path):
-    """Bindings are imported without the packages around them; another thread may import those at that moment."""
+    """Bindings are imported without the packages around them; another thread may import those at
+    that moment."""
     (tmp_path / "wide" / "narrow").mkdir(parents=True)
     (tmp_path / "wide" / "__init__.py").write_text("said = 'all of it'\n")
     (tmp_path / "wide" / "narrow" / "__init__.py").write_text("")
     (tmp_path / "wide" / "narrow" / "leaf.py").write_text(
-        "import sys\nsys.wide_entered.set()\nsys.wide_goes_on.wait(5)\nvalue = 3\n")
+        "import sys\nsys.wide_entered.set()\nsys.wide_goes_on.wait(5)\nvalue = 3\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "wide_entered", entered := threading.Event(), raising=False)
     monkeypatch.setattr(sys, "wide_goes_on", goes_on := threading.Event(), raising=False)
     found = []
-    loading = threading.Thread(target=lambda: found.append(libraries.alone("wide.narrow.leaf").value))
+    loading = threading.Thread(
+        target=lambda: found.append(libraries.alone("wide.narrow.leaf").value)
+    )
     loading.start()
     assert entered.wait(5)
     hollow = sys.modules["wide"]

@@ -16,7 +16,22 @@ from cudamath.ops import ufunc
 
 NAMES = sorted(ufunc._LOOPS)
 UNARY = [name for name in NAMES if getattr(cm, name).card.nin == 1]
-SPECIAL = [0.0, -0.0, 1.0, -1.5, 0.5, 2.5, np.inf, -np.inf, np.nan, 1e-45, 3e38, -3e38, 1e308, 5e-324]
+SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.5,
+    0.5,
+    2.5,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-45,
+    3e38,
+    -3e38,
+    1e308,
+    5e-324,
+]
 SIZE = 70_000  # bytes are enough for memory that is kept
 
 
@@ -36,9 +51,14 @@ def forget():
 
 
 def is_compiled(run):
-    """Whether a plan's function calls a loop of ours by now (perhaps inside of another function)."""
+    """Whether a plan's function calls a loop of ours by now (perhaps inside of another
+    function)."""
     cells = dict(zip(run.__code__.co_freevars, run.__closure__, strict=True))
-    return cells["loop"].cell_contents is not None if "loop" in cells else is_compiled(cells["run"].cell_contents)
+    return (
+        cells["loop"].cell_contents is not None
+        if "loop" in cells
+        else is_compiled(cells["run"].cell_contents)
+    )
 
 
 def same(got, expected):
@@ -63,20 +83,33 @@ def numbers(dtype, which):
 
 
 def cases():
-    """Every operation in float32, in each kind of dtypes it is for, and the four of arithmetic in every width."""
+    """Every operation in float32, in each kind of dtypes it is for, and the four of arithmetic in
+    every width."""
     for name in NAMES:
         for kind, dtype in zip("fiub", ("f4", "i4", "u1", "?"), strict=True):
             if kind in ufunc._LOOPS[name]:
                 yield name, dtype
     yield from [("add", d) for d in ("f8", "i1", "i2", "i8", "u2", "u4", "u8")]
-    yield from [("divide", "f8"), ("greater", "f8"), ("maximum", "f8"), ("sqrt", "f8"), ("isnan", "f8"), ("less", "i8")]
+    yield from [
+        ("divide", "f8"),
+        ("greater", "f8"),
+        ("maximum", "f8"),
+        ("sqrt", "f8"),
+        ("isnan", "f8"),
+        ("less", "i8"),
+    ]
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name, dtype", list(cases()))
 def test_bit_for_bit(name, dtype):
     x, y = numbers(dtype, 0), numbers(dtype, 1)
-    a, b, function, exact = cm.asarray(x), cm.asarray(y), getattr(cm, name), getattr(cm, name).card.ufunc
+    a, b, function, exact = (
+        cm.asarray(x),
+        cm.asarray(y),
+        getattr(cm, name),
+        getattr(cm, name).card.ufunc,
+    )
     given = [((a,), (x,))] if name in UNARY else [((a, b), (x, y))]
     if name not in UNARY and dtype != "?":
         number = 0.1 if dtype[0] == "f" else 3
@@ -122,7 +155,9 @@ def test_shapes_scalars_that_change_and_views(shape):
         same(a * 3, x * np.float32(3))
         same(a + a, x + x)
         same(a > k / 2, x > k / 2)
-        same(a[..., ::-1] + a, x[..., ::-1] + x)      # not in C order, broadcasts, other dtypes: NumPy's loops
+        same(
+            a[..., ::-1] + a, x[..., ::-1] + x
+        )  # not in C order, broadcasts, other dtypes: NumPy's loops
         same(a + a.reshape(-1)[:1], x + x.reshape(-1)[:1])
         same(a + a.astype("f8"), x + x.astype("f8"))
         same(a.astype("i4") + 1, x.astype("i4") + 1)
@@ -132,7 +167,8 @@ def test_shapes_scalars_that_change_and_views(shape):
 
 
 def test_threads_beside_each_other():
-    """The loops run without Python's lock: every result has memory of its own, whichever way its loop went."""
+    """The loops run without Python's lock: every result has memory of its own, whichever way its
+    loop went."""
     x = numbers("f4", 0)[200:]  # behind the special ones
     a, wrong = cm.asarray(x), []
     for _ in range(4):
@@ -173,10 +209,15 @@ def test_integers_that_do_not_fit():
 
 
 def test_numba_is_not_imported_and_nothing_compiled_for_a_few_calls():
-    program = ("import sys, cudamath as cm\ncm.set_default_device('cpu')\na = cm.ones(40_000, dtype='float32')\n"
-               "for _ in range(100): a + a\nprint('llvmlite' in sys.modules)\n"
-               "for _ in range(1000): a + a\nprint('llvmlite' in sys.modules, 'numba' in sys.modules)")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    program = (
+        "import sys, cudamath as cm\ncm.set_default_device('cpu')\na = cm.ones(40_000, "
+        "dtype='float32')\n"
+        "for _ in range(100): a + a\nprint('llvmlite' in sys.modules)\n"
+        "for _ in range(1000): a + a\nprint('llvmlite' in sys.modules, 'numba' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout.split() == ["False", "True", "False"]
 
 
@@ -184,5 +225,8 @@ def test_every_loop_is_used_and_is_there():
     assert set(loops.OPERATIONS) == set(NAMES)
     for name, kinds in ufunc._LOOPS.items():
         for kind, dtype in zip("fiub", ("f4", "i4", "u1", "?"), strict=True):
-            assert (loops.operation(name, np.dtype(dtype)) is not None) == (kind in kinds), (name, dtype)
+            assert (loops.operation(name, np.dtype(dtype)) is not None) == (kind in kinds), (
+                name,
+                dtype,
+            )
     assert loops.operation("add", np.dtype("f2")) is None

@@ -23,7 +23,11 @@ def test_gpu_timeit(device, shell, capsys):
     shell.run_line_magic("gpu_timeit", "y = sleep(0.02); x @ x")
     said = capsys.readouterr().out
     found = re.match(r"(\d+\.?\d*) ms \(([\d.]+) to ([\d.]+)\)", said)
-    assert found and 20 <= float(found[2]) <= float(found[1]) <= float(found[3]) and "y" not in shell.user_ns
+    assert (
+        found
+        and 20 <= float(found[2]) <= float(found[1]) <= float(found[3])
+        and "y" not in shell.user_ns
+    )
     assert ("; host " in said) == (device != "cpu")
     body = "text = '''two\n lines'''\nassert text == 'two\\n lines' and z.sum() == 128\n"
     shell.run_cell_magic("gpu_timeit", "z = x + 1", body)

@@ -1,4 +1,5 @@
-"""Selection by masks: kernels/masks.py in both versions, alone and counted, and the functions made of them."""
+"""Selection by masks: kernels/masks.py in both versions, alone and counted, and the functions made
+of them."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def some(shape: tuple[int, ...], dtype: object = "f2") -> np.ndarray:
 
 
 def whole(run, x: np.ndarray, mine: np.ndarray, version: str | None) -> None:
-    """Every plan of masks.py on x, of which `run(plan, *arrays)` gives the result; mine: what a mask chooses from."""
+    """Every plan of masks.py on x, of which `run(plan, *arrays)` gives the result; mine: what a
+    mask chooses from."""
     places, n = np.nonzero(x), int(np.count_nonzero(x))
     counts = run(masks.count_true(*layouts(x), version=version), x)
     assert counts.sum() == n
@@ -42,13 +44,21 @@ def whole(run, x: np.ndarray, mine: np.ndarray, version: str | None) -> None:
             assert total.tolist() == [n]
             return found
 
-        found = first(masks.nonzero(*layouts(x, *counted), capacity=room, rows=False, version=version), x)
+        found = first(
+            masks.nonzero(*layouts(x, *counted), capacity=room, rows=False, version=version), x
+        )
         assert [line[:n].tolist() for line in found] == [p.tolist() for p in places]
-        found = first(masks.nonzero(*layouts(x, *counted), capacity=room, rows=True, version=version), x)
+        found = first(
+            masks.nonzero(*layouts(x, *counted), capacity=room, rows=True, version=version), x
+        )
         np.testing.assert_array_equal(found[:n], np.argwhere(x))
         bits = np.arange(x.size).reshape(x.shape) % 2 == 0  # of the mask's own layout
         for numbers in (mine,) if counted else (mine, bits):
-            found = first(masks.chosen(*layouts(mask, numbers, *counted), capacity=room, version=version), mask, numbers)
+            found = first(
+                masks.chosen(*layouts(mask, numbers, *counted), capacity=room, version=version),
+                mask,
+                numbers,
+            )
             np.testing.assert_array_equal(found[:n], numbers[mask])
 
 
@@ -58,10 +68,18 @@ def new_ones(run, x: np.ndarray, equal_nan: bool, version: str | None) -> None:
     expected = x[np.unique(seen, return_index=True, equal_nan=equal_nan)[1]]
     counts = run(masks.count_new(*layouts(x), equal_nan=equal_nan, version=version), x)
     assert counts.sum() == expected.size
-    found, total = run(masks.distinct(*layouts(x), capacity=x.size, equal_nan=equal_nan, version=version), x)
+    found, total = run(
+        masks.distinct(*layouts(x), capacity=x.size, equal_nan=equal_nan, version=version), x
+    )
     assert total.tolist() == [expected.size]
     assert found[: expected.size].tobytes() == expected.tobytes()
-    found = run(masks.distinct(*layouts(x, counts), capacity=expected.size, equal_nan=equal_nan, version=version), x, counts)
+    found = run(
+        masks.distinct(
+            *layouts(x, counts), capacity=expected.size, equal_nan=equal_nan, version=version
+        ),
+        x,
+        counts,
+    )
     assert found.tobytes() == expected.tobytes()
 
 
@@ -99,7 +117,11 @@ def on_gpu(plan: Plan, *arrays: np.ndarray):
 def test_masks_on_gpu(version, dtype):
     for shape in (*SHAPES, (300, 1001), (70_001,), *([(5_000_011,)] if version == "votes" else [])):
         x = some(shape, dtype)
-        mine = np.random.default_rng(0).integers(0, 255, x.shape).astype("i8" if x.dtype.itemsize == 8 else "u1")
+        mine = (
+            np.random.default_rng(0)
+            .integers(0, 255, x.shape)
+            .astype("i8" if x.dtype.itemsize == 8 else "u1")
+        )
         if x.size < 1 << 17 or dtype == "?":
             whole(on_gpu, x, mine, version)
 
@@ -119,7 +141,9 @@ def test_masks_that_begin_between_borders_on_gpu():
     x = some((70_003,), "?")
     there = cm.asarray(x, device="cuda")
     for begin in (1, 3, 16):
-        np.testing.assert_array_equal(cm.flatnonzero(there[begin:]).to_numpy(), np.flatnonzero(x[begin:]))
+        np.testing.assert_array_equal(
+            cm.flatnonzero(there[begin:]).to_numpy(), np.flatnonzero(x[begin:])
+        )
     np.testing.assert_array_equal(cm.flatnonzero(there[::3]).to_numpy(), np.flatnonzero(x[::3]))
 
 
@@ -135,10 +159,16 @@ def test_functions(device, n):
             bits = np.arange(n) % 3 == 1  # whose layout is the mask's
             np.testing.assert_array_equal(cm.asarray(bits)[ours].to_numpy(), bits[mask])
             square, box = (a[: n // 2 * 2].reshape(2, -1) for a in (ours, theirs))
-            for a, b in zip(cm.nonzero(square), np.nonzero(mask[: n // 2 * 2].reshape(2, -1)), strict=True):
+            for a, b in zip(
+                cm.nonzero(square), np.nonzero(mask[: n // 2 * 2].reshape(2, -1)), strict=True
+            ):
                 np.testing.assert_array_equal(a.to_numpy(), b)
-            np.testing.assert_array_equal(cm.argwhere(square).to_numpy(), np.argwhere(mask[: n // 2 * 2].reshape(2, -1)))
-            np.testing.assert_array_equal(box[square].to_numpy(), values[: n // 2 * 2][mask[: n // 2 * 2]])
+            np.testing.assert_array_equal(
+                cm.argwhere(square).to_numpy(), np.argwhere(mask[: n // 2 * 2].reshape(2, -1))
+            )
+            np.testing.assert_array_equal(
+                box[square].to_numpy(), values[: n // 2 * 2][mask[: n // 2 * 2]]
+            )
 
 
 @pytest.mark.gpu
@@ -168,7 +198,9 @@ def test_assigned_where_a_mask_is_true(device):
                     there, here = (theirs.T, ours.T) if turned else (theirs, ours)
                     at = chosen.T if turned else chosen
                     there[at] = (other.T if turned else other)[at].astype(dtype)
-                    here[cm.asarray(at)] = cm.asarray((other.T if turned else other)[at].astype(dtype))
+                    here[cm.asarray(at)] = cm.asarray(
+                        (other.T if turned else other)[at].astype(dtype)
+                    )
                     np.testing.assert_array_equal(ours.to_numpy(), theirs)
         x = cm.asarray(values.copy())
         x[cm.asarray(mask)] = cm.asarray([7.0])  # broadcast

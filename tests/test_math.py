@@ -10,13 +10,19 @@ from cudamath import math
 @pytest.fixture
 def arrays():
     rng = np.random.default_rng(0)
-    return rng.standard_normal((5, 7), dtype=np.float32), rng.standard_normal((7, 5), dtype=np.float32)
+    return rng.standard_normal((5, 7), dtype=np.float32), rng.standard_normal(
+        (7, 5), dtype=np.float32
+    )
 
 
 def test_to_and_fro(device, arrays):
     for host in (*arrays, np.arange(6), np.array(True), np.zeros((0, 3), np.complex64)):
         there = math.from_numpy(host)
-        assert (there.device, there.dtype, there.shape) == (cm.default_device(), host.dtype, host.shape)
+        assert (there.device, there.dtype, there.shape) == (
+            cm.default_device(),
+            host.dtype,
+            host.shape,
+        )
         np.testing.assert_array_equal(math.to_numpy(there), host)
     made = math.create_tensor((2, 3), "int32", fill=7)
     assert made.dtype == np.int32
@@ -45,7 +51,9 @@ def test_free_tensor(device):
     view = x[2:4]
     math.free_tensor(x)
     assert x.shape == (0,) and x.dtype == np.float32 and x.device == cm.default_device()
-    np.testing.assert_array_equal(view.to_numpy(), np.ones((2, 10)))  # a view keeps what it looks at
+    np.testing.assert_array_equal(
+        view.to_numpy(), np.ones((2, 10))
+    )  # a view keeps what it looks at
     with pytest.raises(TypeError, match="free_tensor: wants an ndarray, got list"):
         math.free_tensor([1])
 

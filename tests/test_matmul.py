@@ -1,4 +1,5 @@
-"""Matrix products against NumPy in float64: shapes, strides, dtypes, gradients, errors; each kernel version by name."""
+"""Matrix products against NumPy in float64: shapes, strides, dtypes, gradients, errors; each kernel
+version by name."""
 
 import os
 
@@ -14,22 +15,36 @@ from cudamath.runtime.device import assume
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 BF16 = np.dtype(ml_dtypes.bfloat16)
-EPS = {np.dtype("f2"): 2.0**-11, BF16: 2.0**-8, np.dtype("f4"): 2.0**-24, np.dtype("f8"): 2.0**-53, np.dtype("c8"): 2.0**-23,
-       np.dtype("c16"): 2.0**-52}
+EPS = {
+    np.dtype("f2"): 2.0**-11,
+    BF16: 2.0**-8,
+    np.dtype("f4"): 2.0**-24,
+    np.dtype("f8"): 2.0**-53,
+    np.dtype("c8"): 2.0**-23,
+    np.dtype("c16"): 2.0**-52,
+}
 INTS = [np.dtype(c) for c in "bhilBHIL"]
 BOOL = np.dtype(bool)
 
 
 def wide(x):
     """The same numbers in float64, complex128 or, for integers and bool, in themselves."""
-    return x.astype(np.complex128 if x.dtype.kind == "c" else x.dtype if x.dtype.kind in "biu" else np.float64)
+    return x.astype(
+        np.complex128 if x.dtype.kind == "c" else x.dtype if x.dtype.kind in "biu" else np.float64
+    )
 
 
 def check(got, a, b, f=np.matmul):
-    """`got` against the product in float64, within the errors of sums in the compute type and one rounding."""
+    """`got` against the product in float64, within the errors of sums in the compute type and one
+    rounding."""
     expected = f(wide(a), wide(b))
     got = got.to_numpy() if isinstance(got, cm.ndarray) else got
-    assert got.shape == expected.shape and got.dtype == a.dtype, (got.shape, expected.shape, got.dtype, a.dtype)
+    assert got.shape == expected.shape and got.dtype == a.dtype, (
+        got.shape,
+        expected.shape,
+        got.dtype,
+        a.dtype,
+    )
     if a.dtype.kind in "biu":
         assert np.array_equal(got, expected)
         return
@@ -38,7 +53,13 @@ def check(got, a, b, f=np.matmul):
     least = 2.0**-25 if a.dtype == np.float16 else 0  # half of its smallest number
     allowed = least + own * np.abs(expected) + inner * 2 * np.sqrt(a.shape[-1] + 16) * size
     wrong = np.abs(wide(got) - expected) > allowed
-    assert not (wrong | ~np.isfinite(wide(got))).any(), (a.shape, b.shape, a.dtype, got[wrong][:3], expected[wrong][:3])
+    assert not (wrong | ~np.isfinite(wide(got))).any(), (
+        a.shape,
+        b.shape,
+        a.dtype,
+        got[wrong][:3],
+        expected[wrong][:3],
+    )
 
 
 def numbers(rng, shape, dtype):
@@ -53,7 +74,8 @@ def numbers(rng, shape, dtype):
 
 @st.composite
 def operand(draw, shape):
-    """A function making a view of this shape, with strides that are contiguous, transposed, stepped or reversed."""
+    """A function making a view of this shape, with strides that are contiguous, transposed, stepped
+    or reversed."""
     order = draw(st.permutations(range(len(shape))))
     steps = [draw(st.sampled_from([1, 1, 1, 2, -1])) for _ in shape]
     stored = [0] * len(shape)
@@ -61,7 +83,9 @@ def operand(draw, shape):
         stored[order[i]] = size * abs(step)
 
     def make(rng, dtype):
-        return numbers(rng, tuple(stored), dtype).transpose(order)[tuple(slice(None, None, s) for s in steps)]
+        return numbers(rng, tuple(stored), dtype).transpose(order)[
+            tuple(slice(None, None, s) for s in steps)
+        ]
 
     return make
 
@@ -71,8 +95,13 @@ def products(draw):
     """Two operands whose product exists: 1-d, 2-d, batched, broadcast, empty."""
     m, k, n = (draw(st.integers(0, 9)) for _ in range(3))
     lead = draw(st.lists(st.integers(0, 4), max_size=3))
-    left, right = [tuple(1 if draw(st.integers(0, 3)) == 0 else size for size in lead[draw(st.integers(0, len(lead))):])
-                   for _ in range(2)]
+    left, right = [
+        tuple(
+            1 if draw(st.integers(0, 3)) == 0 else size
+            for size in lead[draw(st.integers(0, len(lead))) :]
+        )
+        for _ in range(2)
+    ]
     a = (k,) if draw(st.integers(0, 5)) == 0 else (*left, m, k)
     b = (k,) if draw(st.integers(0, 5)) == 0 else (*right, k, n)
     return draw(operand(a)), draw(operand(b))
@@ -86,38 +115,65 @@ def test_shapes_strides_and_dtypes(device, pair, dtype):
 
 
 @pytest.mark.parametrize("dtype", [*EPS, np.dtype("i4"), np.dtype("i1")], ids=str)
-@pytest.mark.parametrize("left, right", [
-    ((64, 64), (64, 64)), ((129, 257), (257, 131)), ((1, 1000), (1000, 3)), ((300, 1), (1, 200)), ((3, 65, 40), (40, 70)),
-    ((2, 3, 30, 40), (3, 40, 50)), ((2, 1, 30, 40), (3, 40, 20)), ((500,), (500, 70)), ((70, 500), (500,)), ((999,), (999,)),
-    ((4, 7, 33), (4, 33, 1))])
+@pytest.mark.parametrize(
+    "left, right",
+    [
+        ((64, 64), (64, 64)),
+        ((129, 257), (257, 131)),
+        ((1, 1000), (1000, 3)),
+        ((300, 1), (1, 200)),
+        ((3, 65, 40), (40, 70)),
+        ((2, 3, 30, 40), (3, 40, 50)),
+        ((2, 1, 30, 40), (3, 40, 20)),
+        ((500,), (500, 70)),
+        ((70, 500), (500,)),
+        ((999,), (999,)),
+        ((4, 7, 33), (4, 33, 1)),
+    ],
+)
 def test_larger(device, left, right, dtype):
     rng = np.random.default_rng(0)
     a, b = numbers(rng, left, dtype), numbers(rng, right, dtype)
     check(cm.asarray(a) @ cm.asarray(b), a, b)
     if a.ndim > 1 and b.ndim > 1:
-        a, b = np.swapaxes(np.swapaxes(a, -1, -2).copy(), -1, -2), np.swapaxes(np.swapaxes(b, -1, -2).copy(), -1, -2)
+        a, b = (
+            np.swapaxes(np.swapaxes(a, -1, -2).copy(), -1, -2),
+            np.swapaxes(np.swapaxes(b, -1, -2).copy(), -1, -2),
+        )
         check(cm.asarray(a) @ cm.asarray(b), a, b)
 
 
 def test_sums_of_16_bit_numbers_are_kept_in_float32(device):
     for dtype in (np.float16, BF16):
         a = np.ones((2, 5000), dtype)
-        assert np.array_equal((cm.asarray(a) @ cm.asarray(a.T)).to_numpy(), np.full((2, 2), 5000).astype(dtype))
+        assert np.array_equal(
+            (cm.asarray(a) @ cm.asarray(a.T)).to_numpy(), np.full((2, 2), 5000).astype(dtype)
+        )
     huge = np.full((1, 4), 300, np.float16)
     assert np.isinf((cm.asarray(huge) @ cm.asarray(huge.T)).to_numpy()).all()
 
 
 def test_dtypes_are_promoted(device):
     a = np.arange(6).reshape(2, 3)
-    for x, y, z in (("i4", "f4", "f8"), ("f2", "f4", "f4"), ("i1", "i4", "i4"), ("f4", "c8", "c8"), ("?", "i2", "i2")):
+    for x, y, z in (
+        ("i4", "f4", "f8"),
+        ("f2", "f4", "f4"),
+        ("i1", "i4", "i4"),
+        ("f4", "c8", "c8"),
+        ("?", "i2", "i2"),
+    ):
         got = cm.matmul(cm.asarray(a.astype(x)), cm.asarray(a.T.astype(y)))
-        assert got.dtype == np.dtype(z) and np.array_equal(got.to_numpy(), a.astype(x) @ a.T.astype(y))
+        assert got.dtype == np.dtype(z) and np.array_equal(
+            got.to_numpy(), a.astype(x) @ a.T.astype(y)
+        )
     assert cm.matmul(cm.asarray(a.astype(BF16)), cm.asarray(a.T.astype("f2"))).dtype == np.float32
     assert np.array_equal((a @ cm.asarray(a.T)).to_numpy(), a @ a.T)
 
 
 def test_nothing_to_sum_gives_zeros(device):
-    assert np.array_equal(cm.matmul(cm.zeros((3, 0)), cm.zeros((0, 2))).to_numpy(), np.zeros((3, 2)))
+    assert np.array_equal(
+        cm.matmul(cm.zeros((3, 0)), cm.zeros((0, 2))).to_numpy(), np.zeros((3, 2))
+    )
     assert cm.matmul(cm.zeros((0, 3)), cm.zeros((3, 2))).shape == (0, 2)
     assert float(cm.matmul(cm.zeros(0), cm.zeros(0))) == 0
 
@@ -151,7 +207,7 @@ def test_infinities_and_nan(device):
         assert np.array_equal((cm.asarray(a) @ cm.asarray(b)).to_numpy(), a @ b, equal_nan=True)
 
 
-# -------------------------------------------------------------------------------------------- compositions
+# -------------------------------------------------------------------------------------------- compo
 
 
 @pytest.mark.parametrize("dtype", [np.dtype("f8"), np.dtype("c16"), np.dtype("i8")], ids=str)
@@ -167,8 +223,15 @@ def test_compositions(device, dtype):
     def new(*shape):
         return numbers(rng, shape, dtype)
 
-    for a, b in ((new(4), new(4)), (new(), new(3)), (new(2, 3), new(3)), (new(2, 3), new(3, 4)), (new(2, 3, 4), new(5, 4, 2)),
-                 (new(5), new(5, 2)), (new(2, 3, 4), new(4))):
+    for a, b in (
+        (new(4), new(4)),
+        (new(), new(3)),
+        (new(2, 3), new(3)),
+        (new(2, 3), new(3, 4)),
+        (new(2, 3, 4), new(5, 4, 2)),
+        (new(5), new(5, 2)),
+        (new(2, 3, 4), new(4)),
+    ):
         same("dot", a, b)
     for a, b in ((new(4), new(4)), (new(), new(3)), (new(2, 3), new(5, 3)), (new(2, 3, 4), new(4))):
         same("inner", a, b)
@@ -189,15 +252,21 @@ def test_gemm_and_gemv(device):
     x, y = rng.standard_normal(4), rng.standard_normal(3)
     p, q, r = cm.asarray(a), cm.asarray(b), cm.asarray(c)
     np.testing.assert_allclose(cm.gemm(p, q).to_numpy(), a @ b, rtol=1e-12)
-    np.testing.assert_allclose(cm.gemm(p, q, 2.5, r, -0.5).to_numpy(), 2.5 * (a @ b) - 0.5 * c, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        cm.gemm(p, q, 2.5, r, -0.5).to_numpy(), 2.5 * (a @ b) - 0.5 * c, rtol=1e-12, atol=1e-12
+    )
     np.testing.assert_allclose(cm.gemm(p, q, 1, r, 1).to_numpy(), a @ b + c, rtol=1e-12, atol=1e-12)
     nan = cm.asarray(np.full((3, 5), np.nan))
-    np.testing.assert_allclose(cm.gemm(p, q, 1, nan, 0).to_numpy(), a @ b, rtol=1e-12)  # beta 0: c is not read
-    np.testing.assert_allclose(cm.gemv(p, cm.asarray(x), 2, cm.asarray(y), 3).to_numpy(), 2 * (a @ x) + 3 * y, rtol=1e-12)
+    np.testing.assert_allclose(
+        cm.gemm(p, q, 1, nan, 0).to_numpy(), a @ b, rtol=1e-12
+    )  # beta 0: c is not read
+    np.testing.assert_allclose(
+        cm.gemv(p, cm.asarray(x), 2, cm.asarray(y), 3).to_numpy(), 2 * (a @ x) + 3 * y, rtol=1e-12
+    )
     assert cm.gemm(p.astype("float32"), q.astype("float32"), 2.0).dtype == np.float32
 
 
-# ------------------------------------------------------------------------------------------------ gradients
+# ------------------------------------------------------------------------------------------------ g
 
 
 def slope(f, x, h=1e-6):
@@ -211,9 +280,20 @@ def slope(f, x, h=1e-6):
     return g
 
 
-PAIRS = [((3,), (3,)), ((2, 3), (3, 4)), ((3,), (3, 4)), ((2, 3), (3,)), ((2, 2, 3), (3, 4)), ((2, 3), (2, 3, 4)),
-         ((3,), (2, 3, 4)), ((2, 2, 3), (3,)),
-         ((2, 1, 2, 3), (3, 3, 2)), ((1, 2, 3), (4, 3, 2)), ((0, 3), (3, 2)), ((2, 0), (0, 3))]
+PAIRS = [
+    ((3,), (3,)),
+    ((2, 3), (3, 4)),
+    ((3,), (3, 4)),
+    ((2, 3), (3,)),
+    ((2, 2, 3), (3, 4)),
+    ((2, 3), (2, 3, 4)),
+    ((3,), (2, 3, 4)),
+    ((2, 2, 3), (3,)),
+    ((2, 1, 2, 3), (3, 3, 2)),
+    ((1, 2, 3), (4, 3, 2)),
+    ((0, 3), (3, 2)),
+    ((2, 0), (0, 3)),
+]
 
 
 @pytest.mark.parametrize("left, right", PAIRS)
@@ -226,8 +306,10 @@ def test_gradient(device, left, right):
         return cm.sum(cm.matmul(p, q) * w)
 
     p, q = cm.asarray(a), cm.asarray(b)
-    for got, expected in ((cm.grad(lambda z: total(z, q))(p), slope(lambda z: float(total(cm.asarray(z), q)), a)),
-                          (cm.grad(lambda z: total(p, z))(q), slope(lambda z: float(total(p, cm.asarray(z))), b))):
+    for got, expected in (
+        (cm.grad(lambda z: total(z, q))(p), slope(lambda z: float(total(cm.asarray(z), q)), a)),
+        (cm.grad(lambda z: total(p, z))(q), slope(lambda z: float(total(p, cm.asarray(z))), b)),
+    ):
         np.testing.assert_allclose(got.to_numpy(), expected, rtol=1e-6, atol=1e-8)
 
 
@@ -244,7 +326,7 @@ def test_gradient_of_gradient(device, left, right):
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
 
 
-# --------------------------------------------------------------------------------------------------- errors
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_second_call_does_no_less_than_the_first(device):
@@ -255,7 +337,9 @@ def test_a_second_call_does_no_less_than_the_first(device):
         check(a @ b, left, right)
         assert cm.matmul(a, b, dtype="float64").dtype == np.float64 and (a @ right).shape == (3, 5)
         ga, gb = cm.grad(lambda a, b: (a @ b).sum(), (0, 1))(a, b)
-        assert np.allclose(ga.to_numpy(), np.ones((3, 5)) @ right.T) and np.allclose(gb.to_numpy(), left.T @ np.ones((3, 5)))
+        assert np.allclose(ga.to_numpy(), np.ones((3, 5)) @ right.T) and np.allclose(
+            gb.to_numpy(), left.T @ np.ones((3, 5))
+        )
         for wrong in (a, a[0, 0], cm.ones(3)):
             with pytest.raises(ValueError, match="^matmul: "):
                 a @ wrong
@@ -264,9 +348,14 @@ def test_a_second_call_does_no_less_than_the_first(device):
 def test_errors(device):
     with pytest.raises(ValueError, match=r"^matmul: .* shapes \(2, 3\) and \(2, 3\)"):
         cm.matmul(cm.zeros((2, 3)), cm.zeros((2, 3)))
-    with pytest.raises(ValueError, match=r"^matmul: wants arrays of at least one dimension, got shapes \(\) and \(3,\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"^matmul: wants arrays of at least one dimension, got shapes \(\) and \(3,\)",
+    ):
         cm.matmul(cm.zeros(()), cm.zeros(3))
-    with pytest.raises(ValueError, match=r"^matmul: the leading axes of shapes \(2, 3, 4\) and \(3, 4, 5\)"):
+    with pytest.raises(
+        ValueError, match=r"^matmul: the leading axes of shapes \(2, 3, 4\) and \(3, 4, 5\)"
+    ):
         cm.matmul(cm.zeros((2, 3, 4)), cm.zeros((3, 4, 5)))
     with pytest.raises(TypeError, match="^matmul: "):
         cm.matmul(cm.zeros((2, 2)), object())
@@ -293,11 +382,13 @@ def test_errors(device):
         cm.tensordot(cm.zeros((2, 2)), cm.zeros((2, 2)), axes=3)
     with pytest.raises(ValueError, match="^tensordot: axes .* differ in length"):
         cm.tensordot(cm.zeros((2, 3)), cm.zeros((2, 3)), axes=((0,), (1,)))
-    with pytest.raises(ValueError, match="^set_matmul_precision: wants 'highest' or 'tf32', got 'low'"):
+    with pytest.raises(
+        ValueError, match="^set_matmul_precision: wants 'highest' or 'tf32', got 'low'"
+    ):
         cm.set_matmul_precision("low")
 
 
-# ------------------------------------------------------------------------------------- kernels, each by name
+# ------------------------------------------------------------------------------------- kernels, eac
 
 
 def planned(a, b, version, capability=(9, 0)):
@@ -311,12 +402,31 @@ def planned(a, b, version, capability=(9, 0)):
 
 @pytest.mark.simulator
 @pytest.mark.parametrize("version", ["naive", "tiled"])
-@pytest.mark.parametrize("dtype", [np.dtype("f4"), np.dtype("f2"), BF16, np.dtype("f8"), np.dtype("c8"), np.dtype("i1"),
-                                   np.dtype("u4"), np.dtype("i8"), BOOL], ids=str)
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        np.dtype("f4"),
+        np.dtype("f2"),
+        BF16,
+        np.dtype("f8"),
+        np.dtype("c8"),
+        np.dtype("i1"),
+        np.dtype("u4"),
+        np.dtype("i8"),
+        BOOL,
+    ],
+    ids=str,
+)
 def test_in_the_simulator(version, dtype):
     rng = np.random.default_rng(1)
-    for left, right in (((3, 5), (5, 4)), ((17, 18), (18, 3)), ((5,), (5,)), ((2, 1, 3, 4), (2, 4, 2)), ((2, 3, 4), (4, 2)),
-                        ((3, 0), (0, 2))):
+    for left, right in (
+        ((3, 5), (5, 4)),
+        ((17, 18), (18, 3)),
+        ((5,), (5,)),
+        ((2, 1, 3, 4), (2, 4, 2)),
+        ((2, 3, 4), (4, 2)),
+        ((3, 0), (0, 2)),
+    ):
         a, b = numbers(rng, left, dtype), numbers(rng, right, dtype)
         check(cm.testing.simulate(planned(a, b, version), a, b), a, b)
     a, b = numbers(rng, (5, 3), dtype).T, numbers(rng, (4, 10), dtype)[::-1, ::2].T
@@ -324,8 +434,20 @@ def test_in_the_simulator(version, dtype):
     check(cm.testing.simulate(planned(a, b, version), a, b), a, b)
 
 
-SIZES = [(1, 1, 1), (4, 4, 4), (127, 7, 129), (128, 8, 128), (129, 9, 127), (130, 12, 132), (256, 40, 256), (1, 300, 513),
-         (513, 33, 4), (1200, 64, 300), (130, 512, 132), (513, 257, 515)]
+SIZES = [
+    (1, 1, 1),
+    (4, 4, 4),
+    (127, 7, 129),
+    (128, 8, 128),
+    (129, 9, 127),
+    (130, 12, 132),
+    (256, 40, 256),
+    (1, 300, 513),
+    (513, 33, 4),
+    (1200, 64, 300),
+    (130, 512, 132),
+    (513, 257, 515),
+]
 LAYOUTS = ["nn", "nt", "tn", "tt", "steps"]
 
 
@@ -353,27 +475,60 @@ def run_version(a, b, version):
     from cudamath.kernels.matmul import matmul
 
     p, q = on_gpu(a), on_gpu(b)
-    return matmul(p._layout, q._layout, version=version).bind("matmul", [p._layout, q._layout])(p, q)
+    return matmul(p._layout, q._layout, version=version).bind("matmul", [p._layout, q._layout])(
+        p, q
+    )
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("version, dtypes", [
-    ("naive", [np.dtype("f4"), BF16, np.dtype("i8"), np.dtype("c16"), BOOL]),
-    ("tiled", [np.dtype("f4"), np.dtype("f2"), np.dtype("f8"), np.dtype("u1"), np.dtype("i8"), np.dtype("c8"), BOOL]),
-    ("register", [np.dtype("f4"), np.dtype("f2"), BF16, np.dtype("i1"), np.dtype("i4"), np.dtype("u4"), BOOL]),
-    ("block", [np.dtype("f4"), np.dtype("f2"), np.dtype("i4"), BOOL]),
-    ("small", [np.dtype("f4"), BF16, np.dtype("i4")]),
-    ("async", [np.dtype("f4")]),
-    ("async small", [np.dtype("f4")]),
-    ("mma", [np.dtype("f2"), BF16, np.dtype("i1"), np.dtype("f8")]),
-    ("wgmma 64x128", [np.dtype("f2"), BF16, np.dtype("i1")]),  # each tile is a kernel of its own: few of them
-    ("wgmma 128x128 pingpong", [BF16]),
-    ("wgmma 192x128", [BF16]),
-    ("wgmma 64x128 split 3", [np.dtype("f2")]),
-    ("wgmma 64x128 share 3", [BF16]),
-    ("wgmma 192x192 share 2", [BF16]),
-    ("cublas", [np.dtype("f2"), BF16, np.dtype("f4"), np.dtype("f8"), np.dtype("c8"), np.dtype("c16")]),
-])
+@pytest.mark.parametrize(
+    "version, dtypes",
+    [
+        ("naive", [np.dtype("f4"), BF16, np.dtype("i8"), np.dtype("c16"), BOOL]),
+        (
+            "tiled",
+            [
+                np.dtype("f4"),
+                np.dtype("f2"),
+                np.dtype("f8"),
+                np.dtype("u1"),
+                np.dtype("i8"),
+                np.dtype("c8"),
+                BOOL,
+            ],
+        ),
+        (
+            "register",
+            [
+                np.dtype("f4"),
+                np.dtype("f2"),
+                BF16,
+                np.dtype("i1"),
+                np.dtype("i4"),
+                np.dtype("u4"),
+                BOOL,
+            ],
+        ),
+        ("block", [np.dtype("f4"), np.dtype("f2"), np.dtype("i4"), BOOL]),
+        ("small", [np.dtype("f4"), BF16, np.dtype("i4")]),
+        ("async", [np.dtype("f4")]),
+        ("async small", [np.dtype("f4")]),
+        ("mma", [np.dtype("f2"), BF16, np.dtype("i1"), np.dtype("f8")]),
+        (
+            "wgmma 64x128",
+            [np.dtype("f2"), BF16, np.dtype("i1")],
+        ),  # each tile is a kernel of its own: few of them
+        ("wgmma 128x128 pingpong", [BF16]),
+        ("wgmma 192x128", [BF16]),
+        ("wgmma 64x128 split 3", [np.dtype("f2")]),
+        ("wgmma 64x128 share 3", [BF16]),
+        ("wgmma 192x192 share 2", [BF16]),
+        (
+            "cublas",
+            [np.dtype("f2"), BF16, np.dtype("f4"), np.dtype("f8"), np.dtype("c8"), np.dtype("c16")],
+        ),
+    ],
+)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_versions_on_the_gpu(version, dtypes, layout):
     rng = np.random.default_rng(9)
@@ -389,7 +544,8 @@ def test_versions_on_the_gpu(version, dtypes, layout):
 @pytest.mark.gpu
 @pytest.mark.parametrize("m, k, n", [(2170, 800, 2100), (3001, 515, 1000), (700, 2050, 130)])
 def test_parts_of_k_fill_the_last_turn_on_the_gpu(m, k, n):
-    """More tiles than the device computes at a time, or fewer: parts of k, and what it leaves over."""
+    """More tiles than the device computes at a time, or fewer: parts of k, and what it leaves
+    over."""
     rng = np.random.default_rng(9)
     with cm.device("cuda:0"):
         a, b = numbers(rng, (m, k), np.dtype("f4")), numbers(rng, (k, n), np.dtype("f4"))
@@ -398,13 +554,22 @@ def test_parts_of_k_fill_the_last_turn_on_the_gpu(m, k, n):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("version", ["naive", "tiled", "register", "small", "async", "async small", "cublas"])
+@pytest.mark.parametrize(
+    "version", ["naive", "tiled", "register", "small", "async", "async small", "cublas"]
+)
 def test_batches_on_the_gpu(version):
     rng = np.random.default_rng(9)
     with cm.device("cuda:0"):
-        for left, right in (((5, 40, 24), (5, 24, 33)), ((5, 40, 24), (24, 33)), ((40, 24), (5, 24, 33)),
-                            ((2, 1, 40, 24), (1, 3, 24, 36)), ((4, 3, 130, 16), (3, 16, 132)), ((70_000, 2, 2), (70_000, 2, 2)),
-                            ((24,), (5, 24, 33)), ((5, 40, 24), (24,))):
+        for left, right in (
+            ((5, 40, 24), (5, 24, 33)),
+            ((5, 40, 24), (24, 33)),
+            ((40, 24), (5, 24, 33)),
+            ((2, 1, 40, 24), (1, 3, 24, 36)),
+            ((4, 3, 130, 16), (3, 16, 132)),
+            ((70_000, 2, 2), (70_000, 2, 2)),
+            ((24,), (5, 24, 33)),
+            ((5, 40, 24), (24,)),
+        ):
             a, b = numbers(rng, left, np.dtype("f4")), numbers(rng, right, np.dtype("f4"))
             check(run_version(a, b, version), a, b)
         a = numbers(rng, (40, 3, 16), np.dtype("f4")).transpose(1, 0, 2)
@@ -413,9 +578,13 @@ def test_batches_on_the_gpu(version):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("version", ["wgmma 64x64", "wgmma 128x128 pingpong", "wgmma 64x128 share 2", "wgmma 64x128 split 2"])
+@pytest.mark.parametrize(
+    "version",
+    ["wgmma 64x64", "wgmma 128x128 pingpong", "wgmma 64x128 share 2", "wgmma 64x128 split 2"],
+)
 def test_products_that_begin_early_wait_for_what_they_read(version):
-    """Powers of a permutation, by as many products in a row, are exact; other kernels stand in between."""
+    """Powers of a permutation, by as many products in a row, are exact; other kernels stand in
+    between."""
     from cudamath.core.op import Op
 
     if tuple(cm.cuda.devices()[0].capability) != (9, 0):
@@ -440,7 +609,9 @@ def test_products_that_begin_early_wait_for_what_they_read(version):
         for run in (chain, graph, graph):
             for _ in range(5):
                 result = run(start)
-            np.testing.assert_array_equal(result.astype("float32").to_numpy(), np.eye(n, dtype=np.float32)[power])
+            np.testing.assert_array_equal(
+                result.astype("float32").to_numpy(), np.eye(n, dtype=np.float32)[power]
+            )
 
 
 @pytest.mark.gpu
@@ -483,14 +654,24 @@ def test_repeated_calls_agree_bit_for_bit():
             assert len({(x @ x.T).tobytes() for _ in range(5)}) == 1
 
 
-BATCHES = [((3, 65, 40), (3, 40, 72)), ((2, 3, 30, 48), (3, 48, 56)), ((2, 1, 33, 40), (3, 40, 20)), ((70, 136), (136,)),
-           ((136,), (136, 70)), ((3, 65, 40), (40, 72)), ((4, 7, 33), (4, 33, 9))]
+BATCHES = [
+    ((3, 65, 40), (3, 40, 72)),
+    ((2, 3, 30, 48), (3, 48, 56)),
+    ((2, 1, 33, 40), (3, 40, 20)),
+    ((70, 136), (136,)),
+    ((136,), (136, 70)),
+    ((3, 65, 40), (40, 72)),
+    ((4, 7, 33), (4, 33, 9)),
+]
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("version", ["mma", "wgmma 64x128", "wgmma 64x256 pingpong", "wgmma 128x64 split 2"])
+@pytest.mark.parametrize(
+    "version", ["mma", "wgmma 64x128", "wgmma 64x256 pingpong", "wgmma 128x64 split 2"]
+)
 def test_batches_on_tensor_cores(version):
-    """One matrix for each of the batch, one for all, batches that no single stride walks, vectors."""
+    """One matrix for each of the batch, one for all, batches that no single stride walks,
+    vectors."""
     rng = np.random.default_rng(10)
     with cm.device("cuda:0"):
         if version.startswith("wgmma") and cm.cuda.devices()[0].capability != (9, 0):

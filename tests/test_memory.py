@@ -28,14 +28,36 @@ def test_rounding_wastes_little(nbytes):
     assert size - nbytes <= (512 if nbytes <= MB else nbytes / 8)
 
 
-@pytest.mark.parametrize("nbytes, size", [(0, 512), (1, 512), (512, 512), (513, 1024), (MB, MB), (MB + 1, MB + MB // 8),
-                                          (2 * MB, 2 * MB), (2 * MB + 1, 2 * MB + MB // 4)])
+@pytest.mark.parametrize(
+    "nbytes, size",
+    [
+        (0, 512),
+        (1, 512),
+        (512, 512),
+        (513, 1024),
+        (MB, MB),
+        (MB + 1, MB + MB // 8),
+        (2 * MB, 2 * MB),
+        (2 * MB + 1, 2 * MB + MB // 4),
+    ],
+)
 def test_rounding(nbytes, size):
     assert rounded(nbytes) == size
 
 
-@pytest.mark.parametrize("text, nbytes", [("2GB", 2 << 30), ("2 GiB", 2 << 30), ("512 MiB", 512 << 20), ("1.5K", 1536),
-                                          ("7", 7), ("7b", 7), (123, 123), ("1T", 1 << 40)])
+@pytest.mark.parametrize(
+    "text, nbytes",
+    [
+        ("2GB", 2 << 30),
+        ("2 GiB", 2 << 30),
+        ("512 MiB", 512 << 20),
+        ("1.5K", 1536),
+        ("7", 7),
+        ("7b", 7),
+        (123, 123),
+        ("1T", 1 << 40),
+    ],
+)
 def test_sizes_in_words(text, nbytes):
     assert parse_size(text) == nbytes
 
@@ -47,7 +69,13 @@ def test_sizes_that_cannot_be_read(text):
 
 
 def test_human():
-    assert [human(n) for n in (0, 1023, 1536, 3 << 20, 5 << 40)] == ["0 B", "1023 B", "1.50 KiB", "3.00 MiB", "5.00 TiB"]
+    assert [human(n) for n in (0, 1023, 1536, 3 << 20, 5 << 40)] == [
+        "0 B",
+        "1023 B",
+        "1.50 KiB",
+        "3.00 MiB",
+        "5.00 TiB",
+    ]
 
 
 # ---------------------------------------------------------------- reuse and statistics
@@ -76,7 +104,12 @@ def test_peaks_and_counts(fake):
     a, b = Buffer(MB, s), Buffer(MB, s)
     del a, b
     stats = cm.cuda.memory_stats()
-    assert (stats["allocated"], stats["peak"], stats["reserved"], stats["cached"]) == (0, 2 * MB, 2 * MB, 2 * MB)
+    assert (stats["allocated"], stats["peak"], stats["reserved"], stats["cached"]) == (
+        0,
+        2 * MB,
+        2 * MB,
+        2 * MB,
+    )
     assert (stats["allocations"], stats["releases"], stats["fragmentation"]) == (2, 0, 0.5)
     assert stats["free"] + 2 * MB == stats["total"] == fake.limit
     cm.cuda.reset_peak_memory_stats()
@@ -112,7 +145,10 @@ def test_a_stream_that_ends_returns_its_blocks(fake):
 def test_pools_of_devices_are_apart(fake):
     a = cm.asarray(np.zeros(MB, np.uint8), device="cuda:1")
     assert figures(0) == (0, 0, 0) and figures(1) == (MB, MB, 0)
-    assert cm.cuda.memory_allocated(1) == cm.cuda.memory_allocated("cuda:1") == MB and cm.cuda.memory_reserved(0) == 0
+    assert (
+        cm.cuda.memory_allocated(1) == cm.cuda.memory_allocated("cuda:1") == MB
+        and cm.cuda.memory_reserved(0) == 0
+    )
     del a
     cm.cuda.empty_cache(1)
     assert cm.cuda.memory_reserved(1) == 0
@@ -140,9 +176,14 @@ def test_exhaustion_says_what_there_is_and_changes_nothing(fake):
     gc.collect()
     assert figures() == before and pool_of(0).peak == before[0]
     message = str(caught.value)
-    for part in ("cuda:0: cannot allocate 104.00 MiB", "In use 5.00 MiB", "reserved 5.00 MiB", "largest cached block 0 B",
-                 "free on the device 3.00 MiB of 8.00 MiB", "Biggest holders: 3.00 MiB in 3 buffers of 1.00 MiB, 2.00 MiB "
-                 "in 1 buffer of 2.00 MiB"):
+    for part in (
+        "cuda:0: cannot allocate 104.00 MiB",
+        "In use 5.00 MiB",
+        "reserved 5.00 MiB",
+        "largest cached block 0 B",
+        "free on the device 3.00 MiB of 8.00 MiB",
+        "Biggest holders: 3.00 MiB in 3 buffers of 1.00 MiB, 2.00 MiB in 1 buffer of 2.00 MiB",
+    ):
         assert part in message
     assert isinstance(caught.value, MemoryError)
     assert len(held) == 4
@@ -160,7 +201,9 @@ def test_limit(fake):
     cm.cuda.set_memory_fraction(4 * MB / fake.limit)
     s = stream.current_stream()
     keep = Buffer(3 * MB, s)
-    with pytest.raises(cm.cuda.OutOfMemoryError, match="set_memory_fraction / CUDAMATH_MEMORY_FRACTION is 4.00 MiB"):
+    with pytest.raises(
+        cm.cuda.OutOfMemoryError, match="set_memory_fraction / CUDAMATH_MEMORY_FRACTION is 4.00 MiB"
+    ):
         Buffer(2 * MB, s)
     del keep
     Buffer(4 * MB, s)  # the cached 3 MiB make room
@@ -175,7 +218,10 @@ def test_limits_from_the_environment(fake, monkeypatch):
     monkeypatch.setenv("CUDAMATH_CACHE_SIZE", "2MB")
     assert (pool_of(0).limit, pool_of(0).cache_limit) == (fake.limit // 2, 2 * MB)
     for variable in ("CUDAMATH_MEMORY_FRACTION", "CUDAMATH_CACHE_SIZE"):
-        with monkeypatch.context() as patch, pytest.raises(ValueError, match=f"^{variable}=many: .*'many'"):
+        with (
+            monkeypatch.context() as patch,
+            pytest.raises(ValueError, match=f"^{variable}=many: .*'many'"),
+        ):
             patch.setenv(variable, "many")
             pool_of(1)
 
@@ -209,8 +255,10 @@ def test_configure_pool(fake):
 def test_callback(fake):
     told = []
     cm.cuda.configure_pool(max=10 * MB)
-    cm.cuda.set_memory_callback(lambda stats: told.append((stats["event"], stats["requested"], stats["reserved"])),
-                                threshold=0.5)
+    cm.cuda.set_memory_callback(
+        lambda stats: told.append((stats["event"], stats["requested"], stats["reserved"])),
+        threshold=0.5,
+    )
     s = stream.current_stream()
     held = [Buffer(MB, s) for _ in range(8)]
     assert told == [("high", MB, 6 * MB)]  # once, on the way up
@@ -236,7 +284,9 @@ def test_snapshot(fake):
     big = upload(np.zeros(4000), 0)
     rows = cm.cuda.memory_snapshot()
     assert [row["nbytes"] for row in rows] == [rounded(32000), rounded(2400)]
-    assert sorted(rows[1]["arrays"]) == ["float32[2, 300]", "float32[300]"] and rows[0]["arrays"] == ["float64[4000]"]
+    assert sorted(rows[1]["arrays"]) == ["float32[2, 300]", "float32[300]"] and rows[0][
+        "arrays"
+    ] == ["float64[4000]"]
     assert rows[0]["address"] == big.ptr and rows[0]["line"] is None and rows[0]["device"] == 0
     assert cm.cuda.memory_snapshot(1) == []
     del y
@@ -267,7 +317,8 @@ def test_debugging_names_lines_and_leaks(fake):
 
 
 def fill(x, value):
-    """A stand-in for a kernel that writes: queued on the current stream, run when something waits."""
+    """A stand-in for a kernel that writes: queued on the current stream, run when something
+    waits."""
     s = stream.current_stream()
     if x._owner.stream is not s:
         x._owner.used_on(s)
@@ -275,7 +326,8 @@ def fill(x, value):
 
 
 def test_a_block_used_on_a_second_stream_waits_for_it(fake):
-    """The copy on the side stream is late: were the block reused at once, it would copy what came after."""
+    """The copy on the side stream is late: were the block reused at once, it would copy what came
+    after."""
     side = cm.cuda.Stream()
     x = upload(np.full(1000, 1.0), 0)
     side.wait(stream.current_stream())
@@ -316,7 +368,8 @@ def test_memory_is_given_back_after_another_library_ended_its_stream(fake):
 
 
 class PoolMachine(RuleBasedStateMachine):
-    """Buffers come, are written and read on any stream, and go. Every read must see its own buffer's last write."""
+    """Buffers come, are written and read on any stream, and go. Every read must see its own
+    buffer's last write."""
 
     def __init__(self):
         super().__init__()
@@ -400,7 +453,9 @@ class PoolMachine(RuleBasedStateMachine):
 
     def teardown(self):
         try:
-            for s in reversed(self.streams):  # the default stream last: what others should have waited for comes late
+            for s in reversed(
+                self.streams
+            ):  # the default stream last: what others should have waited for comes late
                 s.synchronize()
             for host, expected in self.reads:
                 assert set(np.frombuffer(host.bytes(), np.int64)) == {expected}
@@ -414,12 +469,16 @@ class PoolMachine(RuleBasedStateMachine):
 
 
 TestPool = PoolMachine.TestCase
-TestPool.settings = settings(max_examples=25, stateful_step_count=40, deadline=None, derandomize=True)
+TestPool.settings = settings(
+    max_examples=25, stateful_step_count=40, deadline=None, derandomize=True
+)
 
 
 def test_threads_and_streams_together(fake):
-    """Threads take, use and drop buffers on streams of their own and shared ones; nothing is lost or handed out twice."""
+    """Threads take, use and drop buffers on streams of their own and shared ones; nothing is lost
+    or handed out twice."""
     shared = cm.cuda.Stream()
+
     def work(seed):
         rng = np.random.default_rng(seed)
         own = cm.cuda.Stream()
@@ -472,7 +531,12 @@ def test_a_live_address_belongs_to_one_buffer_whatever_the_threads(fake):
 def test_pinned_and_managed(fake):
     for make in (cm.cuda.pinned, cm.cuda.managed):
         host = make((3, 4), "float32")
-        assert isinstance(host, np.ndarray) and host.shape == (3, 4) and host.dtype == np.float32 and len(fake.host) == 1
+        assert (
+            isinstance(host, np.ndarray)
+            and host.shape == (3, 4)
+            and host.dtype == np.float32
+            and len(fake.host) == 1
+        )
         host[...] = 7
         view = host[1:]
         del host
@@ -483,7 +547,9 @@ def test_pinned_and_managed(fake):
     with pytest.raises(ValueError, match="pinned: negative size"):
         cm.cuda.pinned(-1)
     fake.fail["cuMemHostAlloc"] = fake.CUresult.CUDA_ERROR_OUT_OF_MEMORY
-    with pytest.raises(cm.cuda.OutOfMemoryError, match="pinned: the system has no 4.00 MiB of pinned memory left"):
+    with pytest.raises(
+        cm.cuda.OutOfMemoryError, match="pinned: the system has no 4.00 MiB of pinned memory left"
+    ):
         cm.cuda.pinned(MB)
 
 
@@ -510,7 +576,9 @@ def test_asynchronous_copies(fake):
 def test_tables_of_addresses_are_uploaded_once(fake):
     s = stream.current_stream()
     first = memory.address_table((1, 2, 3), s)
-    assert memory.address_table((1, 2, 3), s) == first and memory.address_table((1, 2, 4), s) != first
+    assert (
+        memory.address_table((1, 2, 3), s) == first and memory.address_table((1, 2, 4), s) != first
+    )
     host = np.empty(3, np.int64)
     memory.download(host.ctypes.data, first, 24, s)
     assert host.tolist() == [1, 2, 3] and fake.calls["cuMemcpyHtoDAsync"] == 2
@@ -532,16 +600,27 @@ def test_constants_are_uploaded_once(fake):
 def test_without_a_gpu_memory_is_empty():
     if cm.cuda.is_available():
         pytest.skip("there is a GPU")
-    assert cm.cuda.memory_allocated() == cm.cuda.memory_reserved() == cm.cuda.max_memory_allocated() == 0
+    assert (
+        cm.cuda.memory_allocated()
+        == cm.cuda.memory_reserved()
+        == cm.cuda.max_memory_allocated()
+        == 0
+    )
     assert cm.cuda.memory_stats()["total"] == 0 and cm.cuda.memory_snapshot() == []
     cm.cuda.empty_cache()
     cm.cuda.reset_peak_memory_stats()
     with cm.cuda.memory_debugging() as report:
         pass
     assert report.leaks == []
-    for call in (lambda: cm.cuda.memory_stats(0), lambda: cm.cuda.set_memory_fraction(0.5), lambda: cm.cuda.pinned(3),
-                 lambda: cm.cuda.set_cache_size("1GB"), lambda: cm.cuda.configure_pool(max="1GB"), lambda: cm.cuda.managed(3),
-                 lambda: cm.cuda.set_memory_callback(print)):
+    for call in (
+        lambda: cm.cuda.memory_stats(0),
+        lambda: cm.cuda.set_memory_fraction(0.5),
+        lambda: cm.cuda.pinned(3),
+        lambda: cm.cuda.set_cache_size("1GB"),
+        lambda: cm.cuda.configure_pool(max="1GB"),
+        lambda: cm.cuda.managed(3),
+        lambda: cm.cuda.set_memory_callback(print),
+    ):
         with pytest.raises(cm.cuda.DeviceError, match="no CUDA device was found; not found: "):
             call()
 
@@ -566,7 +645,9 @@ def test_huge_allocation_leaves_statistics_as_before():
     cm.cuda.empty_cache()
     names = ("allocated", "reserved", "peak")
     before = [cm.cuda.memory_stats()[name] for name in names]
-    with pytest.raises(cm.cuda.OutOfMemoryError, match="cannot allocate 8.00 TiB: the device has no more"):
+    with pytest.raises(
+        cm.cuda.OutOfMemoryError, match="cannot allocate 8.00 TiB: the device has no more"
+    ):
         cm.empty(1 << 43, dtype="uint8", device="cuda")
     assert [cm.cuda.memory_stats()[name] for name in names] == before
     assert cm.ones(3, device="cuda").tolist() == [1.0] * 3  # the device is as before

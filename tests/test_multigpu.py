@@ -1,5 +1,5 @@
-"""Two GPUs: arrays and operations on each, copies between them, their own pools, streams and handles."""
-
+"""Two GPUs: arrays and operations on each, copies between them, their own pools, streams and
+handles."""
 
 import numpy as np
 import pytest
@@ -28,10 +28,15 @@ def test_operations_on_each(place):
     a, b = rng.normal(size=(64, 48)).astype("f4"), rng.normal(size=(48, 32)).astype("f4")
     x, y = cm.asarray(a, device=place), cm.asarray(b, device=place)
     results = {
-        "add": (x + 1, a + 1), "exp": (cm.exp(x), np.exp(a)), "matmul": (x @ y, a @ b), "sum": (x.sum(axis=0), a.sum(0)),
+        "add": (x + 1, a + 1),
+        "exp": (cm.exp(x), np.exp(a)),
+        "matmul": (x @ y, a @ b),
+        "sum": (x.sum(axis=0), a.sum(0)),
         "softmax": (cm.ml.softmax(x), np.exp(a) / np.exp(a).sum(1, keepdims=True)),
-        "view": (x[::2, 3:].T, a[::2, 3:].T), "where": (cm.where(x > 0, x, 0), np.where(a > 0, a, 0)),
-        "take": (cm.take(x, cm.asarray([3, 1], device=place), axis=0), a[[3, 1]])}
+        "view": (x[::2, 3:].T, a[::2, 3:].T),
+        "where": (cm.where(x > 0, x, 0), np.where(a > 0, a, 0)),
+        "take": (cm.take(x, cm.asarray([3, 1], device=place), axis=0), a[[3, 1]]),
+    }
     for name, (ours, expected) in results.items():
         assert ours.device == place, name
         np.testing.assert_allclose(ours.to_numpy(), expected, rtol=2e-4, atol=2e-5, err_msg=name)
@@ -42,15 +47,22 @@ def test_operations_on_each(place):
 def test_random_numbers_are_the_same_on_each(place):
     draw = cm.random.default_rng(7).normal(size=1000, dtype="float32", device=place)
     assert draw.device == place
-    assert draw.to_numpy().tobytes() == cm.random.default_rng(7).normal(size=1000, dtype="float32", device="cpu").tobytes()
+    assert (
+        draw.to_numpy().tobytes()
+        == cm.random.default_rng(7).normal(size=1000, dtype="float32", device="cpu").tobytes()
+    )
 
 
 @pytest.mark.parametrize("place", BOTH)
 def test_gradients_on_each(place):
-    g = cm.grad(lambda p: (cm.tanh(p["w"]) ** 2).sum())({"w": cm.asarray(np.linspace(-1, 1, 50), device=place)})
+    g = cm.grad(lambda p: (cm.tanh(p["w"]) ** 2).sum())(
+        {"w": cm.asarray(np.linspace(-1, 1, 50), device=place)}
+    )
     w = np.linspace(-1, 1, 50)
     assert g["w"].device == place
-    np.testing.assert_allclose(g["w"].to_numpy(), 2 * np.tanh(w) * (1 - np.tanh(w) ** 2), rtol=1e-12)
+    np.testing.assert_allclose(
+        g["w"].to_numpy(), 2 * np.tanh(w) * (1 - np.tanh(w) ** 2), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("shape", [(0,), (), (5,), (1000, 1000), (3, 1 << 20)])
@@ -66,7 +78,9 @@ def test_copies_between(shape, dtype):
 
 def test_copies_of_views_and_order():
     x = cm.asarray(np.arange(10000.0).reshape(100, 100), device="cuda:0")
-    for _ in range(20):  # each copy sees the addition before it, and the next addition does not disturb the copy
+    for _ in range(
+        20
+    ):  # each copy sees the addition before it, and the next addition does not disturb the copy
         x = x + 1
         kept = x[::2, ::-1].to("cuda:1")
         x = x * 1.0
@@ -83,15 +97,27 @@ def test_copy_peer_and_peer_access():
     able = cm.cuda.peer_access(0, 1)
     assert isinstance(able, bool) and cm.cuda.peer_access(0, 1) is able
     source, target = cm.arange(1000.0, device="cuda:0"), cm.empty(1000, device="cuda:1")
-    assert cm.cuda.copy_peer(target, source) is target and (target.to_numpy() == np.arange(1000)).all()
+    assert (
+        cm.cuda.copy_peer(target, source) is target and (target.to_numpy() == np.arange(1000)).all()
+    )
 
 
-@pytest.mark.parametrize("call", [
-    lambda a, b: a + b, lambda a, b: a @ b, lambda a, b: cm.concat([a, b]), lambda a, b: cm.where(a > 0, a, b),
-    lambda a, b: cm.ml.linear(a, b), lambda a, b: cm.maximum(b, a)])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a, b: a + b,
+        lambda a, b: a @ b,
+        lambda a, b: cm.concat([a, b]),
+        lambda a, b: cm.where(a > 0, a, b),
+        lambda a, b: cm.ml.linear(a, b),
+        lambda a, b: cm.maximum(b, a),
+    ],
+)
 def test_mixed_devices_are_named(call):
     a, b = cm.ones((4, 4), device="cuda:0"), cm.ones((4, 4), device="cuda:1")
-    with pytest.raises(cm.cuda.DeviceError, match="arrays are on different devices: cuda:. .* and cuda:. "):
+    with pytest.raises(
+        cm.cuda.DeviceError, match="arrays are on different devices: cuda:. .* and cuda:. "
+    ):
         call(a, b)
     with pytest.raises(cm.cuda.DeviceError, match="arrays are on different devices"):
         a += b
@@ -103,9 +129,14 @@ def test_mixed_devices_are_named(call):
 def test_pools_are_apart():
     before = [cm.cuda.memory_allocated(i) for i in (0, 1)]
     x = cm.zeros(1 << 20, dtype="uint8", device="cuda:1")
-    assert [cm.cuda.memory_allocated(i) - was for i, was in zip((0, 1), before, strict=True)] == [0, 1 << 20]
+    assert [cm.cuda.memory_allocated(i) - was for i, was in zip((0, 1), before, strict=True)] == [
+        0,
+        1 << 20,
+    ]
     y = x.to("cuda:0")
-    assert [cm.cuda.memory_allocated(i) - was for i, was in zip((0, 1), before, strict=True)] == [1 << 20] * 2
+    assert [cm.cuda.memory_allocated(i) - was for i, was in zip((0, 1), before, strict=True)] == [
+        1 << 20
+    ] * 2
     del x, y
     assert [cm.cuda.memory_allocated(i) for i in (0, 1)] == before
     cm.cuda.empty_cache(1)
@@ -136,7 +167,11 @@ def test_streams_and_handles_are_apart():
 
 def test_default_device():
     with cm.device("cuda:1"):
-        assert cm.zeros(3).device == "cuda:1" and cm.cuda.current_device() == 1 and cm.cuda.Stream().device == 1
+        assert (
+            cm.zeros(3).device == "cuda:1"
+            and cm.cuda.current_device() == 1
+            and cm.cuda.Stream().device == 1
+        )
     cm.cuda.set_device(1)
     assert cm.zeros(3).device == "cuda:1"
     cm.cuda.set_device(0)
@@ -178,6 +213,10 @@ def test_torch_and_cupy_on_the_second():
         pytest.skip("torch sees fewer than two GPUs")
     t = torch.arange(10.0, device="cuda:1")
     x = cm.asarray(t)
-    assert x.device == "cuda:1" and x.ptr == t.data_ptr() and (x * 2).tolist() == [2.0 * i for i in range(10)]
+    assert (
+        x.device == "cuda:1"
+        and x.ptr == t.data_ptr()
+        and (x * 2).tolist() == [2.0 * i for i in range(10)]
+    )
     assert torch.from_dlpack(x + 1).device.index == 1
     assert cm.ones(3, device="cuda:0").tolist() == [1.0] * 3

@@ -1,4 +1,5 @@
-"""Reductions that leave NaN out: NumPy's answers in float64, in every version of the kernels; their gradients."""
+"""Reductions that leave NaN out: NumPy's answers in float64, in every version of the kernels; their
+gradients."""
 
 from __future__ import annotations
 
@@ -14,7 +15,15 @@ from cudamath.testing import simulate
 
 KINDS = ["nansum", "nanmean", "nanprod", "nanmax", "nanmin", "nanvar", "nanstd"]
 FLOATS = [np.dtype(t) for t in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)]
-SHAPES = [((5,), None), ((40, 70), 0), ((40, 70), 1), ((3, 129, 64), (0, 2)), ((2, 70_001), 1), ((20_000, 3), 0), ((7, 1), 1)]
+SHAPES = [
+    ((5,), None),
+    ((40, 70), 0),
+    ((40, 70), 1),
+    ((3, 129, 64), (0, 2)),
+    ((2, 70_001), 1),
+    ((20_000, 3), 0),
+    ((7, 1), 1),
+]
 VERSIONS = ["plain", "rows", "rows_split", "columns", "columns_split"]
 
 
@@ -40,8 +49,15 @@ def check(kind: str, got: np.ndarray, x: np.ndarray, axis: object, **more: objec
     eps = float(ml_dtypes.finfo(x.dtype).eps)
     wide = max(eps if x.dtype.itemsize > 2 else 2.0**-23, 2.0**-52)
     count = x.size if axis is None else np.prod([x.shape[i] for i in np.atleast_1d(axis)])
-    spread = kind in ("nanvar", "nanstd")  # relative to the size of the elements, whose spread is a hundredth
-    allowed = 2 * eps + wide * (8 + 2 * np.log2(count)) * (1e4 if spread else 1) + (count * wide if kind == "nanprod" else 0)
+    spread = kind in (
+        "nanvar",
+        "nanstd",
+    )  # relative to the size of the elements, whose spread is a hundredth
+    allowed = (
+        2 * eps
+        + wide * (8 + 2 * np.log2(count)) * (1e4 if spread else 1)
+        + (count * wide if kind == "nanprod" else 0)
+    )
     assert got.dtype == x.dtype
     said = f"{kind} {x.dtype} {x.shape} {axis}"
     np.testing.assert_allclose(got.astype(np.float64), right, rtol=allowed, atol=0, err_msg=said)
@@ -67,7 +83,14 @@ def test_freedom(device, kind):
     x = with_holes((6, 5), np.dtype(np.float64), 3)
     for ddof in (0, 1, 3):
         check(kind, getattr(cm, kind)(cm.asarray(x), axis=1, ddof=ddof).to_numpy(), x, 1, ddof=ddof)
-    check(kind, getattr(cm, kind)(cm.asarray(x), axis=0, correction=1, keepdims=True).to_numpy(), x, 0, ddof=1, keepdims=True)
+    check(
+        kind,
+        getattr(cm, kind)(cm.asarray(x), axis=0, correction=1, keepdims=True).to_numpy(),
+        x,
+        0,
+        ddof=1,
+        keepdims=True,
+    )
 
 
 def test_options(device):
@@ -76,8 +99,12 @@ def test_options(device):
     for kind in ("nansum", "nanprod", "nanmean", "nanvar", "nanstd"):
         got = getattr(cm, kind)(a, axis=1, where=cm.asarray(keep))
         np.testing.assert_allclose(got, expected(kind, x, 1, where=keep), rtol=1e-9)
-    np.testing.assert_allclose(cm.nanmax(a, axis=0, initial=9.0, where=cm.asarray(keep)), np.full(5, 9.0))
-    np.testing.assert_allclose(cm.nansum(a, axis=0, initial=2.0), expected("nansum", x, 0, initial=2.0))
+    np.testing.assert_allclose(
+        cm.nanmax(a, axis=0, initial=9.0, where=cm.asarray(keep)), np.full(5, 9.0)
+    )
+    np.testing.assert_allclose(
+        cm.nansum(a, axis=0, initial=2.0), expected("nansum", x, 0, initial=2.0)
+    )
     out = cm.zeros(6)
     assert cm.nanmin(a, axis=1, out=out) is out
     np.testing.assert_array_equal(out, expected("nanmin", x, 1))
@@ -85,7 +112,9 @@ def test_options(device):
     for kind in ("nansum", "nanmean", "nanvar", "nanstd"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            np.testing.assert_allclose(getattr(cm, kind)(cm.asarray(z), axis=1), getattr(np, kind)(z, axis=1), rtol=1e-9)
+            np.testing.assert_allclose(
+                getattr(cm, kind)(cm.asarray(z), axis=1), getattr(np, kind)(z, axis=1), rtol=1e-9
+            )
     with pytest.raises(ValueError, match="^nanmax: no elements"):
         cm.nanmax(cm.zeros((0, 3)), axis=0)
 
@@ -109,14 +138,19 @@ def test_gradients(device, kind):
             moved = x.copy()
             moved[i, j] += sign * step
             near.append(float(value(cm.asarray(moved))))
-        assert slope[i, j] == pytest.approx((near[0] - near[1]) / (2 * step), rel=1e-4, abs=1e-5), (i, j)
+        assert slope[i, j] == pytest.approx((near[0] - near[1]) / (2 * step), rel=1e-4, abs=1e-5), (
+            i,
+            j,
+        )
     assert (slope[np.isnan(x) & ~np.isnan(x).all(1, keepdims=True)] == 0).all()
 
 
 def test_in_a_fused_function(device):
     x = with_holes((40, 70), np.dtype(np.float32))
     fused = cm.fuse(lambda v: cm.nansum(v * 2, axis=1) + cm.nanmax(v, axis=1))
-    np.testing.assert_allclose(fused(cm.asarray(x)), expected("nansum", 2 * x, 1) + expected("nanmax", x, 1), rtol=1e-5)
+    np.testing.assert_allclose(
+        fused(cm.asarray(x)), expected("nansum", 2 * x, 1) + expected("nanmax", x, 1), rtol=1e-5
+    )
 
 
 @pytest.mark.simulator
@@ -126,7 +160,14 @@ def test_plain_version(kind):
 
     for dtype in FLOATS:
         x = with_holes((5, 9), dtype, 6)
-        made = plan(Layout.new(x.shape, x.dtype, 0), kind=kind, axis=(1,), keepdims=False, dtype=x.dtype, version="plain")
+        made = plan(
+            Layout.new(x.shape, x.dtype, 0),
+            kind=kind,
+            axis=(1,),
+            keepdims=False,
+            dtype=x.dtype,
+            version="plain",
+        )
         check(kind, simulate(made, x), x, 1)
 
 
@@ -140,6 +181,8 @@ def test_versions_on_the_gpu(kind, version):
         for shape, axis in (((40, 70), 0), ((40, 70), 1), ((2, 70_001), 1), ((20_000, 3), 0)):
             x = with_holes(shape, dtype)
             a = cm.asarray(x, device="cuda:0")
-            made = plan(a._layout, kind=kind, axis=(axis,), keepdims=False, dtype=x.dtype, version=version)
+            made = plan(
+                a._layout, kind=kind, axis=(axis,), keepdims=False, dtype=x.dtype, version=version
+            )
             if kind != "nanprod" or dtype.itemsize > 2 or not x_is_long(shape):
                 check(kind, made.bind(kind, [a._layout])(a).to_numpy(), x, axis)

@@ -1,5 +1,5 @@
-"""Functions that were compositions and are one kernel now: their kernels in the simulator and, on every device, against NumPy;
-that they are one launch, on the fake driver."""
+"""Functions that were compositions and are one kernel now: their kernels in the simulator and, on
+every device, against NumPy; that they are one launch, on the fake driver."""
 
 from __future__ import annotations
 
@@ -12,19 +12,33 @@ from cudamath.core.layout import Layout
 from cudamath.core.op import registry
 from cudamath.testing import layout_of, simulate
 
-METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf", "averaged_inverted_cdf", "closest_observation",
-           "interpolated_inverted_cdf", "hazen", "weibull", "median_unbiased", "normal_unbiased")
+METHODS = (
+    "linear",
+    "lower",
+    "higher",
+    "midpoint",
+    "nearest",
+    "inverted_cdf",
+    "averaged_inverted_cdf",
+    "closest_observation",
+    "interpolated_inverted_cdf",
+    "hazen",
+    "weibull",
+    "median_unbiased",
+    "normal_unbiased",
+)
 RNG = np.random.default_rng(0)
 
 
 def with_nan(dtype: str) -> np.ndarray:
-    """(6, 11): a line without numbers, one with a single number, one with every other, whole ones."""
+    """(6, 11): a line without numbers, one with a single number, one with every other, whole
+    ones."""
     x = RNG.normal(size=(6, 11)).astype(dtype)
     x[0], x[1, 1:], x[2, ::2] = np.nan, np.nan, np.nan
     return x
 
 
-# ------------------------------------------------------------------------------------------------ grids
+# ------------------------------------------------------------------------------------------------ g
 
 
 @pytest.mark.parametrize("name", ["tril_indices", "triu_indices"])
@@ -50,13 +64,22 @@ def test_triangles_refuse():
 
 
 def test_powers(device):
-    for args in ((0, 1, 64), (-1, 3, 9), (3, -2, 1), (0, 8, 4, False, 2.0), (0.5, 2, 7, True, 3), (0, 1, 5, True, 0.5)):
+    for args in (
+        (0, 1, 64),
+        (-1, 3, 9),
+        (3, -2, 1),
+        (0, 8, 4, False, 2.0),
+        (0.5, 2, 7, True, 3),
+        (0, 1, 5, True, 0.5),
+    ):
         for dtype, rtol in ((None, 4e-15), ("float32", 1e-6), ("float16", 1e-3)):
             for _ in range(2):
                 got, want = cm.logspace(*args, dtype=dtype), np.logspace(*args, dtype=dtype)
                 assert got.dtype == want.dtype
                 np.testing.assert_allclose(got.to_numpy(), want, rtol=rtol)
-    assert cm.logspace(0, 2, 3, dtype="int32").tolist() == [1, 10, 100] and cm.logspace(0, 1, 0).shape == (0,)
+    assert cm.logspace(0, 2, 3, dtype="int32").tolist() == [1, 10, 100] and cm.logspace(
+        0, 1, 0
+    ).shape == (0,)
     assert np.isnan(cm.logspace(0.5, 1.5, 2, base=-1.0).to_numpy()).all()
 
 
@@ -79,13 +102,25 @@ def test_windows(device, name):
 def test_indices_unravelled(device):
     for shape in ((7,), (4, 5), (2, 3, 4), (3, 1, 2, 2), (5, 1 << 40)):
         count = min(np.prod(shape, dtype=np.int64), 60)
-        for at in (np.arange(count), np.arange(count).reshape(-1, 1).astype("u1"), np.int64(count - 1), np.zeros((0,), "i4")):
+        for at in (
+            np.arange(count),
+            np.arange(count).reshape(-1, 1).astype("u1"),
+            np.int64(count - 1),
+            np.zeros((0,), "i4"),
+        ):
             for order in ("C", "F"):
-                got, want = cm.unravel_index(cm.asarray(at), shape, order), np.unravel_index(at, shape, order)
+                got, want = (
+                    cm.unravel_index(cm.asarray(at), shape, order),
+                    np.unravel_index(at, shape, order),
+                )
                 for a, b in zip(got, want, strict=True):
                     assert a.dtype == np.int64
                     np.testing.assert_array_equal(a.to_numpy(), b)
-        for wrong in (np.array([0, -1]), np.array([0, np.prod(shape, dtype=np.int64)]), np.array([-(1 << 63)])):
+        for wrong in (
+            np.array([0, -1]),
+            np.array([0, np.prod(shape, dtype=np.int64)]),
+            np.array([-(1 << 63)]),
+        ):
             with pytest.raises(ValueError, match="unravel_index: an index is out of bounds"):
                 cm.unravel_index(cm.asarray(wrong), shape)
     places = cm.arange(3)
@@ -96,7 +131,9 @@ def test_indices_unravelled(device):
 def test_many_indices_unravelled(device):
     """More than the host looks at itself."""
     at = np.arange(3000) % 20
-    for a, b in zip(cm.unravel_index(cm.asarray(at), (4, 5)), np.unravel_index(at, (4, 5)), strict=True):
+    for a, b in zip(
+        cm.unravel_index(cm.asarray(at), (4, 5)), np.unravel_index(at, (4, 5)), strict=True
+    ):
         np.testing.assert_array_equal(a.to_numpy(), b)
     for wrong in (-1, 20):
         at[2999] = wrong
@@ -104,17 +141,24 @@ def test_many_indices_unravelled(device):
             cm.unravel_index(cm.asarray(at), (4, 5))
 
 
-@pytest.mark.parametrize(("dtype", "kind"), [
-    *[("float32", kind) for kind in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")],
-    *[(dtype, kind) for dtype in ("float16", "bfloat16", "float64") for kind in ("i2", "i8")]])
+@pytest.mark.parametrize(
+    ("dtype", "kind"),
+    [
+        *[("float32", kind) for kind in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")],
+        *[(dtype, kind) for dtype in ("float16", "bfloat16", "float64") for kind in ("i2", "i8")],
+    ],
+)
 def test_powers_of_two(device, dtype, kind):
-    """Exponents are read in their own dtype, whatever their size; a second call finds its plan by both layouts."""
+    """Exponents are read in their own dtype, whatever their size; a second call finds its plan by
+    both layouts."""
     rng = np.random.default_rng(0)
     dtype, limits = np.dtype(getattr(cm, dtype)), np.iinfo(kind)
     x = (rng.standard_normal((5, 7)) * 10.0 ** rng.integers(-6, 5, (5, 7))).astype(dtype)
     x[0, :5] = 0, -0.0, np.inf, -np.inf, np.nan
     for shape in ((5, 7), (7,), (5, 1), ()):
-        i = np.asarray(rng.integers(max(limits.min, -1100), min(limits.max, 1100), shape)).astype(kind)
+        i = np.asarray(rng.integers(max(limits.min, -1100), min(limits.max, 1100), shape)).astype(
+            kind
+        )
         if i.ndim:
             i.flat[-2:] = limits.min, limits.max
         fitting = np.array(np.clip(i.astype(object), -4000, 4000)).astype("i4")
@@ -122,8 +166,13 @@ def test_powers_of_two(device, dtype, kind):
             want = np.ldexp(x.astype("f8"), fitting).astype(dtype).astype("f8")  # rounded once
         ours, exponents = cm.asarray(x), cm.asarray(i)
         for _ in range(2):
-            for got in (cm.ldexp(ours, exponents), cm.ldexp(ours, exponents, out=cm.zeros_like(ours)),
-                        cm.ldexp(ours.T, exponents.T if i.ndim == 2 else exponents.reshape((*i.shape, 1))).T):
+            for got in (
+                cm.ldexp(ours, exponents),
+                cm.ldexp(ours, exponents, out=cm.zeros_like(ours)),
+                cm.ldexp(
+                    ours.T, exponents.T if i.ndim == 2 else exponents.reshape((*i.shape, 1))
+                ).T,
+            ):
                 assert got.dtype == dtype
                 np.testing.assert_array_equal(got.to_numpy().astype("f8"), want)
 
@@ -148,7 +197,9 @@ def test_kaiser(device):
             for _ in range(2):
                 got = cm.kaiser(n, beta)
                 assert got.dtype == np.float64
-                np.testing.assert_allclose(got.to_numpy(), np.kaiser(n, beta), rtol=1e-13, atol=1e-15)
+                np.testing.assert_allclose(
+                    got.to_numpy(), np.kaiser(n, beta), rtol=1e-13, atol=1e-15
+                )
 
 
 @pytest.mark.simulator
@@ -163,10 +214,14 @@ def test_mantissas_simulated():
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4"])
 def test_mantissas_and_exponents(device, dtype):
-    x = np.array([0, 1, -2, 6, -0.25, 1e-3, 1000] if dtype[0] == "f" else [0, 1, -2, 7, 1000]).astype(dtype)
+    x = np.array(
+        [0, 1, -2, 6, -0.25, 1e-3, 1000] if dtype[0] == "f" else [0, 1, -2, 7, 1000]
+    ).astype(dtype)
     if dtype != "i4":
         info = np.finfo(dtype)
-        x = np.concatenate([x, np.array([np.inf, -np.inf, np.nan, info.max, info.tiny, -0.0]).astype(dtype)])
+        x = np.concatenate(
+            [x, np.array([np.inf, -np.inf, np.nan, info.max, info.tiny, -0.0]).astype(dtype)]
+        )
     if dtype in ("f4", "f8"):
         x = np.concatenate([x, np.array([info.smallest_subnormal, -3 * info.smallest_subnormal])])
     for given in (x, np.stack([x, x[::-1]]).T):
@@ -177,7 +232,9 @@ def test_mantissas_and_exponents(device, dtype):
         np.testing.assert_array_equal(np.signbit(m.to_numpy()), np.signbit(want))
         np.testing.assert_array_equal(e.to_numpy(), np.where(np.isfinite(given), power, 0))
     if dtype in ("f4", "f8"):
-        slope = cm.grad(lambda v: (cm.frexp(v)[0] * 3).sum())(cm.asarray(np.array([6, -0.25, 1], dtype)))
+        slope = cm.grad(lambda v: (cm.frexp(v)[0] * 3).sum())(
+            cm.asarray(np.array([6, -0.25, 1], dtype))
+        )
         np.testing.assert_array_equal(slope.to_numpy(), 3 / np.array([8, 0.5, 2]))
 
 
@@ -193,7 +250,9 @@ def test_grids_simulated():
             np.testing.assert_array_equal(simulate(plan), want)
     wide = np.dtype(np.float64)
     powers = grids.powers(layout=Layout.new((5,), wide, 0), device=0, count=4, kind=wide)
-    np.testing.assert_allclose(simulate(powers, scalars=(0.0, 0.25, 1.0, 10.0)), np.logspace(0, 1, 5), rtol=1e-15)
+    np.testing.assert_allclose(
+        simulate(powers, scalars=(0.0, 0.25, 1.0, 10.0)), np.logspace(0, 1, 5), rtol=1e-15
+    )
     kaiser = grids.kaiser(layout=Layout.new((5,), wide, 0), device=0)
     np.testing.assert_allclose(simulate(kaiser, scalars=(8.6,)), np.kaiser(5, 8.6), rtol=1e-14)
     for name in ("bartlett", "blackman", "hamming", "hanning"):
@@ -201,7 +260,7 @@ def test_grids_simulated():
         np.testing.assert_allclose(window, getattr(np, name)(5), atol=1e-15)
 
 
-# ------------------------------------------------------------------------------------------ order statistics
+# ------------------------------------------------------------------------------------------ order s
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -210,7 +269,10 @@ def test_quantiles_between_nan(device, method):
         x = with_nan(dtype)
         for q in (0.0, 0.1, 0.3, 0.5, 0.75, 1.0, [0.2, 0.5], [[0.1]], []):
             for axis in (None, 0, 1):
-                with np.errstate(all="ignore"), pytest.warns(RuntimeWarning) if axis else np.errstate():
+                with (
+                    np.errstate(all="ignore"),
+                    pytest.warns(RuntimeWarning) if axis else np.errstate(),
+                ):
                     want = np.nanquantile(x, q, axis, method=method)
                 got = cm.nanquantile(cm.asarray(x), q, axis, method=method)
                 assert (got.dtype, got.shape) == (x.dtype, want.shape)
@@ -224,7 +286,9 @@ def test_medians_between_nan(device):
         for axis in (None, 0, 1):
             got = cm.nanmedian(cm.asarray(x), axis)
             assert got.dtype == x.dtype
-            np.testing.assert_allclose(got.to_numpy(), np.nanmedian(x.astype("f8"), axis), rtol=tolerance)
+            np.testing.assert_allclose(
+                got.to_numpy(), np.nanmedian(x.astype("f8"), axis), rtol=tolerance
+            )
 
 
 @pytest.mark.simulator
@@ -236,13 +300,23 @@ def test_quantile_kernel_simulated(dtype):
     x = np.sort(with_nan(dtype), -1)
     wide = np.dtype(np.float64 if dtype == "float64" else np.float32)
     for method in ("linear", *METHODS[1:8], "median"):
-        for scalars in ((0.0, 1.0, 0.0), (0.3, 1.0, 0.0), (0.5, 0.0, -0.5), (0.5, 0.0, 0.0), (1.0, 0.0, 0.0)):
-            got = simulate(quantiles.nan_quantile(layout_of(x), method=method, wide=wide), x, scalars=scalars)
+        for scalars in (
+            (0.0, 1.0, 0.0),
+            (0.3, 1.0, 0.0),
+            (0.5, 0.0, -0.5),
+            (0.5, 0.0, 0.0),
+            (1.0, 0.0, 0.0),
+        ):
+            got = simulate(
+                quantiles.nan_quantile(layout_of(x), method=method, wide=wide), x, scalars=scalars
+            )
             want = host.nan_quantile(x, method=method, wide=wide, scalars=scalars)
-            np.testing.assert_allclose(got.astype("f8"), want.astype("f8"), rtol=1e-3 if dtype == "float16" else 1e-6)
+            np.testing.assert_allclose(
+                got.astype("f8"), want.astype("f8"), rtol=1e-3 if dtype == "float16" else 1e-6
+            )
 
 
-# ------------------------------------------------------------------------------------------------ sets, indices
+# ------------------------------------------------------------------------------------------------ s
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u8", "f2", "f4", "f8"])
@@ -250,10 +324,12 @@ def test_counts_of_distinct_elements(device, dtype):
     for n in (1, 2, 37, 5000):
         x = RNG.integers(0, 5 if dtype != "?" else 2, n).astype(dtype)
         if dtype[0] == "f":
-            x[:: 2] = np.nan
+            x[::2] = np.nan
         for equal_nan in (True, False):
             got = cm.unique(cm.asarray(x), return_counts=True, equal_nan=equal_nan)
-            for a, b in zip(got, np.unique(x, return_counts=True, equal_nan=equal_nan), strict=True):
+            for a, b in zip(
+                got, np.unique(x, return_counts=True, equal_nan=equal_nan), strict=True
+            ):
                 np.testing.assert_array_equal(a.to_numpy(), b)
         got = cm.unique_counts(cm.asarray(x.reshape(1, -1)))
         np.testing.assert_array_equal(got.counts.to_numpy(), np.unique_counts(x).counts)
@@ -262,8 +338,8 @@ def test_counts_of_distinct_elements(device, dtype):
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4"])
 def test_where_distinct_elements_are(device, dtype):
-    """The inverse of few numbers is searched for: zeros of both signs are one element, and so are NaN. (Where these are told
-    apart, NumPy's order of them is that of its sort.)"""
+    """The inverse of few numbers is searched for: zeros of both signs are one element, and so are
+    NaN. (Where these are told apart, NumPy's order of them is that of its sort.)"""
     for n in (1, 40, 900):
         x = RNG.integers(-3, 3, n).astype(dtype)
         if dtype != "i4":
@@ -279,9 +355,15 @@ def test_runs_simulated():
     from cudamath.cpu import masks as host
     from cudamath.kernels import masks
 
-    for x in (np.sort(RNG.integers(0, 5, 37)), np.array([1.0, 2.0, 2.0, np.nan, np.nan]), np.ones(3, np.float16)):
+    for x in (
+        np.sort(RNG.integers(0, 5, 37)),
+        np.array([1.0, 2.0, 2.0, np.nan, np.nan]),
+        np.ones(3, np.float16),
+    ):
         for equal_nan in (True, False):
-            values, counts, total = simulate(masks.runs(layout_of(x), capacity=x.size + 1 & -2, equal_nan=equal_nan), x)
+            values, counts, total = simulate(
+                masks.runs(layout_of(x), capacity=x.size + 1 & -2, equal_nan=equal_nan), x
+            )
             want = host.runs(x, capacity=0, equal_nan=equal_nan)
             assert total.tolist() == want[2].tolist()
             np.testing.assert_array_equal(values[: total[0]], want[0])
@@ -294,9 +376,15 @@ def test_two_index_arrays(device):
     y = cm.asarray(x)
     for _ in range(2):
         np.testing.assert_array_equal(y[cm.asarray(i), cm.asarray(j)].to_numpy(), x[i, j])
-        np.testing.assert_array_equal(y[:, cm.asarray(j), cm.asarray(j[:1] % 3)].to_numpy(), x[:, j, j[:1] % 3])
-        np.testing.assert_array_equal(y.T[:, 1][cm.asarray(i % 3), cm.asarray(j)].to_numpy(), x.T[:, 1][i % 3, j])
-        np.testing.assert_array_equal(y[0, 0][cm.asarray(i % 4), cm.asarray(i % 3)].to_numpy(), x[0, 0][i % 4, i % 3])
+        np.testing.assert_array_equal(
+            y[:, cm.asarray(j), cm.asarray(j[:1] % 3)].to_numpy(), x[:, j, j[:1] % 3]
+        )
+        np.testing.assert_array_equal(
+            y.T[:, 1][cm.asarray(i % 3), cm.asarray(j)].to_numpy(), x.T[:, 1][i % 3, j]
+        )
+        np.testing.assert_array_equal(
+            y[0, 0][cm.asarray(i % 4), cm.asarray(i % 3)].to_numpy(), x[0, 0][i % 4, i % 3]
+        )
     with pytest.raises(IndexError):
         y[cm.asarray([0, 6]), cm.asarray([0, 0])].to_numpy()
     with pytest.raises(IndexError):
@@ -304,7 +392,8 @@ def test_two_index_arrays(device):
 
 
 def test_assignments_that_were_made_before(device):
-    """The second one goes straight to the plan of the first, and does as NumPy: with values of its own memory as well."""
+    """The second one goes straight to the plan of the first, and does as NumPy: with values of its
+    own memory as well."""
     host = RNG.normal(size=(6, 4)).astype(np.float32)
     x = cm.asarray(host)
     rows, mask = np.array([1, -1, 1]), RNG.random((6, 4)) > 0.5
@@ -316,7 +405,10 @@ def test_assignments_that_were_made_before(device):
         np.testing.assert_array_equal(x.to_numpy(), host)
         host[mask], x[cm.asarray(mask)] = number, number
         host[rows[:2]], x[cm.asarray(rows[:2])] = number, number
-        host[:, mask[0]], x[:, cm.asarray(mask[0])] = number, number  # by a mask that is broadcast to x
+        host[:, mask[0]], x[:, cm.asarray(mask[0])] = (
+            number,
+            number,
+        )  # by a mask that is broadcast to x
         np.testing.assert_array_equal(x.to_numpy(), host)
         with pytest.raises(IndexError):
             x[cm.asarray(mask[:1])] = number
@@ -337,20 +429,39 @@ def test_keys_of_arrays_and_basic_parts_again(device):
     host = RNG.normal(size=(6, 5, 4)).astype(np.float32)
     i, j = np.array([[1, -1, 1]]), np.array([[0], [3]])
     ours = (cm.asarray(i), cm.asarray(j))
-    keys = [lambda i, j: (0, i), lambda i, j: (None, i), lambda i, j: (slice(1, 5), j), lambda i, j: (..., j),
-            lambda i, j: (i, j), lambda i, j: (i, slice(None), j), lambda i, j: (slice(None), i, 1), lambda i, j: (2, j, i),
-            lambda i, j: (slice(None, None, -1), i, j), lambda i, j: (i % 3, i, j), lambda i, j: (1, slice(2), i)]
+    keys = [
+        lambda i, j: (0, i),
+        lambda i, j: (None, i),
+        lambda i, j: (slice(1, 5), j),
+        lambda i, j: (..., j),
+        lambda i, j: (i, j),
+        lambda i, j: (i, slice(None), j),
+        lambda i, j: (slice(None), i, 1),
+        lambda i, j: (2, j, i),
+        lambda i, j: (slice(None, None, -1), i, j),
+        lambda i, j: (i % 3, i, j),
+        lambda i, j: (1, slice(2), i),
+    ]
     for key in keys:
         x = host.copy()
         y = cm.asarray(x)
         for turn in range(3):
             np.testing.assert_array_equal(y[key(*ours)].to_numpy(), x[key(i, j)])
-            for value in (turn, turn + 0.5, np.float32(turn), np.arange(x[key(i, j)].shape[-1], dtype="f4") + turn):
+            for value in (
+                turn,
+                turn + 0.5,
+                np.float32(turn),
+                np.arange(x[key(i, j)].shape[-1], dtype="f4") + turn,
+            ):
                 x[key(i, j)], y[key(*ours)] = value, value
                 np.testing.assert_array_equal(y.to_numpy(), x)
     with pytest.raises(IndexError):
         y[0.0, ours[0]]
-    for wrong in ((0, cm.asarray([5])), (cm.asarray([0, 6]), cm.asarray([0, 0])), (cm.asarray([0, 0]), cm.asarray([0, -6]))):
+    for wrong in (
+        (0, cm.asarray([5])),
+        (cm.asarray([0, 6]), cm.asarray([0, 0])),
+        (cm.asarray([0, 0]), cm.asarray([0, -6])),
+    ):
         for _ in range(2):
             with pytest.raises(IndexError):
                 y[wrong].to_numpy()
@@ -385,9 +496,13 @@ def test_gather_pairs_simulated():
 
     x = RNG.normal(size=(3, 4, 5, 2)).astype(np.float32)
     i, j = RNG.integers(-4, 4, (2, 3)), RNG.integers(-5, 5, (2, 3)).astype(np.int8)
-    np.testing.assert_array_equal(simulate(index.gather(*map(layout_of, (x, i, j)), axis=1), x, i, j), x[:, i, j])
+    np.testing.assert_array_equal(
+        simulate(index.gather(*map(layout_of, (x, i, j)), axis=1), x, i, j), x[:, i, j]
+    )
     turned = x.transpose(1, 2, 0, 3)[:, :, 1]
-    np.testing.assert_array_equal(simulate(index.gather(*map(layout_of, (turned, i, j)), axis=0), turned, i, j), turned[i, j])
+    np.testing.assert_array_equal(
+        simulate(index.gather(*map(layout_of, (turned, i, j)), axis=0), turned, i, j), turned[i, j]
+    )
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16"])
@@ -398,13 +513,19 @@ def test_slopes(device, dtype):
         for order in (1, 2):
             if min(shape) > order:
                 for spacing in ((), (0.5,), (3,)):
-                    want = np.gradient(x.astype("c16" if dtype[0] == "c" else "f8"), *spacing, edge_order=order)
+                    want = np.gradient(
+                        x.astype("c16" if dtype[0] == "c" else "f8"), *spacing, edge_order=order
+                    )
                     got = cm.gradient(cm.asarray(x), *spacing, edge_order=order)
                     for a, b in zip(got, want, strict=True) if len(shape) > 1 else [(got, want)]:
                         assert a.dtype == dtype
                         np.testing.assert_allclose(a.to_numpy(), b, rtol=tolerance, atol=tolerance)
     turned = RNG.normal(size=(4, 5)).astype("f4")
-    np.testing.assert_allclose(cm.gradient(cm.asarray(turned).T, axis=0).to_numpy(), np.gradient(turned.T, axis=0), atol=1e-6)
+    np.testing.assert_allclose(
+        cm.gradient(cm.asarray(turned).T, axis=0).to_numpy(),
+        np.gradient(turned.T, axis=0),
+        atol=1e-6,
+    )
 
 
 @pytest.mark.simulator
@@ -414,15 +535,20 @@ def test_slopes_simulated():
     x = RNG.normal(size=(3, 5, 2)).astype("f4")
     for second in (False, True):
         got = simulate(slopes.gradient(layout_of(x), axis=1, second=second), x, scalars=(0.5,))
-        np.testing.assert_allclose(got, np.gradient(x, 0.5, axis=1, edge_order=1 + second), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(
+            got, np.gradient(x, 0.5, axis=1, edge_order=1 + second), rtol=1e-5, atol=1e-5
+        )
 
 
 def test_gamma_numbers_again(device):
-    """What is looked up the second time draws on as the first did, and as a generator that looks nothing up."""
+    """What is looked up the second time draws on as the first did, and as a generator that looks
+    nothing up."""
     shapes = cm.asarray(RNG.uniform(0.5, 4, (7, 3)).astype("f4"))
     one, other = cm.random.default_rng(3), cm.random.default_rng(3)
     for _ in range(3):
-        np.testing.assert_array_equal(one.standard_gamma(shapes).to_numpy(), other.gamma(shapes, size=shapes.shape).to_numpy())
+        np.testing.assert_array_equal(
+            one.standard_gamma(shapes).to_numpy(), other.gamma(shapes, size=shapes.shape).to_numpy()
+        )
         assert one.state == other.state
 
 
@@ -434,12 +560,15 @@ def test_joins_and_powers_of_numbers(device):
         np.testing.assert_array_equal(got.to_numpy(), np.append(a, b))
     for x in (abs(v), w, v.astype("c8"), w.astype("u1")):
         for y in (2, 0.5, -1):
-            got, want = cm.float_power(cm.asarray(x + x.dtype.type(1)), y), np.float_power(x + x.dtype.type(1), y)
+            got, want = (
+                cm.float_power(cm.asarray(x + x.dtype.type(1)), y),
+                np.float_power(x + x.dtype.type(1), y),
+            )
             assert got.dtype == want.dtype
             np.testing.assert_allclose(got.to_numpy(), want, rtol=1e-12)
 
 
-# ------------------------------------------------------------------------------------------------ systems
+# ------------------------------------------------------------------------------------------------ s
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
@@ -457,7 +586,7 @@ def test_small_triangular_systems(device, dtype):
                     assert (np.abs(clean @ got - b) <= 4 * rounding).all()
 
 
-# ------------------------------------------------------------------------------------------------ volumes, draws
+# ------------------------------------------------------------------------------------------------ v
 
 
 def windows(x: np.ndarray, kernel: int, stride: int, padding: int, fill: float) -> np.ndarray:
@@ -476,18 +605,30 @@ def test_small_volumes(device, dtype):
         for _ in range(2):
             got = cm.ml.max_pool3d(x, kernel, stride, padding)
             assert got.dtype == x.dtype
-            np.testing.assert_array_equal(got.astype("float64").to_numpy(),
-                                          windows(host, kernel, stride, padding, -np.inf).max((5, 6, 7)))
+            np.testing.assert_array_equal(
+                got.astype("float64").to_numpy(),
+                windows(host, kernel, stride, padding, -np.inf).max((5, 6, 7)),
+            )
             total = windows(host, kernel, stride, padding, 0).sum((5, 6, 7))
             inside = windows(np.ones_like(host), kernel, stride, padding, 0).sum((5, 6, 7))
-            for places, more in ((kernel**3, {}), (inside, {"count_include_pad": False}), (7, {"divisor_override": 7})):
+            for places, more in (
+                (kernel**3, {}),
+                (inside, {"count_include_pad": False}),
+                (7, {"divisor_override": 7}),
+            ):
                 got = cm.ml.avg_pool3d(x, kernel, stride, padding, **more)
                 assert got.dtype == x.dtype
-                np.testing.assert_allclose(got.astype("float64").to_numpy(), total / places, rtol=tolerance, atol=tolerance)
+                np.testing.assert_allclose(
+                    got.astype("float64").to_numpy(), total / places, rtol=tolerance, atol=tolerance
+                )
     turned = cm.asarray(host).transpose(0, 1, 4, 3, 2)
-    np.testing.assert_array_equal(cm.ml.max_pool3d(turned, 2).to_numpy(),
-                                  windows(host.transpose(0, 1, 4, 3, 2), 2, 2, 0, 0).max((5, 6, 7)))
-    lost = cm.ml.max_pool3d(cm.asarray(np.where(np.arange(8) == 3, np.nan, 1.0).reshape(1, 1, 2, 2, 2)), 2)
+    np.testing.assert_array_equal(
+        cm.ml.max_pool3d(turned, 2).to_numpy(),
+        windows(host.transpose(0, 1, 4, 3, 2), 2, 2, 0, 0).max((5, 6, 7)),
+    )
+    lost = cm.ml.max_pool3d(
+        cm.asarray(np.where(np.arange(8) == 3, np.nan, 1.0).reshape(1, 1, 2, 2, 2)), 2
+    )
     assert np.isnan(lost.item())
 
 
@@ -498,38 +639,63 @@ def test_volumes_simulated():
 
     x = RNG.normal(size=(1, 2, 4, 5, 3)).astype(np.float32)
     x[0, 0, 1, 1, 1] = np.nan
-    for how in (dict(size=(2, 2, 1), kernel=(2, 2, 2), stride=(2, 2, 2), padding=(0, 0, 0)),
-                dict(size=(3, 3, 2), kernel=(2, 3, 3), stride=(2, 2, 2), padding=(1, 1, 1))):
+    for how in (
+        dict(size=(2, 2, 1), kernel=(2, 2, 2), stride=(2, 2, 2), padding=(0, 0, 0)),
+        dict(size=(3, 3, 2), kernel=(2, 3, 3), stride=(2, 2, 2), padding=(1, 1, 1)),
+    ):
         more = {**how, "dilation": (1, 1, 1)}
-        np.testing.assert_array_equal(simulate(pool_volumes.max_pool3d(layout_of(x), **more), x), host.max_pool3d(x, **more))
+        np.testing.assert_array_equal(
+            simulate(pool_volumes.max_pool3d(layout_of(x), **more), x), host.max_pool3d(x, **more)
+        )
         for pads, divisor in ((True, 0), (False, 0), (True, 7)):
             more = {**how, "count_include_pad": pads, "divisor": divisor}
-            np.testing.assert_allclose(simulate(pool_volumes.avg_pool3d(layout_of(x), **more), x),
-                                       host.avg_pool3d(x, **more), rtol=1e-6)
+            np.testing.assert_allclose(
+                simulate(pool_volumes.avg_pool3d(layout_of(x), **more), x),
+                host.avg_pool3d(x, **more),
+                rtol=1e-6,
+            )
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_bins_of_unequal_length(device, dtype):
     """Adaptive pools of images and volumes, the mean of bins and their maximum, against NumPy."""
     tolerance = {"float16": 1e-3, "float32": 1e-6, "float64": 1e-14}[dtype]
-    cases = {(2, 3, 7, 5): (3, 2), (2, 3, 7, 6): (9, 6), (1, 2, 5, 6, 7): (2, 4, 3), (1, 2, 4, 6, 8): (2, 3, 4)}
+    cases = {
+        (2, 3, 7, 5): (3, 2),
+        (2, 3, 7, 6): (9, 6),
+        (1, 2, 5, 6, 7): (2, 4, 3),
+        (1, 2, 4, 6, 8): (2, 3, 4),
+    }
     for shape, size in cases.items():
         x = RNG.normal(size=shape).astype(dtype)
         given = cm.asarray(np.ascontiguousarray(x.swapaxes(-1, -2))).swapaxes(-1, -2)
         for name, reduce in (("avg", np.mean), ("max", np.max)):
             want = x.astype("f8")
             for axis, (count, n) in enumerate(zip(size, shape[2:], strict=True), 2):
-                want = np.stack([reduce(want.take(range(p * n // count, -(-(p + 1) * n // count)), axis), axis)
-                                 for p in range(count)], axis)
+                want = np.stack(
+                    [
+                        reduce(
+                            want.take(range(p * n // count, -(-(p + 1) * n // count)), axis), axis
+                        )
+                        for p in range(count)
+                    ],
+                    axis,
+                )
             for y in (cm.asarray(x), given):
                 for _ in range(2):
                     got = getattr(cm.ml, f"adaptive_{name}_pool{len(size)}d")(y, size)
                     assert (got.dtype, got.shape) == (x.dtype, want.shape)
                     np.testing.assert_allclose(got.to_numpy(), want, rtol=tolerance, atol=tolerance)
     for _ in range(2):
-        assert cm.ml.adaptive_avg_pool2d(cm.arange(5.0).reshape(1, 1, 1, 5), (1, 2)).ravel().tolist() == [1, 3]
-        assert cm.ml.adaptive_max_pool2d(cm.arange(25.0).reshape(1, 1, 5, 5), 2).ravel().tolist() == [12, 14, 22, 24]
-    lost = cm.ml.adaptive_max_pool2d(cm.asarray(np.array([1, np.nan, 0, 2, 3], dtype).reshape(1, 1, 1, 5)), (1, 2))
+        assert cm.ml.adaptive_avg_pool2d(
+            cm.arange(5.0).reshape(1, 1, 1, 5), (1, 2)
+        ).ravel().tolist() == [1, 3]
+        assert cm.ml.adaptive_max_pool2d(
+            cm.arange(25.0).reshape(1, 1, 5, 5), 2
+        ).ravel().tolist() == [12, 14, 22, 24]
+    lost = cm.ml.adaptive_max_pool2d(
+        cm.asarray(np.array([1, np.nan, 0, 2, 3], dtype).reshape(1, 1, 1, 5)), (1, 2)
+    )
     np.testing.assert_array_equal(np.isnan(lost.to_numpy()).ravel(), [True, False])
 
 
@@ -542,17 +708,23 @@ def test_bins_simulated():
         x = RNG.normal(size=shape).astype(np.float32)
         for kind in ("mean", "max"):
             got = simulate(pool_volumes.adaptive_pool(layout_of(x), size=size, kind=kind), x)
-            np.testing.assert_allclose(got, host.adaptive_pool(x, size=size, kind=kind), rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(
+                got, host.adaptive_pool(x, size=size, kind=kind), rtol=1e-6, atol=1e-6
+            )
 
 
 def test_geometric_numbers_are_of_the_exponential_ones(device):
-    """The next whole number above e / rate, for the numbers that `standard_exponential` draws in the same state."""
+    """The next whole number above e / rate, for the numbers that `standard_exponential` draws in
+    the same state."""
     for p in (0.3, 0.999, 1e-9, 1.0, 1e-300):
         rate = -np.log1p(-p) if p < 1 else np.inf
         for dtype in (None, "int32", "uint8"):
             for size in (1, 7, (33, 5)):
                 for again in range(2):
-                    drawn, plain = cm.random.default_rng(5 + again), cm.random.default_rng(5 + again)
+                    drawn, plain = (
+                        cm.random.default_rng(5 + again),
+                        cm.random.default_rng(5 + again),
+                    )
                     e = plain.standard_exponential(size, "float64").to_numpy()
                     with np.errstate(over="ignore"):
                         want = np.clip(np.ceil(e / rate), 1, 2.0**63 - 1024).astype(np.int64)
@@ -570,11 +742,13 @@ def test_geometric_simulated():
         for rate in (0.356, 1e-300, np.inf):
             what = dict(shape=(30,), dtype=np.dtype(dtype), device=0)
             numbers = (0x0123456789ABCDEF, 0xFEDCBA9876543210, (1 << 40) + 3, rate, 0.0, 0.0)
-            np.testing.assert_array_equal(simulate(random.geometric(version="each", **what), scalars=numbers),
-                                          host.geometric(scalars=numbers, **what))
+            np.testing.assert_array_equal(
+                simulate(random.geometric(version="each", **what), scalars=numbers),
+                host.geometric(scalars=numbers, **what),
+            )
 
 
-# ------------------------------------------------------------------------------------------------ launches
+# ------------------------------------------------------------------------------------------------ l
 
 
 @pytest.mark.parametrize("name", ["window", "nan_quantile", "distinct_runs"])
@@ -586,13 +760,24 @@ def test_how_many_launches(fake, monkeypatch):
     """These take one launch, or one beside a sort, from the second call on at the latest."""
     monkeypatch.setattr(FakeDriver, "finish", lambda self, target: None)  # kernels do not run
     with cm.device("cuda:0"):
-        a, places, volumes = (gpu(x) for x in (np.ones((8, 8), "f4"), np.zeros(4, "i8"), np.ones((1, 1, 4, 4, 4), "f4")))
-        calls = {"tril_indices": (lambda: cm.tril_indices(8), 1), "triu_indices": (lambda: cm.triu_indices(8, 1), 1),
-                 "logspace": (lambda: cm.logspace(0, 1, 9), 1), "hanning": (lambda: cm.hanning(9), 1),
-                 "blackman": (lambda: cm.blackman(9), 1), "geometric": (lambda: cm.random.geometric(0.3, 9), 1),
-                 "max_pool3d": (lambda: cm.ml.max_pool3d(volumes, 2), 1), "a[i, j]": (lambda: a[places, places], 1),
-                 "avg_pool3d": (lambda: cm.ml.avg_pool3d(volumes, 2), 1), "nanmedian": (lambda: cm.nanmedian(a, 1), 1),
-                 "nanquantile": (lambda: cm.nanquantile(a, 0.3, 1), 2), "ldexp": (lambda: cm.ldexp(a[0, :4], places), 1)}
+        a, places, volumes = (
+            gpu(x)
+            for x in (np.ones((8, 8), "f4"), np.zeros(4, "i8"), np.ones((1, 1, 4, 4, 4), "f4"))
+        )
+        calls = {
+            "tril_indices": (lambda: cm.tril_indices(8), 1),
+            "triu_indices": (lambda: cm.triu_indices(8, 1), 1),
+            "logspace": (lambda: cm.logspace(0, 1, 9), 1),
+            "hanning": (lambda: cm.hanning(9), 1),
+            "blackman": (lambda: cm.blackman(9), 1),
+            "geometric": (lambda: cm.random.geometric(0.3, 9), 1),
+            "max_pool3d": (lambda: cm.ml.max_pool3d(volumes, 2), 1),
+            "a[i, j]": (lambda: a[places, places], 1),
+            "avg_pool3d": (lambda: cm.ml.avg_pool3d(volumes, 2), 1),
+            "nanmedian": (lambda: cm.nanmedian(a, 1), 1),
+            "nanquantile": (lambda: cm.nanquantile(a, 0.3, 1), 2),
+            "ldexp": (lambda: cm.ldexp(a[0, :4], places), 1),
+        }
         for name, (call, count) in calls.items():
             for _ in range(2):
                 fake.launches.clear()

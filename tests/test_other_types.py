@@ -1,5 +1,5 @@
-"""Numbers that are equal and of another class: 1.0, True and np.True_ are found as 1 in a table of calls seen before, where
-NumPy tells them apart."""
+"""Numbers that are equal and of another class: 1.0, True and np.True_ are found as 1 in a table of
+calls seen before, where NumPy tells them apart."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,8 @@ import cudamath as cm
 
 M, V = np.arange(24.0).reshape(2, 3, 4).astype("f4"), np.arange(6.0)
 
-#: A call of arrays m (2, 3, 4) and v (6,) with a number that is good, and the same number as others that are not.
+#: A call of arrays m (2, 3, 4) and v (6,) with a number that is good, and the same number as others
+#: that are not.
 CALLS = {
     "reshape": (lambda m, v, n: cm.reshape(m, (n, 6)), 4, [4.0, np.float64(4), 4j / 1j]),
     "reshape of a copy": (lambda m, v, n: cm.reshape(m.T, (n, 6)), 4, [4.0, np.float64(4)]),
@@ -32,7 +33,11 @@ CALLS = {
     "sum": (lambda m, v, n: cm.sum(m, axis=(0, n)), 1, [1.0, True, np.True_]),
     "keepdims": (lambda m, v, n: m.mean(axis=1, keepdims=n), True, [1.0, np.True_]),
     "vector_norm": (lambda m, v, n: cm.linalg.vector_norm(m, axis=(0, n)), 1, [1.0, True]),
-    "keepdims of a norm": (lambda m, v, n: cm.linalg.vector_norm(m, keepdims=n), True, [1.0, np.True_]),
+    "keepdims of a norm": (
+        lambda m, v, n: cm.linalg.vector_norm(m, keepdims=n),
+        True,
+        [1.0, np.True_],
+    ),
     "split": (lambda m, v, n: cm.split(m, 3, n)[1], 1, [1.0, True]),
     "diagonal": (lambda m, v, n: cm.diagonal(m, n), 1, [1.0, np.float64(1)]),
     "diag": (lambda m, v, n: cm.diag(v, n), 1, [1.0, np.float64(1)]),
@@ -67,13 +72,25 @@ def test_numpy_integers_as_places(device, kind):
     for k in (kind(1), kind(0)):
         np.testing.assert_array_equal(cm.diagonal(cm.asarray(M), k).to_numpy(), np.diagonal(M, k))
         np.testing.assert_array_equal(cm.diag(cm.asarray(V), k).to_numpy(), np.diag(V, int(k)))
-        np.testing.assert_array_equal(cm.diagflat(cm.asarray(M), k).to_numpy(), np.diagflat(M, int(k)))
+        np.testing.assert_array_equal(
+            cm.diagflat(cm.asarray(M), k).to_numpy(), np.diagflat(M, int(k))
+        )
         np.testing.assert_array_equal(cm.trace(cm.asarray(M), k).to_numpy(), np.trace(M, k))
 
 
-@pytest.mark.parametrize("ends", [(np.float32(0), np.float32(1)), (np.float32(0), 1), (np.float16(1), np.float16(9)),
-                                  (np.int8(0), np.float32(2)), (np.int8(0), np.int8(1)), (0, np.complex64(1j)), (0, 1)],
-                         ids=str)
+@pytest.mark.parametrize(
+    "ends",
+    [
+        (np.float32(0), np.float32(1)),
+        (np.float32(0), 1),
+        (np.float16(1), np.float16(9)),
+        (np.int8(0), np.float32(2)),
+        (np.int8(0), np.int8(1)),
+        (0, np.complex64(1j)),
+        (0, 1),
+    ],
+    ids=str,
+)
 def test_linspace_of_numpy_numbers(device, ends):
     for module in (np, cm):
         got, step = module.linspace(*ends, 5, retstep=True)
@@ -82,14 +99,19 @@ def test_linspace_of_numpy_numbers(device, ends):
         assert got.dtype == expected.dtype and abs(step - apart) < 1e-6
         np.testing.assert_allclose(got, expected, rtol=1e-3 if got.dtype == np.float16 else 1e-6)
     for array in (cm.asarray(ends[0]), np.asarray(ends[0])):
-        assert cm.linspace(array, ends[1], 5).dtype == np.linspace(np.asarray(ends[0]), ends[1], 5).dtype
+        assert (
+            cm.linspace(array, ends[1], 5).dtype
+            == np.linspace(np.asarray(ends[0]), ends[1], 5).dtype
+        )
     for bad in ("a", None):
         with pytest.raises(TypeError, match="^linspace: wants numbers, got "):
             cm.linspace(bad, 1)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("order", [np.int64(1), np.float32(-1), np.int8(2), np.float64(np.inf)], ids=repr)
+@pytest.mark.parametrize(
+    "order", [np.int64(1), np.float32(-1), np.int8(2), np.float64(np.inf)], ids=repr
+)
 def test_norms_of_numpy_orders(device, order):
     for x in (M[0], M[0].astype("f8"), M[0, 0]):
         got, expected = cm.linalg.norm(cm.asarray(x), order).to_numpy(), np.linalg.norm(x, order)

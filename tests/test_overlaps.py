@@ -1,5 +1,6 @@
-"""Arrays that share memory with the result: in place, as `out=`, in assignments. A kernel reads what NumPy had not yet
-written; and what was planned for arrays apart must not serve arrays that overlap."""
+"""Arrays that share memory with the result: in place, as `out=`, in assignments. A kernel reads
+what NumPy had not yet written; and what was planned for arrays apart must not serve arrays that
+overlap."""
 
 import numpy as np
 import pytest
@@ -7,7 +8,8 @@ from simulated_gpu import simulated_gpu
 
 import cudamath as cm
 
-#: Statements on x (12,), y (12,) of the same memory or of its own, a(...) that makes an array, and the module m.
+#: Statements on x (12,), y (12,) of the same memory or of its own, a(...) that makes an array, and
+#: the module m.
 STATEMENTS = """
 x += y; x -= y[::-1]
 x[1:] -= y[:-1]
@@ -54,6 +56,7 @@ x.reshape(3, 4).T.sort(axis=0)
 
 def ran(statement, module, dtype, shared):
     """x after the statement, with y a view of x or an array of its own."""
+
     def array(values):
         return np.array(values) if module is np else cm.asarray(values, copy=True)
 
@@ -63,10 +66,14 @@ def ran(statement, module, dtype, shared):
     return x if module is np else x.to_numpy()
 
 
-def check(statement, dtype, how=(None, "x", "reversed", None, "x")):  # what is remembered of one must not serve the other
+def check(
+    statement, dtype, how=(None, "x", "reversed", None, "x")
+):  # what is remembered of one must not serve the other
     for shared in how:
         expected = ran(statement, np, dtype, shared)
-        np.testing.assert_allclose(ran(statement, cm, dtype, shared), expected, rtol=1e-6, err_msg=f"y: {shared}")
+        np.testing.assert_allclose(
+            ran(statement, cm, dtype, shared), expected, rtol=1e-6, err_msg=f"y: {shared}"
+        )
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
@@ -88,10 +95,13 @@ def test_on_a_gpu_in_the_simulator(monkeypatch):
 
 
 def cascade(module):
-    """A mask that reaches into what it changes from 16 bytes before, of the same layout; bytes read as a mask, backwards."""
+    """A mask that reaches into what it changes from 16 bytes before, of the same layout; bytes read
+    as a mask, backwards."""
     bools = np.arange(64) == 8
     mine = np.array(bools) if module is np else cm.asarray(bools, copy=True)
-    mine[16:][mine[:-16] if module is cm else mine[:-16].copy()] = True  # NumPy's is read while it changes
+    mine[16:][mine[:-16] if module is cm else mine[:-16].copy()] = (
+        True  # NumPy's is read while it changes
+    )
     numbers = (np.arange(64) == 40).astype("i1")
     numbers = numbers if module is np else cm.asarray(numbers, copy=True)
     numbers[::-1][numbers.view(bool) if module is cm else numbers.view(bool).copy()] = 1
@@ -114,7 +124,8 @@ def test_masks_in_the_memory_that_they_change_on_a_simulated_gpu(monkeypatch):
 
 
 class Foreign:
-    """An array as another library hands it over: each time it is taken, with an owner of its own."""
+    """An array as another library hands it over: each time it is taken, with an owner of its
+    own."""
 
     def __init__(self, x):
         self.__cuda_array_interface__, self.x = x.__cuda_array_interface__, x
@@ -136,7 +147,8 @@ def placed(module, name, x, places, values):
 @pytest.mark.simulator
 @pytest.mark.parametrize("name", ["put", "add.at", "a number", "setitem"])
 def test_places_in_foreign_memory_that_is_written(monkeypatch, name):
-    """Two imports of one memory: nothing says that they are one but their addresses. Nor does what is remembered of others."""
+    """Two imports of one memory: nothing says that they are one but their addresses. Nor does what
+    is remembered of others."""
     numbers, values = np.array([3, 0, 1, 2, 5, 4, 7, 6]), np.arange(8)[::-1].copy()
     expected = placed(np, name, numbers.copy(), numbers.copy(), values)
     with simulated_gpu(monkeypatch):

@@ -1,7 +1,8 @@
 """Memory while a gradient is taken: what no rule needs any more is gone, as early as in torch.
 
-Bytes are counted on both sides: of arrays that somebody still holds, at the moment of the most; not what an operation
-needs while it computes. Sizes lie below those of which the host keeps the memory (core/host.py).
+Bytes are counted on both sides: of arrays that somebody still holds, at the moment of the most; not
+what an operation needs while it computes. Sizes lie below those of which the host keeps the memory
+(core/host.py).
 """
 
 import gc
@@ -20,8 +21,8 @@ f = torch.nn.functional
 
 
 def ours(function, *args):
-    """Bytes at the peak of `cm.grad(function)(*args)` on the CPU, beyond the arguments: whenever one of cudamath's functions
-    returns, the arrays that anything refers to are looked up."""
+    """Bytes at the peak of `cm.grad(function)(*args)` on the CPU, beyond the arguments: whenever
+    one of cudamath's functions returns, the arrays that anything refers to are looked up."""
     most = 0
 
     def owner(x):
@@ -30,7 +31,9 @@ def ours(function, *args):
             found = found.base
         return found
 
-    known = {id(owner(x)) for tree in args for x in (tree.values() if isinstance(tree, dict) else [tree])}
+    known = {
+        id(owner(x)) for tree in args for x in (tree.values() if isinstance(tree, dict) else [tree])
+    }
 
     def look(frame, event, _arg):
         nonlocal most
@@ -51,7 +54,8 @@ def ours(function, *args):
 
 
 def theirs(function, params, x):
-    """The same of torch's autograd: what its operations return, counted once however many views it has."""
+    """The same of torch's autograd: what its operations return, counted once however many views it
+    has."""
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
 
@@ -60,7 +64,11 @@ def theirs(function, params, x):
     class Counting(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             nonlocal most
-            given = {t.untyped_storage()._cdata for t in tree_leaves((args, kwargs or {})) if isinstance(t, torch.Tensor)}
+            given = {
+                t.untyped_storage()._cdata
+                for t in tree_leaves((args, kwargs or {}))
+                if isinstance(t, torch.Tensor)
+            }
             out = func(*args, **(kwargs or {}))
             for t in tree_leaves(out):
                 if isinstance(t, torch.Tensor):
@@ -107,27 +115,61 @@ def chain(params, x, exp):
 
 def weights(shapes):
     rng = np.random.default_rng(0)
-    return {name: (rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
-            for name, shape in shapes.items()}
+    return {
+        name: (rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+        for name, shape in shapes.items()
+    }
 
 
 CASES = {
     "transformer": (
-        weights({f"{i}.{n}": s for i in range(6) for n, s in (("a", (4 * WIDTH, WIDTH)), ("b", (WIDTH, 4 * WIDTH)),
-                                                              ("c", (4 * WIDTH,)))}), (ROWS, WIDTH),
+        weights(
+            {
+                f"{i}.{n}": s
+                for i in range(6)
+                for n, s in (
+                    ("a", (4 * WIDTH, WIDTH)),
+                    ("b", (WIDTH, 4 * WIDTH)),
+                    ("c", (4 * WIDTH,)),
+                )
+            }
+        ),
+        (ROWS, WIDTH),
         lambda p, x: transformer(p, x, lambda x: ml.layer_norm(x, WIDTH), ml.linear, ml.gelu),
-        lambda p, x: transformer(p, x, lambda x: f.layer_norm(x, (WIDTH,)), f.linear, f.gelu)),
+        lambda p, x: transformer(p, x, lambda x: f.layer_norm(x, (WIDTH,)), f.linear, f.gelu),
+    ),
     "network": (
-        weights({f"{i}.{n}": s for i in range(4) for n, s in (("a", (8, 8, 3, 3)), ("b", (8, 8, 3, 3)), ("c", (8,)),
-                                                              ("d", (8,)))}), (4, 8, 10, 10),
-        lambda p, x: network(p, x, lambda x, w: ml.conv2d(x, w, padding=1),
-                             lambda x, a, b: ml.batch_norm(x, weight=a, bias=b, training=True)[0], ml.relu,
-                             lambda x: ml.max_pool2d(x, 2)),
-        lambda p, x: network(p, x, lambda x, w: f.conv2d(x, w, padding=1),
-                             lambda x, a, b: f.batch_norm(x, None, None, a, b, training=True), f.relu,
-                             lambda x: f.max_pool2d(x, 2))),
-    "chain": (weights({f"{i}.{n}": (WIDTH,) for i in range(6) for n in "cd"}), (ROWS, WIDTH),
-              lambda p, x: chain(p, x, cm.exp), lambda p, x: chain(p, x, torch.exp)),
+        weights(
+            {
+                f"{i}.{n}": s
+                for i in range(4)
+                for n, s in (("a", (8, 8, 3, 3)), ("b", (8, 8, 3, 3)), ("c", (8,)), ("d", (8,)))
+            }
+        ),
+        (4, 8, 10, 10),
+        lambda p, x: network(
+            p,
+            x,
+            lambda x, w: ml.conv2d(x, w, padding=1),
+            lambda x, a, b: ml.batch_norm(x, weight=a, bias=b, training=True)[0],
+            ml.relu,
+            lambda x: ml.max_pool2d(x, 2),
+        ),
+        lambda p, x: network(
+            p,
+            x,
+            lambda x, w: f.conv2d(x, w, padding=1),
+            lambda x, a, b: f.batch_norm(x, None, None, a, b, training=True),
+            f.relu,
+            lambda x: f.max_pool2d(x, 2),
+        ),
+    ),
+    "chain": (
+        weights({f"{i}.{n}": (WIDTH,) for i in range(6) for n in "cd"}),
+        (ROWS, WIDTH),
+        lambda p, x: chain(p, x, cm.exp),
+        lambda p, x: chain(p, x, torch.exp),
+    ),
 }
 
 
@@ -138,10 +180,17 @@ def test_no_more_memory_than_torch(name):
     with cm.device("cpu"):
         there = {n: cm.array(p) for n, p in params.items()}
         most, grads = ours(mine, there, cm.array(x))
-    bound, expected = theirs(other, {n: torch.tensor(p, requires_grad=True) for n, p in params.items()}, torch.tensor(x))
+    bound, expected = theirs(
+        other, {n: torch.tensor(p, requires_grad=True) for n, p in params.items()}, torch.tensor(x)
+    )
     for n, g in grads.items():
-        np.testing.assert_allclose(g.to_numpy(), expected[n].numpy(), rtol=2e-4, atol=2e-5, err_msg=n)
-    assert most <= 1.01 * bound, (most / x.nbytes, bound / x.nbytes)  # 1 %: numbers per channel, which norms keep
+        np.testing.assert_allclose(
+            g.to_numpy(), expected[n].numpy(), rtol=2e-4, atol=2e-5, err_msg=n
+        )
+    assert most <= 1.01 * bound, (
+        most / x.nbytes,
+        bound / x.nbytes,
+    )  # 1 %: numbers per channel, which norms keep
 
 
 def test_constants_keep_nothing():

@@ -29,36 +29,79 @@ def test_profile(fake, tmp_path):
         library(x)
         x.to_numpy()
     run(x)
-    assert module.launcher["launch"] is original and memory.observe is None and module.launcher["observe_call"] is None
+    assert (
+        module.launcher["launch"] is original
+        and memory.observe is None
+        and module.launcher["observe_call"] is None
+    )
     rows = {row["name"]: row for row in p.stats()}
-    assert {name: row["count"] for name, row in rows.items()} == {"double": 3, "matmul (library)": 1, "copy device to host": 1}
-    assert rows["double"]["nbytes"] == 2 * 512 + 256 + 64 and rows["copy device to host"]["nbytes"] == 256
-    assert rows["matmul (library)"]["nbytes"] is None and rows["matmul (library)"]["gb_per_s"] is None
-    assert all(row["operations"] is None and row["tflop_per_s"] is None for row in rows.values())  # nobody said
+    assert {name: row["count"] for name, row in rows.items()} == {
+        "double": 3,
+        "matmul (library)": 1,
+        "copy device to host": 1,
+    }
+    assert (
+        rows["double"]["nbytes"] == 2 * 512 + 256 + 64
+        and rows["copy device to host"]["nbytes"] == 256
+    )
+    assert (
+        rows["matmul (library)"]["nbytes"] is None and rows["matmul (library)"]["gb_per_s"] is None
+    )
+    assert all(
+        row["operations"] is None and row["tflop_per_s"] is None for row in rows.values()
+    )  # nobody said
     peak = cm.cuda.devices()[0].memory_bandwidth / 1e9
     assert rows["double"]["of_peak"] == pytest.approx(rows["double"]["gb_per_s"] / peak)
     assert rows["copy device to host"]["of_peak"] is None
     for each in rows.values():
-        assert each["total_us"] > 0 and each["mean_us"] == pytest.approx(each["total_us"] / each["count"])
+        assert each["total_us"] > 0 and each["mean_us"] == pytest.approx(
+            each["total_us"] / each["count"]
+        )
         assert each["min_us"] <= each["mean_us"] <= each["max_us"]
     assert cm.cuda.performance_stats() == p.stats()
     assert "double" in str(p) and str(p).count("\n") == 3
     cm.cuda.export_report(tmp_path / "profile.json")
     report = json.loads((tmp_path / "profile.json").read_text())
     events = [e for e in report["traceEvents"] if e["ph"] == "X"]
-    assert sorted(e["name"] for e in events) == ["copy device to host", *["double"] * 3, "matmul (library)", "part"]
+    assert sorted(e["name"] for e in events) == [
+        "copy device to host",
+        *["double"] * 3,
+        "matmul (library)",
+        "part",
+    ]
     assert all(e["dur"] > 0 for e in events) and report["devices"]["cuda:0"]["name"] == "Fake 0"
     starts = [e["ts"] for e in events if e["name"] == "double"]
     assert starts == sorted(starts)
 
 
-@pytest.mark.parametrize("kind, mean, moved, done, hint", [
-    ("kernel", 100, 0.8, None, "memory bandwidth"), ("kernel", 2, 0.1, None, "launches"), ("library", 2, 0.1, 0.1, "launches"),
-    ("kernel", 2, 0.9, None, "memory bandwidth"), ("kernel", 90, 0.2, None, "not bandwidth"), ("kernel", 90, None, None, ""),
-    ("kernel", 90, 0.2, 0.7, "arithmetic"), ("library", 90, None, 0.7, "arithmetic"),
-    ("kernel", 90, 0.2, 0.5, "latency, access pattern or too few blocks; the nearest roof is arithmetic"),
-    ("kernel", 90, 0.5, 0.2, "latency, access pattern or too few blocks; the nearest roof is memory bandwidth"),
-    ("copy", 1, None, None, "")])
+@pytest.mark.parametrize(
+    "kind, mean, moved, done, hint",
+    [
+        ("kernel", 100, 0.8, None, "memory bandwidth"),
+        ("kernel", 2, 0.1, None, "launches"),
+        ("library", 2, 0.1, 0.1, "launches"),
+        ("kernel", 2, 0.9, None, "memory bandwidth"),
+        ("kernel", 90, 0.2, None, "not bandwidth"),
+        ("kernel", 90, None, None, ""),
+        ("kernel", 90, 0.2, 0.7, "arithmetic"),
+        ("library", 90, None, 0.7, "arithmetic"),
+        (
+            "kernel",
+            90,
+            0.2,
+            0.5,
+            "latency, access pattern or too few blocks; the nearest roof is arithmetic",
+        ),
+        (
+            "kernel",
+            90,
+            0.5,
+            0.2,
+            "latency, access pattern or too few blocks; the nearest roof is memory bandwidth",
+        ),
+        ("copy", 1, None, None, ""),
+    ],
+)
 def test_hints(kind, mean, moved, done, hint):
     said = profile._hint(kind, mean, moved, done)
     assert said.startswith(hint) and bool(said) == bool(hint)
@@ -112,8 +155,12 @@ def test_profile_on_a_gpu(tmp_path):
     assert kernel["count"] == 5 and kernel["nbytes"] == 5 * 3 * (4 << 24)
     assert 0.05 < kernel["gb_per_s"] / 1000 < 10  # a GPU's bandwidth, in TB/s
     nominal = devices.info(0).memory_bandwidth
-    assert 0.1e12 < nominal < 20e12 and kernel["of_peak"] == pytest.approx(1e9 * kernel["gb_per_s"] / nominal)
-    assert ("memory bandwidth" in kernel["hint"]) == (kernel["of_peak"] >= 0.7)  # less beside other programs
+    assert 0.1e12 < nominal < 20e12 and kernel["of_peak"] == pytest.approx(
+        1e9 * kernel["gb_per_s"] / nominal
+    )
+    assert ("memory bandwidth" in kernel["hint"]) == (
+        kernel["of_peak"] >= 0.7
+    )  # less beside other programs
     assert rows["copy device to host"]["nbytes"] == 4 << 24
     p.export(tmp_path / "p.json")
     assert len(json.loads((tmp_path / "p.json").read_text())["traceEvents"]) >= 6

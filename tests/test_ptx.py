@@ -22,16 +22,29 @@ if not build.SIMULATOR:
     i32, i64, f32 = types.int32, types.int64, types.float32
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
-KINDS = {"bf16": BF16, "f16": np.dtype(np.float16), "tf32": np.dtype(np.float32), "s8": np.dtype(np.int8),
-         "e4m3": np.dtype(ml_dtypes.float8_e4m3fn)}
+KINDS = {
+    "bf16": BF16,
+    "f16": np.dtype(np.float16),
+    "tf32": np.dtype(np.float32),
+    "s8": np.dtype(np.int8),
+    "e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
+}
 
 
-def on_gpu(kernel, inputs, outputs, args, *, block=128, grid=1, shared=0, cluster=1, capability=(9, 0)):
+def on_gpu(
+    kernel, inputs, outputs, args, *, block=128, grid=1, shared=0, cluster=1, capability=(9, 0)
+):
     """Compile the launch; on a GPU that can, run it: the outputs as NumPy arrays, else a skip."""
     layouts = [Layout.new(x.shape, x.dtype, 0) for x in inputs]
-    plan = Plan([Layout.new(shape, np.dtype(dtype), 0) for shape, dtype in outputs],
-                [Launch(kernel, grid, block, args, shared, cluster)])
-    if cm.cuda.device_count() < 1 or device.capability(0) < capability or capability == (9, 0) != device.capability(0):
+    plan = Plan(
+        [Layout.new(shape, np.dtype(dtype), 0) for shape, dtype in outputs],
+        [Launch(kernel, grid, block, args, shared, cluster)],
+    )
+    if (
+        cm.cuda.device_count() < 1
+        or device.capability(0) < capability
+        or capability == (9, 0) != device.capability(0)
+    ):
         assert compile_plan(plan, layouts, capability)[0].spills == 0
         pytest.skip("compiled; runs on a GPU of that compute capability")
     with cm.device("cuda:0"):
@@ -52,7 +65,8 @@ def exact(a, b):
 
 
 def accumulators_out(n, kind):
-    """A device function: a warpgroup's accumulators of 64 x n to out (64, n), by the layout that ptx_hopper.py states."""
+    """A device function: a warpgroup's accumulators of 64 x n to out (64, n), by the layout that
+    ptx_hopper.py states."""
 
     @cuda.jit(device=True, forceinline=True)
     def store(c, thread, out):
@@ -67,9 +81,18 @@ def accumulators_out(n, kind):
     return store
 
 
-@pytest.mark.parametrize("kind, n, a_major, b_major", [
-    ("bf16", 256, "K", "K"), ("bf16", 128, "M", "M"), ("f16", 64, "K", "M"), ("f16", 192, "M", "K"), ("tf32", 64, "K", "K"),
-    ("s8", 32, "K", "K"), ("e4m3", 8, "K", "K")])
+@pytest.mark.parametrize(
+    "kind, n, a_major, b_major",
+    [
+        ("bf16", 256, "K", "K"),
+        ("bf16", 128, "M", "M"),
+        ("f16", 64, "K", "M"),
+        ("f16", 192, "M", "K"),
+        ("tf32", 64, "K", "K"),
+        ("s8", 32, "K", "K"),
+        ("e4m3", 8, "K", "K"),
+    ],
+)
 def test_wgmma(kind, n, a_major, b_major):
     """Two groups: the first overwrites, the second adds."""
     dtype, result = KINDS[kind], np.int32 if kind == "s8" else np.float32
@@ -77,10 +100,14 @@ def test_wgmma(kind, n, a_major, b_major):
     bytes_a, bytes_b, held = 64 * 128, n * 128, n // 2
     T = i32 if kind == "s8" else f32
     steps = [hopper.descriptor_steps(major == "M") for major in (a_major, b_major)]
-    first = ptx_hopper.wgmma(kind, n, *steps, zero=True, trans_a=a_major == "M", trans_b=b_major == "M")
+    first = ptx_hopper.wgmma(
+        kind, n, *steps, zero=True, trans_a=a_major == "M", trans_b=b_major == "M"
+    )
     second = ptx_hopper.wgmma(kind, n, *steps, trans_a=a_major == "M", trans_b=b_major == "M")
     done = ptx_hopper.wgmma_wait(0, n // 2, T)
-    base_a, base_b = (hopper.descriptor_base(hopper.BOX_BYTES if m == "M" else 16) for m in (a_major, b_major))
+    base_a, base_b = (
+        hopper.descriptor_base(hopper.BOX_BYTES if m == "M" else 16) for m in (a_major, b_major)
+    )
     store = accumulators_out(n, kind)
     boxes = n // 64 if b_major == "M" else 1
 
@@ -110,16 +137,22 @@ def test_wgmma(kind, n, a_major, b_major):
     a, b = numbers(rng, (64, k), kind), numbers(rng, (k, n), kind)
     x = a if a_major == "K" else np.ascontiguousarray(a.T)
     y = np.ascontiguousarray(b.T) if b_major == "K" else b
-    maps = [TensorMap(Input(0), x.shape, None, (64, 64) if a_major == "M" else (64, k)),
-            TensorMap(Input(1), y.shape, None, (64, 64) if b_major == "M" else (n, k))]
-    (got,) = on_gpu(kernel, [x, y], [((64, n), result)], [*maps, Output(0)], shared=bytes_a + bytes_b + 2048)
+    maps = [
+        TensorMap(Input(0), x.shape, None, (64, 64) if a_major == "M" else (64, k)),
+        TensorMap(Input(1), y.shape, None, (64, 64) if b_major == "M" else (n, k)),
+    ]
+    (got,) = on_gpu(
+        kernel, [x, y], [((64, n), result)], [*maps, Output(0)], shared=bytes_a + bytes_b + 2048
+    )
     assert np.array_equal(got, 2 * exact(a, b))
 
 
 @pytest.mark.parametrize("kind, b_major", [("bf16", "M"), ("f16", "K")])
 def test_wgmma_with_registers(kind, b_major):
     n, k, held = 64, 64, 32
-    multiply = ptx_hopper.wgmma_registers(kind, n, hopper.descriptor_steps(b_major == "M"), zero=True, trans_b=b_major == "M")
+    multiply = ptx_hopper.wgmma_registers(
+        kind, n, hopper.descriptor_steps(b_major == "M"), zero=True, trans_b=b_major == "M"
+    )
     done, keep = ptx_hopper.wgmma_wait(0, n // 2), ptx_hopper.hold(16)
     base = hopper.descriptor_base()
     store = accumulators_out(n, kind)
@@ -153,8 +186,13 @@ def test_wgmma_with_registers(kind, b_major):
     rng = np.random.default_rng(2)
     a, b = numbers(rng, (64, k), kind), numbers(rng, (k, n), kind)
     y = b if b_major == "M" else np.ascontiguousarray(b.T)
-    (got,) = on_gpu(kernel, [a.view(np.int32), y], [((64, n), np.float32)],
-                    [Input(0), TensorMap(Input(1), y.shape, None, (64, 64)), Output(0)], shared=8192 + 2048)
+    (got,) = on_gpu(
+        kernel,
+        [a.view(np.int32), y],
+        [((64, n), np.float32)],
+        [Input(0), TensorMap(Input(1), y.shape, None, (64, 64)), Output(0)],
+        shared=8192 + 2048,
+    )
     assert np.array_equal(got, exact(a, b))
 
 
@@ -163,11 +201,18 @@ def test_wgmma_with_registers(kind, b_major):
 
 @pytest.mark.parametrize("rank", [2, 3, 4, 5])
 def test_boxes_of_every_rank(rank):
-    """A box comes, is stored elsewhere, and added to what is there: outside the tensor are zeros, and nothing is written."""
+    """A box comes, is stored elsewhere, and added to what is there: outside the tensor are zeros,
+    and nothing is written."""
     shape = (2, 3, 2, 5, 16)[-rank:]
     box = (1,) * (rank - 2) + (4, 16)
-    load, store, add = (getattr(ptx_hopper, f"tma_{verb}_{rank}d") for verb in ("load", "store", "add"))
-    commit, stored, read = ptx_hopper.bulk_commit, ptx_hopper.bulk_wait(0), ptx_hopper.bulk_wait(0, read=True)
+    load, store, add = (
+        getattr(ptx_hopper, f"tma_{verb}_{rank}d") for verb in ("load", "store", "add")
+    )
+    commit, stored, read = (
+        ptx_hopper.bulk_commit,
+        ptx_hopper.bulk_wait(0),
+        ptx_hopper.bulk_wait(0, read=True),
+    )
     source = f"""
 def body(at, bar, x, y):
     load(at, x, 0, 2{", 1" * (rank - 2)}, bar)
@@ -181,8 +226,16 @@ def body(at, bar, x, y):
     read()
     stored()
 """
-    space = {"load": load, "store": store, "add": add, "commit": commit, "stored": stored, "read": read,
-             "wait": ptx_hopper.barrier_wait, "fence": ptx_hopper.fence_async}
+    space = {
+        "load": load,
+        "store": store,
+        "add": add,
+        "commit": commit,
+        "stored": stored,
+        "read": read,
+        "wait": ptx_hopper.barrier_wait,
+        "fence": ptx_hopper.fence_async,
+    }
     exec(source, space)
     body = cuda.jit(device=True)(space["body"])
 
@@ -202,7 +255,9 @@ def body(at, bar, x, y):
 
     x = np.random.default_rng(rank).standard_normal(shape).astype(np.float32)
     maps = [TensorMap(a, shape, None, box, swizzle=0) for a in (Input(0), Output(0))]
-    (got,) = on_gpu(kernel, [x], [(shape, np.float32)], [*maps, Output(0).flat], block=32, shared=3072)
+    (got,) = on_gpu(
+        kernel, [x], [(shape, np.float32)], [*maps, Output(0).flat], block=32, shared=3072
+    )
     expected = np.zeros(shape, np.float32)
     rows = np.zeros((4, 16), np.float32)
     rows[:3] = x[(1,) * (rank - 2)][2:]
@@ -213,7 +268,8 @@ def body(at, bar, x, y):
 
 
 def test_im2col():
-    """Channels of eight consecutive pixels, shifted by a filter's offsets; outside the image are zeros."""
+    """Channels of eight consecutive pixels, shifted by a filter's offsets; outside the image are
+    zeros."""
     images, height, width, channels = 2, 4, 5, 8
 
     @cuda.jit
@@ -224,20 +280,30 @@ def test_im2col():
             ptx_hopper.barrier_init(bar, 1)
             ptx_hopper.fence_barrier_init()
             ptx_hopper.barrier_expect(bar, 256)
-            ptx_hopper.tma_load_im2col_4d(at, x, 0, 2, -1, 1, bar, 2, 0)  # pixels from (h -1, w 2) of image 1, filter (0, 2)
+            ptx_hopper.tma_load_im2col_4d(
+                at, x, 0, 2, -1, 1, bar, 2, 0
+            )  # pixels from (h -1, w 2) of image 1, filter (0, 2)
         cuda.syncthreads()
         ptx_hopper.barrier_wait(bar, 0)
         for i in range(64):
             out[i] = ptx_mma.bits_float(ptx_mma.load_shared(i32(at + 4 * i)))
 
-    x = np.random.default_rng(3).standard_normal((images, height, width, channels)).astype(np.float32)
+    x = (
+        np.random.default_rng(3)
+        .standard_normal((images, height, width, channels))
+        .astype(np.float32)
+    )
     # a 3 x 3 filter, padding 1: corners -1 and 1 - 2 = -1
-    tensor = TensorMap(Input(0), x.shape, None, (8, channels), swizzle=0, lower=(-1, -1), upper=(-1, -1))
+    tensor = TensorMap(
+        Input(0), x.shape, None, (8, channels), swizzle=0, lower=(-1, -1), upper=(-1, -1)
+    )
     (got,) = on_gpu(kernel, [x], [((64,), np.float32)], [tensor, Output(0)], block=32, shared=2048)
     padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
-    pixels = [(1, h, w) for h in range(height) for w in range(width)]  # where the filter's window begins, in padded terms
+    pixels = [
+        (1, h, w) for h in range(height) for w in range(width)
+    ]  # where the filter's window begins, in padded terms
     first = pixels.index((1, 0, 3))
-    expected = [padded[n, h + 0, w + 2] for n, h, w in pixels[first:first + 8]]
+    expected = [padded[n, h + 0, w + 2] for n, h, w in pixels[first : first + 8]]
     assert np.array_equal(got.reshape(8, 8), np.array(expected))
 
 
@@ -266,7 +332,16 @@ def test_a_cluster_shares_what_one_block_loads():
 
     x = np.random.default_rng(4).standard_normal((8, 16)).astype(np.float32)
     tensor = TensorMap(Input(0), x.shape, None, (4, 16), swizzle=0)
-    (got,) = on_gpu(kernel, [x], [((4, 128), np.float32)], [tensor, Output(0)], block=32, grid=4, shared=3072, cluster=2)
+    (got,) = on_gpu(
+        kernel,
+        [x],
+        [((4, 128), np.float32)],
+        [tensor, Output(0)],
+        block=32,
+        grid=4,
+        shared=3072,
+        cluster=2,
+    )
     assert np.array_equal(got, np.broadcast_to(x.reshape(-1), (4, 128)))
 
 
@@ -306,7 +381,14 @@ def test_bulk_copies():
             finished()
 
     x = np.random.default_rng(5).standard_normal(64).astype(np.float32)
-    copy, sums = on_gpu(kernel, [x], [((64,), np.float32)] * 2, [Input(0), Output(0), Output(1)], block=32, shared=2048)
+    copy, sums = on_gpu(
+        kernel,
+        [x],
+        [((64,), np.float32)] * 2,
+        [Input(0), Output(0), Output(1)],
+        block=32,
+        shared=2048,
+    )
     assert np.array_equal(copy, x) and np.array_equal(sums, x + np.float32(1))
 
 
@@ -315,7 +397,8 @@ def test_bulk_copies():
 
 @pytest.mark.parametrize("kind", ["bf16", "f16", "tf32", "s8"])
 def test_mma(kind):
-    """A warp multiplies 16 x k by k x 8; fragments come by ldmatrix, which moves 16-bit pairs whatever they hold."""
+    """A warp multiplies 16 x k by k x 8; fragments come by ldmatrix, which moves 16-bit pairs
+    whatever they hold."""
     dtype = KINDS[kind]
     k = 32 // dtype.itemsize  # rows of 32 bytes
     multiply = ptx_mma.mma(kind)
@@ -330,30 +413,45 @@ def test_mma(kind):
         at_a, at_b = ptx_mma.shared_address(tile_a), ptx_mma.shared_address(tile_b)
         # 16 bytes a copy: 32 of A, 16 of B
         ptx_mma.copy_16(i32(at_a + 16 * lane), ptx_mma.global_address(a) + 16 * lane)
-        ptx_mma.copy_16_or_zero(i32(at_b + 16 * (lane & 15)), ptx_mma.global_address(b) + 16 * (lane & 15), 16)
+        ptx_mma.copy_16_or_zero(
+            i32(at_b + 16 * (lane & 15)), ptx_mma.global_address(b) + 16 * (lane & 15), 16
+        )
         ptx_mma.copy_commit()
         arrived()
         cuda.syncthreads()
         x, y, c = cuda.local.array(4, i32), cuda.local.array(2, i32), cuda.local.array(4, T)
-        x[0], x[1], x[2], x[3] = ptx_mma.load_matrix_4(i32(at_a + (lane & 15) * 32 + (lane >> 4) * 16))
+        x[0], x[1], x[2], x[3] = ptx_mma.load_matrix_4(
+            i32(at_a + (lane & 15) * 32 + (lane >> 4) * 16)
+        )
         y[0], y[1] = ptx_mma.load_matrix_2(i32(at_b + (lane & 7) * 32 + ((lane >> 3) & 1) * 16))
         for i in range(4):
             c[i] = T(1)
         multiply(c, 0, x, 0, y, 0)
         row, column = lane >> 2, 2 * (lane & 3)
-        out[row, column], out[row, column + 1], out[row + 8, column], out[row + 8, column + 1] = c[0], c[1], c[2], c[3]
+        out[row, column], out[row, column + 1], out[row + 8, column], out[row + 8, column + 1] = (
+            c[0],
+            c[1],
+            c[2],
+            c[3],
+        )
 
     arrived = ptx_mma.copy_wait(0)
     rng = np.random.default_rng(6)
     a, b = numbers(rng, (16, k), kind), numbers(rng, (k, 8), kind)
-    (got,) = on_gpu(kernel, [a.view(np.int32), np.ascontiguousarray(b.T).view(np.int32)],
-                    [((16, 8), np.int32 if kind == "s8" else np.float32)], [Input(0), Input(1), Output(0)], block=32,
-                    capability=(8, 0))
+    (got,) = on_gpu(
+        kernel,
+        [a.view(np.int32), np.ascontiguousarray(b.T).view(np.int32)],
+        [((16, 8), np.int32 if kind == "s8" else np.float32)],
+        [Input(0), Input(1), Output(0)],
+        block=32,
+        capability=(8, 0),
+    )
     assert np.array_equal(got, exact(a, b) + 1)
 
 
 def test_fragments_there_and_back():
-    """ldmatrix with and without transposition, stmatrix, movmatrix: a 16 x 16 tile and its transposed blocks."""
+    """ldmatrix with and without transposition, stmatrix, movmatrix: a 16 x 16 tile and its
+    transposed blocks."""
 
     @cuda.jit
     def kernel(x, same, flipped, moved):
@@ -365,7 +463,10 @@ def test_fragments_there_and_back():
             tile[lane >> 1, (lane & 1) * 4 + i] = x[lane >> 1, (lane & 1) * 4 + i]
         cuda.syncthreads()
         row = i32((lane & 15) * 32 + (lane >> 4) * 16)
-        here, there = i32(ptx_mma.shared_address(tile) + row), i32(ptx_mma.shared_address(other) + row)
+        here, there = (
+            i32(ptx_mma.shared_address(tile) + row),
+            i32(ptx_mma.shared_address(other) + row),
+        )
         a, b, c, d = ptx_mma.load_matrix_4(here)
         for result in range(3):
             if result == 0:
@@ -374,8 +475,13 @@ def test_fragments_there_and_back():
                 e, f, g, h = ptx_mma.load_matrix_4_transposed(here)
                 ptx_mma.store_matrix_4(there, e, f, g, h)
             else:
-                ptx_mma.store_matrix_4_transposed(there, ptx_mma.transpose_tile(a), ptx_mma.transpose_tile(b),
-                                                  ptx_mma.transpose_tile(c), ptx_mma.transpose_tile(d))
+                ptx_mma.store_matrix_4_transposed(
+                    there,
+                    ptx_mma.transpose_tile(a),
+                    ptx_mma.transpose_tile(b),
+                    ptx_mma.transpose_tile(c),
+                    ptx_mma.transpose_tile(d),
+                )
             cuda.syncthreads()
             for i in range(4):
                 v = other[lane >> 1, (lane & 1) * 4 + i]
@@ -388,7 +494,13 @@ def test_fragments_there_and_back():
             cuda.syncthreads()
 
     x = np.arange(256, dtype=np.uint16).reshape(16, 16)
-    got = on_gpu(kernel, [x.view(np.int32)], [((16, 8), np.int32)] * 3, [Input(0), Output(0), Output(1), Output(2)], block=32)
+    got = on_gpu(
+        kernel,
+        [x.view(np.int32)],
+        [((16, 8), np.int32)] * 3,
+        [Input(0), Output(0), Output(1), Output(2)],
+        block=32,
+    )
     same, flipped, moved = (y.view(np.uint16) for y in got)
     blocks = x.reshape(2, 8, 2, 8).swapaxes(1, 3).reshape(16, 16)
     assert np.array_equal(same, x) and np.array_equal(flipped, blocks) and np.array_equal(moved, x)
@@ -412,12 +524,18 @@ def test_conversions_and_functions():
 
     x = np.random.default_rng(7).standard_normal(64).astype(np.float32)
     y = np.roll(x, -1)
-    packed, out = on_gpu(kernel, [x], [((2, 64), np.int32), ((12, 64), np.float32)], [Input(0), Output(0), Output(1)], block=64,
-                         capability=(8, 0))
+    packed, out = on_gpu(
+        kernel,
+        [x],
+        [((2, 64), np.int32), ((12, 64), np.float32)],
+        [Input(0), Output(0), Output(1)],
+        block=64,
+        capability=(8, 0),
+    )
     for row, dtype in enumerate((BF16, np.dtype(np.float16))):
         pairs = np.stack([x, y], -1).astype(dtype)
         assert np.array_equal(packed[row], pairs.view(np.int32)[:, 0])
-        assert np.array_equal(out[2 * row:2 * row + 2].T, pairs.astype(np.float32))
+        assert np.array_equal(out[2 * row : 2 * row + 2].T, pairs.astype(np.float32))
     wide = x.astype(np.float64)
     np.testing.assert_allclose(out[4], np.exp2(wide), rtol=3e-7)
     np.testing.assert_allclose(out[5], np.log2(np.abs(wide)), rtol=1e-6, atol=3e-7)
@@ -431,7 +549,8 @@ def test_conversions_and_functions():
 
 
 def test_between_blocks():
-    """A block waits for the one before it: released numbers are seen; an atomic counter hands out each place once."""
+    """A block waits for the one before it: released numbers are seen; an atomic counter hands out
+    each place once."""
 
     @cuda.jit
     def kernel(out, order, turn):
@@ -449,8 +568,10 @@ def test_between_blocks():
     def clear(turn):
         turn[0], turn[1] = 0, 0
 
-    plan = Plan([Layout.new((8,), np.dtype(np.int32), 0)] * 2 + [Layout.new((2,), np.dtype(np.int32), 0)],
-                [Launch(clear, 1, 1, [Output(2)]), Launch(kernel, 8, 1, [Output(0), Output(1), Output(2)])])
+    plan = Plan(
+        [Layout.new((8,), np.dtype(np.int32), 0)] * 2 + [Layout.new((2,), np.dtype(np.int32), 0)],
+        [Launch(clear, 1, 1, [Output(2)]), Launch(kernel, 8, 1, [Output(0), Output(1), Output(2)])],
+    )
     if cm.cuda.device_count() < 1:
         compile_plan(plan, [], (8, 0))
         pytest.skip("compiled; runs on a GPU")

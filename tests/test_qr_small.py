@@ -1,5 +1,6 @@
-"""QR of small matrices by our own kernels, qr_small and r_small by name, beside LAPACK's factors and signs: layouts, ranks,
-numbers at the ends of the range, NaN; in Numba's simulator and on a GPU. What the public functions do: test_linalg.py."""
+"""QR of small matrices by our own kernels, qr_small and r_small by name, beside LAPACK's factors
+and signs: layouts, ranks, numbers at the ends of the range, NaN; in Numba's simulator and on a GPU.
+What the public functions do: test_linalg.py."""
 
 from __future__ import annotations
 
@@ -26,8 +27,14 @@ CASES = {
     "small": lambda rng: rng.standard_normal((4, 4)) * 1e-37,
     "graded": lambda rng: rng.standard_normal((5, 5)) * 10.0 ** np.arange(0, -30, -6),
 }
-LARGER = {"lanes 16": (100, 20), "lanes 32": (250, 9), "square": (64, 64), "more columns than threads have": (64, 130),
-          "wide": (3, 256), "batch": (300, 17, 17)}
+LARGER = {
+    "lanes 16": (100, 20),
+    "lanes 32": (250, 9),
+    "square": (64, 64),
+    "more columns than threads have": (64, 130),
+    "wide": (3, 256),
+    "batch": (300, 17, 17),
+}
 
 
 def check(q: np.ndarray, r: np.ndarray, a: np.ndarray, complete: bool) -> None:
@@ -38,7 +45,9 @@ def check(q: np.ndarray, r: np.ndarray, a: np.ndarray, complete: bool) -> None:
     bound = 8 * eps(a.dtype) * max(a.shape[-2:]) ** 0.5
     assert np.abs(H(q).astype(wide) @ q - np.eye(q.shape[-1])).max() <= bound
     size = float(np.abs(a).max(initial=0.0))
-    assert np.abs(q.astype(wide) @ r - a).max() <= bound * max(size, 1e-300) * max(a.shape[-2:]) ** 0.5
+    assert (
+        np.abs(q.astype(wide) @ r - a).max() <= bound * max(size, 1e-300) * max(a.shape[-2:]) ** 0.5
+    )
     assert (np.tril(r, -1) == 0).all()
     ours, expected = (np.diagonal(x, axis1=-2, axis2=-1) for x in (r, theirs.R))
     clear = np.abs(expected) > 1e-3 * size
@@ -59,22 +68,32 @@ def test_small_factors(machine, dtype, case):
     a = CASES[case](rng)
     a = (a * (1 - 2j) if dtype[0] == "c" else a).astype(dtype, copy=False)
     for complete in (False, True):
-        q, r = run_version(machine, lambda x, complete=complete: planned(planners.qr, x, complete=complete), a)
+        q, r = run_version(
+            machine, lambda x, complete=complete: planned(planners.qr, x, complete=complete), a
+        )
         check(q, r, a, complete)
     only = run_version(machine, lambda x: planned(planners.qr_r, x), a)
-    np.testing.assert_array_equal(only, r[..., :min(a.shape[-2:]), :])
+    np.testing.assert_array_equal(only, r[..., : min(a.shape[-2:]), :])
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("case", "dtype"), [  # of complex128, 250 rows are more than the lanes of a column hold
-    fits for fits in itertools.product(LARGER, ["f4", "f8", "c8", "c16"]) if fits != ("lanes 32", "c16")])
+@pytest.mark.parametrize(
+    ("case", "dtype"),
+    [  # of complex128, 250 rows are more than the lanes of a column hold
+        fits
+        for fits in itertools.product(LARGER, ["f4", "f8", "c8", "c16"])
+        if fits != ("lanes 32", "c16")
+    ],
+)
 def test_larger_factors(case, dtype):
     a = rand(np.random.default_rng(0), LARGER[case], dtype)
     for complete in (False, True):
-        q, r = run_version("gpu", lambda x, complete=complete: planned(planners.qr, x, complete=complete), a)
+        q, r = run_version(
+            "gpu", lambda x, complete=complete: planned(planners.qr, x, complete=complete), a
+        )
         check(q, r, a, complete)
     only = run_version("gpu", lambda x: planned(planners.qr_r, x), a)
-    np.testing.assert_array_equal(only, r[..., :min(a.shape[-2:]), :])
+    np.testing.assert_array_equal(only, r[..., : min(a.shape[-2:]), :])
 
 
 @pytest.mark.gpu
@@ -82,7 +101,9 @@ def test_the_library_by_name():
     a = rand(np.random.default_rng(0), (20, 12), "f8")
     q, r = run_version("gpu", lambda x: planners.qr(x, complete=False, version="library"), a)
     check(q, r, a, False)
-    np.testing.assert_allclose(run_version("gpu", lambda x: planners.qr_r(x, version="library"), a), r, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        run_version("gpu", lambda x: planners.qr_r(x, version="library"), a), r, rtol=0, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -111,12 +132,22 @@ def test_which_matrices_are_small():
     def small(shape, dtype="f4", complete=False, capability=(9, 0)):
         with devices.assume(capability):
             a = Layout.new(shape, np.dtype(dtype), 0)
-            return (names(planners.qr(a, complete=complete)), names(planners.qr_r(a))) == (["qr_small"], ["r_small"])
+            return (names(planners.qr(a, complete=complete)), names(planners.qr_r(a))) == (
+                ["qr_small"],
+                ["r_small"],
+            )
 
-    assert small((64, 64)) and small((64, 64), "f8") and small((3, 256)) and small((256, 20), "c8", complete=True)
+    assert (
+        small((64, 64))
+        and small((64, 64), "f8")
+        and small((3, 256))
+        and small((256, 20), "c8", complete=True)
+    )
     assert small((128, 20), "c16") and not small((129, 20), "c16")
     assert small((128, 128), "f8") and small((9, 9), capability=(7, 5)) and small((5, 1))
-    assert not small((128, 128), "c16") and not small((257, 2)) and not small((2, qr_small.MOST + 1))
+    assert (
+        not small((128, 128), "c16") and not small((257, 2)) and not small((2, qr_small.MOST + 1))
+    )
     assert not small((128, 128), "f8", capability=(7, 5))
 
 

@@ -1,4 +1,5 @@
-"""Kernels of quantization: versions by name, which one is chosen, and a language model with quantized weights."""
+"""Kernels of quantization: versions by name, which one is chosen, and a language model with
+quantized weights."""
 
 import functools
 
@@ -44,9 +45,13 @@ def test_versions(machine, version, dtype, zeros, monkeypatch):
     got = run_version(machine, form, x, by, *more)
     spread = np.stack([got & 15, got >> 4], -1).reshape(x.shape) if dtype == "int4" else got
     np.testing.assert_array_equal(spread.astype(F32), expected)
-    form = functools.partial(quantize.dequantize, form=FORMS[dtype], inner=16, dtype=BF16, version=version)
+    form = functools.partial(
+        quantize.dequantize, form=FORMS[dtype], inner=16, dtype=BF16, version=version
+    )
     back = run_version(machine, form, np.ascontiguousarray(got), by, *more)
-    np.testing.assert_array_equal(back.astype(F32), ((expected - at) * by[:, None]).astype(BF16).astype(F32))
+    np.testing.assert_array_equal(
+        back.astype(F32), ((expected - at) * by[:, None]).astype(BF16).astype(F32)
+    )
 
 
 @pytest.mark.gpu
@@ -54,8 +59,8 @@ def test_versions(machine, version, dtype, zeros, monkeypatch):
 @pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize("dtype", STORED)
 def test_several_groups_of_a_thread(monkeypatch, dtype, zeros, kind):
-    """From a thread's group to its next: within a channel, over several, back to the first; the last block not whole. Every
-    stored number."""
+    """From a thread's group to its next: within a channel, over several, back to the first; the
+    last block not whole. Every stored number."""
     from cudamath.kernels import quantize
 
     if zeros and not dtype.startswith("int"):
@@ -64,20 +69,41 @@ def test_several_groups_of_a_thread(monkeypatch, dtype, zeros, kind):
     for narrow, enough in ((1 << 31, 1), (1, 1), (1 << 31, 1 << 40)):
         monkeypatch.setattr(quantize, "NARROW", narrow)
         monkeypatch.setattr(quantize, "ENOUGH", enough)
-        for outer, channels, inner in ((1, 1, 30_008), (1, 3, 8200), (1, 700, 24), (37, 5, 136), (9, 1000, 8), (1, 2, 40)):
+        for outer, channels, inner in (
+            (1, 1, 30_008),
+            (1, 3, 8200),
+            (1, 700, 24),
+            (37, 5, 136),
+            (9, 1000, 8),
+            (1, 2, 40),
+        ):
             count = outer * channels * inner
-            bits = np.resize(rng.permutation(256).astype("u1"), count // 2 if dtype == "int4" else count)
+            bits = np.resize(
+                rng.permutation(256).astype("u1"), count // 2 if dtype == "int4" else count
+            )
             scale = rng.uniform(0.01, 2, channels).astype(F32)
             span, small = ((0, 16), "u1") if dtype == "int4" else ((-128, 128), "i1")
             zero = rng.integers(*span, channels).astype(small)
-            stored = np.stack([bits & 15, bits >> 4], -1).ravel() if dtype == "int4" else bits.view(STORED[dtype][0])
+            stored = (
+                np.stack([bits & 15, bits >> 4], -1).ravel()
+                if dtype == "int4"
+                else bits.view(STORED[dtype][0])
+            )
             at = np.float32(8 if dtype == "int4" else 0)
             if zeros:
                 at = np.tile(np.repeat(zero, inner), outer).astype(F32)
-            expected = ((stored.astype(F32) - at) * np.tile(np.repeat(scale, inner), outer)).astype(kind)
-            got = run_version("gpu", functools.partial(quantize.dequantize, form=FORMS[dtype], inner=inner, dtype=kind,
-                                                       version="wide"),
-                              bits if dtype == "int4" else bits.view(STORED[dtype][0]), scale, *[zero] * zeros)
+            expected = ((stored.astype(F32) - at) * np.tile(np.repeat(scale, inner), outer)).astype(
+                kind
+            )
+            got = run_version(
+                "gpu",
+                functools.partial(
+                    quantize.dequantize, form=FORMS[dtype], inner=inner, dtype=kind, version="wide"
+                ),
+                bits if dtype == "int4" else bits.view(STORED[dtype][0]),
+                scale,
+                *[zero] * zeros,
+            )
             np.testing.assert_array_equal(got.astype(F64), expected.astype(F64))
 
 
@@ -110,12 +136,16 @@ def test_rows_of_any_size_of_numbers(shape, form, dtype):
     rng = np.random.default_rng(14)
     x = rng.standard_normal(shape, F32)
     x[1:31] = np.ldexp(x[1:31], np.linspace(-146, 126, 30).astype(int)[:, None])
-    x[31] = np.clip(rng.integers(-254, 255, shape[1]) / 2, -127, 127)  # of int8, whose scale is then 1, half are ties
+    x[31] = np.clip(
+        rng.integers(-254, 255, shape[1]) / 2, -127, 127
+    )  # of int8, whose scale is then 1, half are ties
     x[31, 0] = 127
     x[32] = np.clip(rng.integers(-14, 15, shape[1]) / 2, -7, 7)
     x[32, 0] = -7
     x[33], x[34, 3], x[35, 5], x[36, :2] = 0, np.nan, np.inf, (np.inf, np.nan)
-    x[37] = rng.integers(-190, 191, shape[1]) * np.float32(2.0**-149)  # a scale that is far from exact
+    x[37] = rng.integers(-190, 191, shape[1]) * np.float32(
+        2.0**-149
+    )  # a scale that is far from exact
     x[38] = np.where(x[38] < 0, np.float32(3e38), np.float32(2.0**-140))
     with np.errstate(all="ignore"):
         x = x.astype(dtype)
@@ -125,7 +155,11 @@ def test_rows_of_any_size_of_numbers(shape, form, dtype):
         scale[scale == 0] = 1
         value = wide / scale[:, None]
         if form.startswith("int"):
-            expected = np.clip(np.rint(np.where(np.isnan(value), 0, value)) + (8 if form == "int4" else 0), low, high)
+            expected = np.clip(
+                np.rint(np.where(np.isnan(value), 0, value)) + (8 if form == "int4" else 0),
+                low,
+                high,
+            )
         else:
             expected = np.clip(value, low, high).astype(STORED[form][0]).astype(F32)
     planner = functools.partial(quantize_rows.quantize_row, form=FORMS[form], version="rows")
@@ -140,7 +174,8 @@ def test_rows_of_any_size_of_numbers(shape, form, dtype):
 @pytest.mark.parametrize(("dtype", "bits"), [(BF16, 7), (F16, 10)], ids=["bfloat16", "float16"])
 @pytest.mark.parametrize("form", ["int8", "int4"])
 def test_rows_with_every_significand_of_the_largest_number(form, dtype, bits):
-    """A row is rounded by one multiply-add, with a reciprocal made for it: every number down to less than half a step."""
+    """A row is rounded by one multiply-add, with a reciprocal made for it: every number down to
+    less than half a step."""
     from cudamath.kernels import quantize_rows
 
     significands = 1 + np.arange(1 << bits) * 2.0**-bits
@@ -176,7 +211,8 @@ def test_rows_compile_where_no_pairs_are_compared(form):
 
 @pytest.mark.simulator
 def test_products_in_the_simulator():
-    """More rows or other dtypes than the packed kernel takes: dequantized first. And sums brought back to scale."""
+    """More rows or other dtypes than the packed kernel takes: dequantized first. And sums brought
+    back to scale."""
     from cudamath.kernels import linear_quantized, scaled_matmul
     from cudamath.testing import layout_of, simulate
 
@@ -185,7 +221,9 @@ def test_products_in_the_simulator():
     stored, scale, _, values = defined(w, "int8", axis=0)
     arrays = [x, stored.astype("i1"), scale]
     with assume((7, 5)):
-        plan = linear_quantized.linear_quantized(*map(layout_of, arrays), None, None, None, form="int8", group=0, activation="")
+        plan = linear_quantized.linear_quantized(
+            *map(layout_of, arrays), None, None, None, form="int8", group=0, activation=""
+        )
     np.testing.assert_allclose(simulate(plan, *arrays), x @ values.T, rtol=1e-5, atol=1e-5)
     a, b = rng.integers(-9, 9, (3, 8)).astype("i1"), rng.integers(-9, 9, (8, 5)).astype("i1")
     arrays = [a, b, np.full(3, 0.5, F32), np.array([2], F32)]
@@ -194,7 +232,9 @@ def test_products_in_the_simulator():
     np.testing.assert_allclose(simulate(plan, *arrays), a.astype(F32) @ b.astype(F32), rtol=1e-6)
 
 
-def packed_plan(rows, out, depth, dtype, group, zeros=False, version=None, kind=BF16, more=False, activation=""):
+def packed_plan(
+    rows, out, depth, dtype, group, zeros=False, version=None, kind=BF16, more=False, activation=""
+):
     """A plan of a layer with packed weights and the layouts it takes."""
     from cudamath.kernels.linear_quantized import linear_quantized
 
@@ -202,10 +242,17 @@ def packed_plan(rows, out, depth, dtype, group, zeros=False, version=None, kind=
         return Layout.new(shape, np.dtype(dtype), 0)
 
     scales = out * depth // group if group else out
-    layouts = [new((rows, depth), kind), new((out, depth // 2 if dtype == "int4" else depth), STORED[dtype][0]),
-               new((scales,), F32), new((scales,), "u1" if dtype == "int4" else "i1") if zeros else None,
-               new((out,), kind) if more else None, new((rows, out), kind) if more else None]
-    plan = linear_quantized(*layouts, form=FORMS[dtype], group=group, activation=activation, version=version)
+    layouts = [
+        new((rows, depth), kind),
+        new((out, depth // 2 if dtype == "int4" else depth), STORED[dtype][0]),
+        new((scales,), F32),
+        new((scales,), "u1" if dtype == "int4" else "i1") if zeros else None,
+        new((out,), kind) if more else None,
+        new((rows, out), kind) if more else None,
+    ]
+    plan = linear_quantized(
+        *layouts, form=FORMS[dtype], group=group, activation=activation, version=version
+    )
     return plan, [x for x in layouts if x is not None]
 
 
@@ -218,7 +265,10 @@ def few_rows_of_16_bits(rows, depth):
     from cudamath.kernels import linear, matmul
 
     x, w, b = (Layout.new(shape, BF16, 0) for shape in ((rows, depth), (64, depth), (64,)))
-    return [names(linear.linear(x, w, b, activation="relu")), names(matmul.matmul(x, matmul.turned(w)))]
+    return [
+        names(linear.linear(x, w, b, activation="relu")),
+        names(matmul.matmul(x, matmul.turned(w))),
+    ]
 
 
 @pytest.mark.skipif(build.SIMULATOR, reason="planned without the simulator")
@@ -229,10 +279,21 @@ def test_which_version():
         assert names(packed_plan(8, 50257, 768, "int4", 128)[0]) == ["gemv_early"]
         assert names(packed_plan(1, 768, 768, "float8_e4m3", 0)[0]) == ["gemv"]
         assert names(packed_plan(1, 768, 768, "float8_e4m3", 0, kind=F16)[0]) == ["gemv_e4m3"]
-        assert names(packed_plan(1, 768, 768, "int8", 0, version="gemv 8x1x2 early")[0]) == ["gemv_early"]
-        for rows, depth, group, kind in ((17, 768, 0, BF16), (1, 768, 0, F32), (1, 770, 0, BF16), (1, 768, 16, BF16)):
+        assert names(packed_plan(1, 768, 768, "int8", 0, version="gemv 8x1x2 early")[0]) == [
+            "gemv_early"
+        ]
+        for rows, depth, group, kind in (
+            (17, 768, 0, BF16),
+            (1, 768, 0, F32),
+            (1, 770, 0, BF16),
+            (1, 768, 16, BF16),
+        ):
             plan, _ = packed_plan(rows, 64, depth, "int8", group, kind=kind)
-            assert len(plan.steps) > 1 and names(plan)[0].startswith("dequantize") and "dequantized first" in plan.why
+            assert (
+                len(plan.steps) > 1
+                and names(plan)[0].startswith("dequantize")
+                and "dequantized first" in plan.why
+            )
         assert few_rows_of_16_bits(16, 768) == [["gemv"], ["gemv"]]
         for rows, depth in ((17, 768), (1, 767)):
             assert all("gemv" not in found for found in few_rows_of_16_bits(rows, depth))
@@ -241,7 +302,9 @@ def test_which_version():
         assert few_rows_of_16_bits(1, 768) == [["gemv"], ["gemv"]]
         assert names(packed_plan(1, 768, 768, "float8_e5m2", 0)[0]) == ["gemv"]
         assert names(packed_plan(1, 768, 768, "float8_e4m3", 0)[0]) == ["gemv"]
-        assert names(packed_plan(1, 768, 768, "float8_e4m3", 0, kind=F16)[0])[0].startswith("dequantize")
+        assert names(packed_plan(1, 768, 768, "float8_e4m3", 0, kind=F16)[0])[0].startswith(
+            "dequantize"
+        )
     with assume((7, 5)):
         assert names(packed_plan(1, 768, 768, "int8", 0)[0])[0].startswith("dequantize")
 
@@ -250,17 +313,35 @@ def test_which_version():
 @pytest.mark.skipif(build.SIMULATOR, reason="the simulator does not compile")
 def test_no_spills():
     with assume((9, 0)):
-        for rows, dtype, group, zeros in ((1, "int8", 0, False), (16, "int4", 128, True), (16, "float8_e4m3", 128, False)):
-            plan, layouts = packed_plan(rows, 4096, 1024, dtype, group, zeros, more=True, activation="gelu")
+        for rows, dtype, group, zeros in (
+            (1, "int8", 0, False),
+            (16, "int4", 128, True),
+            (16, "float8_e4m3", 128, False),
+        ):
+            plan, layouts = packed_plan(
+                rows, 4096, 1024, dtype, group, zeros, more=True, activation="gelu"
+            )
             check_resources(plan, layouts, (9, 0))
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("version", ["gemv", "gemv 4x1x4", "gemv 16x1x2", "gemv 8x2x2", "gemv 2x4x2", "gemv 8x1x2 early",
-                                     "steps"])
-@pytest.mark.parametrize(("dtype", "group", "zeros"), [
-    ("int8", 0, False), ("int8", 64, True), ("int4", 0, False), ("int4", 128, True), ("int4", 64, False),
-    ("float8_e4m3", 0, False), ("float8_e4m3", 128, False), ("float8_e5m2", 0, False)])
+@pytest.mark.parametrize(
+    "version",
+    ["gemv", "gemv 4x1x4", "gemv 16x1x2", "gemv 8x2x2", "gemv 2x4x2", "gemv 8x1x2 early", "steps"],
+)
+@pytest.mark.parametrize(
+    ("dtype", "group", "zeros"),
+    [
+        ("int8", 0, False),
+        ("int8", 64, True),
+        ("int4", 0, False),
+        ("int4", 128, True),
+        ("int4", 64, False),
+        ("float8_e4m3", 0, False),
+        ("float8_e4m3", 128, False),
+        ("float8_e5m2", 0, False),
+    ],
+)
 def test_packed_versions_on_the_gpu(version, dtype, group, zeros):
     rng = np.random.default_rng(14)
     how = {"group": group} if group else {"axis": 0}
@@ -269,7 +350,9 @@ def test_packed_versions_on_the_gpu(version, dtype, group, zeros):
             wanted = (((rows, depth), kind), ((out, depth), F32), (out, kind), ((rows, out), kind))
             x, w, b, r = (rng.standard_normal(s).astype(t) for s, t in wanted)
             more = rows > 1
-            plan, layouts = packed_plan(rows, out, depth, dtype, group, zeros, version, kind, more, "relu" if more else "")
+            plan, layouts = packed_plan(
+                rows, out, depth, dtype, group, zeros, version, kind, more, "relu" if more else ""
+            )
             q = ml.quantize(cm.asarray(w, device="cuda"), dtype, symmetric=not zeros, **how)
             given = [cm.asarray(x, device="cuda"), q.values, q.scale.reshape(-1)]
             given += [q.zero_point.reshape(-1)] if zeros else []
@@ -280,12 +363,15 @@ def test_packed_versions_on_the_gpu(version, dtype, group, zeros):
             z = x.astype(F64) @ defined(w, dtype, symmetric=not zeros, **how)[3].astype(F64).T
             z = np.maximum(z + b.astype(F64), 0) + r.astype(F64) if more else z
             tolerance = {F16: 2.0**-10, BF16: 2.0**-7}[kind]
-            np.testing.assert_allclose(got.astype(F64), z, rtol=tolerance, atol=tolerance * np.abs(z).max())
+            np.testing.assert_allclose(
+                got.astype(F64), z, rtol=tolerance, atol=tolerance * np.abs(z).max()
+            )
 
 
 @pytest.mark.gpu
 def test_every_float8_is_widened():
-    """Each of the 256 patterns alone in a row, in each place of a word and each half of a tile: NaN stays in its row."""
+    """Each of the 256 patterns alone in a row, in each place of a word and each half of a tile: NaN
+    stays in its row."""
     if cm.cuda.devices()[0].capability < (8, 0):
         pytest.skip("compute capability 8.0")
     codes = np.arange(256, dtype=np.uint8)
@@ -295,7 +381,10 @@ def test_every_float8_is_widened():
         for rows, version in ((1, "gemv"), (16, "gemv 4x2x4")):
             x = np.ones((rows, 640), BF16)
             plan, layouts = packed_plan(rows, 256, 640, "float8_e4m3", 0, version=version)
-            given = [cm.asarray(a, device="cuda") for a in (x, w.view(STORED["float8_e4m3"][0]), np.ones(256, F32))]
+            given = [
+                cm.asarray(a, device="cuda")
+                for a in (x, w.view(STORED["float8_e4m3"][0]), np.ones(256, F32))
+            ]
             got = plan.bind("packed", layouts)(*given).to_numpy().astype(F64)
             wanted = w[:, place].view(STORED["float8_e4m3"][0]).astype(F64)
             assert np.isnan(wanted).sum() == 2
@@ -310,17 +399,29 @@ def test_few_rows_times_16_bits(kind):
     rng = np.random.default_rng(15)
     for rows, out, depth in ((1, 100, 640), (8, 64, 72), (16, 77, 384)):
         for version in ("gemv", "gemv 16x1x2", "gemv 4x2x4"):
-            x, w, b, r = (rng.standard_normal(s).astype(kind) for s in ((rows, depth), (out, depth), (out,), (rows, out)))
+            x, w, b, r = (
+                rng.standard_normal(s).astype(kind)
+                for s in ((rows, depth), (out, depth), (out,), (rows, out))
+            )
             there = [cm.asarray(a, device="cuda") for a in (x, w, b, r)]
             layouts = [a._layout for a in there]
-            got = gemv_same(*layouts, activation="relu", version=version).bind("same", layouts)(*there).to_numpy()
+            got = (
+                gemv_same(*layouts, activation="relu", version=version)
+                .bind("same", layouts)(*there)
+                .to_numpy()
+            )
             z = np.maximum(x.astype(F64) @ w.astype(F64).T + b.astype(F64), 0) + r.astype(F64)
             tolerance = {F16: 2.0**-10, BF16: 2.0**-7}[kind]
-            np.testing.assert_allclose(got.astype(F64), z, rtol=tolerance, atol=tolerance * np.abs(z).max())
+            np.testing.assert_allclose(
+                got.astype(F64), z, rtol=tolerance, atol=tolerance * np.abs(z).max()
+            )
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("tile", ["128x256", "128x192", "128x128", "128x128 pingpong", "64x256 pingpong", "64x128", "64x64"])
+@pytest.mark.parametrize(
+    "tile",
+    ["128x256", "128x192", "128x128", "128x128 pingpong", "64x256 pingpong", "64x128", "64x64"],
+)
 @pytest.mark.parametrize("dtype", ["int8", "float8_e4m3", "float8_e5m2"])
 def test_scaled_tiles_on_the_gpu(tile, dtype):
     from cudamath.kernels.scaled_matmul import scaled_matmul
@@ -329,30 +430,46 @@ def test_scaled_tiles_on_the_gpu(tile, dtype):
         pytest.skip("compute capability 9.0")
     rng = np.random.default_rng(16)
     kind = STORED[dtype][0]
-    for m, n, k, rows, columns in ((200, 264, 400, 200, 264), (64, 128, 1024, 64, 128), (201, 263, 401, 201, 263),
-                                   (67, 261, 90, 1, 261), (300, 2, 31, 300, 1), (1, 1, 3, 1, 1)):
+    for m, n, k, rows, columns in (
+        (200, 264, 400, 200, 264),
+        (64, 128, 1024, 64, 128),
+        (201, 263, 401, 201, 263),
+        (67, 261, 90, 1, 261),
+        (300, 2, 31, 300, 1),
+        (1, 1, 3, 1, 1),
+    ):
         a, b = eight_bits(rng, kind, (m, k)), eight_bits(rng, kind, (n, k))
         sa, sb = (rng.random(rows) * 0.01).astype(F32), (rng.random(columns) * 0.01).astype(F32)
         there = [cm.asarray(v, device="cuda") for v in (a, b, sa, sb)]
         there[1] = there[1].T
         layouts = [v._layout for v in there]
-        got = scaled_matmul(*layouts, dtype=BF16, version=f"wgmma {tile}").bind("scaled", layouts)(*there).to_numpy()
+        got = (
+            scaled_matmul(*layouts, dtype=BF16, version=f"wgmma {tile}")
+            .bind("scaled", layouts)(*there)
+            .to_numpy()
+        )
         z = a.astype(F64) @ b.astype(F64).T * sa[:, None] * sb
         np.testing.assert_allclose(got.astype(F64), z, rtol=2.0**-7, atol=2.0**-8 * np.abs(z).max())
 
 
 @pytest.mark.skipif(build.SIMULATOR, reason="tensor cores have no simulator")
 def test_when_float8_is_summed_before_it_is_scaled():
-    """Rows that TMA cannot store, with a bias; float32 results are summed exactly, without tensor cores."""
+    """Rows that TMA cannot store, with a bias; float32 results are summed exactly, without tensor
+    cores."""
     from cudamath.kernels.scaled_matmul import scaled_matmul
 
     with assume((9, 0)):
         for stored in ("int8", "float8_e4m3"):
-            assert names(scaled_matmul(*scaled_layouts(32, 63, 128, stored=stored), dtype=BF16)) == ["matmul_wgmma"]
+            assert names(
+                scaled_matmul(*scaled_layouts(32, 63, 128, stored=stored), dtype=BF16)
+            ) == ["matmul_wgmma"]
             odd = scaled_matmul(*scaled_layouts(32, 63, 127, stored=stored), dtype=BF16)
             assert names(odd) == ["pitched", "matmul_wgmma"]
         plan = scaled_matmul(*scaled_layouts(32, 63, 128, bias=True), dtype=BF16)
-        assert names(plan)[-2:] == ["matmul_wgmma", "rescale"] and "their scales afterwards" in plan.why
+        assert (
+            names(plan)[-2:] == ["matmul_wgmma", "rescale"]
+            and "their scales afterwards" in plan.why
+        )
         assert "matmul_wgmma" not in names(scaled_matmul(*scaled_layouts(32, 63, 128), dtype=F32))
 
 
@@ -395,7 +512,11 @@ def test_when_cublaslt_multiplies_float8(monkeypatch):
     asked = []
     monkeypatch.setattr(blas, "multiplies_float8", lambda outer: asked.append(outer) or True)
     monkeypatch.setattr(blas, "gemm_float8", lambda *sizes, **more: lambda *_: (sizes, more))
-    monkeypatch.setattr(tune, "lookup", lambda op, device, kind, sizes, able: tune.Decision(able[0], f"{op} {kind} {sizes}"))
+    monkeypatch.setattr(
+        tune,
+        "lookup",
+        lambda op, device, kind, sizes, able: tune.Decision(able[0], f"{op} {kind} {sizes}"),
+    )
 
     def plan(*given, dtype=BF16, **more):
         return scaled_matmul.scaled_matmul(*scaled_layouts(*given, **more), dtype=dtype)
@@ -404,32 +525,54 @@ def test_when_cublaslt_multiplies_float8(monkeypatch):
         found = plan(32, 64, 128, bias=True)
         assert found.why == "scaled_matmul float8_e4m3fn (32, 128, 64)" and not names(found)
         (step,) = found.steps
-        assert [(a.kind, a.index) for a in step.args] == [("x", 0), ("x", 1), ("y", 0), ("x", 2), ("x", 3), ("x", 4)]
+        assert [(a.kind, a.index) for a in step.args] == [
+            ("x", 0),
+            ("x", 1),
+            ("y", 0),
+            ("x", 2),
+            ("x", 3),
+            ("x", 4),
+        ]
         sizes, more = step.fn()
-        assert sizes == (32, 64, 128, blas.Matrix(0, 128), blas.Matrix(1, 128), BF16) and more == {"outer": True, "bias": True}
-        assert not plan(1, 64, 128, outer=False).steps[0].fn()[1]["outer"] and asked == [True, False]
-        for other in (plan(32, 64, 120), plan(32, 72, 128), plan(32, 64, 128, stored="float8_e5m2"),
-                      plan(32, 64, 128, stored="int8")):
+        assert sizes == (32, 64, 128, blas.Matrix(0, 128), blas.Matrix(1, 128), BF16) and more == {
+            "outer": True,
+            "bias": True,
+        }
+        assert not plan(1, 64, 128, outer=False).steps[0].fn()[1]["outer"] and asked == [
+            True,
+            False,
+        ]
+        for other in (
+            plan(32, 64, 120),
+            plan(32, 72, 128),
+            plan(32, 64, 128, stored="float8_e5m2"),
+            plan(32, 64, 128, stored="int8"),
+        ):
             assert names(other)[-1] == "matmul_wgmma" and len(asked) == 2
         monkeypatch.setattr(tune, "lookup", lambda *_: None)
         assert names(plan(32, 64, 128)) == ["matmul_wgmma"]
         assert not names(plan(4096, 4096, 128)) and "many tiles" in plan(4096, 4096, 128).why
         monkeypatch.setattr(blas, "multiplies_float8", lambda outer: False)
-        timed = scaled_matmul.contenders(*scaled_layouts(32, 64, 128), None, Layout.new((32, 64), BF16, 0))
+        timed = scaled_matmul.contenders(
+            *scaled_layouts(32, 64, 128), None, Layout.new((32, 64), BF16, 0)
+        )
         assert len(timed) == 7 and all(v.startswith("wgmma ") for v in timed)
     with assume((8, 0)):
         assert names(plan(32, 64, 128))[-1] == "rescale"
 
 
 def test_what_cublaslt_is_told(monkeypatch):
-    """Described once; the operands and their scales exchanged; an address is set where it is another one than before."""
+    """Described once; the operands and their scales exchanged; an address is set where it is
+    another one than before."""
     import ctypes
 
     from cudamath.runtime import blas
 
     class Bindings:
         class MatmulDescAttribute:
-            TRANSA, TRANSB, EPILOGUE, FAST_ACCUM, A_SCALE_MODE, B_SCALE_MODE, BIAS_DATA_TYPE = range(7)
+            TRANSA, TRANSB, EPILOGUE, FAST_ACCUM, A_SCALE_MODE, B_SCALE_MODE, BIAS_DATA_TYPE = (
+                range(7)
+            )
             A_SCALE_POINTER, B_SCALE_POINTER, BIAS_POINTER = 17, 18, 8
 
         class MatmulPreferenceAttribute:
@@ -443,7 +586,9 @@ def test_what_cublaslt_is_told(monkeypatch):
             return 5
 
         def matmul_desc_set_attribute(self, description, number, address, size):
-            self.told.setdefault(number, []).append(int.from_bytes(ctypes.string_at(address, size), "little"))
+            self.told.setdefault(number, []).append(
+                int.from_bytes(ctypes.string_at(address, size), "little")
+            )
 
         def matrix_layout_create(self, *layout):
             self.layouts.append(layout)
@@ -472,18 +617,39 @@ def test_what_cublaslt_is_told(monkeypatch):
     lt = Bindings()
     monkeypatch.setattr(blas, "_lt_bindings", lambda: lt)
     monkeypatch.setattr(blas, "handle", lambda stream: Handle)
-    product = blas.gemm_float8(32, 64, 128, blas.Matrix(0, 128), blas.Matrix(1, 144), BF16, outer=True, bias=True)
+    product = blas.gemm_float8(
+        32, 64, 128, blas.Matrix(0, 128), blas.Matrix(1, 144), BF16, outer=True, bias=True
+    )
     product(Stream(), 100, 200, 300, 11, 22, 33)
     product(Stream(), 100, 200, 300, 11, 24, 33)
-    assert lt.told == {0: [1], 1: [0], 2: [4], 3: [1], 4: [3], 5: [3], 6: [14], 18: [11], 17: [22, 24], 8: [33]}
+    assert lt.told == {
+        0: [1],
+        1: [0],
+        2: [4],
+        3: [1],
+        4: [3],
+        5: [3],
+        6: [14],
+        18: [11],
+        17: [22, 24],
+        8: [33],
+    }
     assert lt.layouts == [(28, 128, 32, 128), (28, 128, 64, 144), (14, 64, 32, 64)]
     for given in lt.products:  # B, A, C, C of row-major matrices
-        assert given[0:2] == (3, 5) and given[3:7] == (200, 2, 100, 1) and given[8:12] == (300, 3, 300, 3)
+        assert (
+            given[0:2] == (3, 5)
+            and given[3:7] == (200, 2, 100, 1)
+            and given[8:12] == (300, 3, 300, 3)
+        )
         assert given[13:] == (4, blas.WORKSPACE, 9)
     lt.found = 0
-    with pytest.raises(blas.CudaError, match=r"\(32, 128\) @ \(128, 64\) float8_e4m3 to bfloat16: cuBLASLt has no algorithm"):
-        blas.gemm_float8(32, 64, 128, blas.Matrix(0, 128), blas.Matrix(1, 128), BF16, outer=False, bias=False)(
-            Stream(), 100, 200, 300, 11, 22)
+    with pytest.raises(
+        blas.CudaError,
+        match=r"\(32, 128\) @ \(128, 64\) float8_e4m3 to bfloat16: cuBLASLt has no algorithm",
+    ):
+        blas.gemm_float8(
+            32, 64, 128, blas.Matrix(0, 128), blas.Matrix(1, 128), BF16, outer=False, bias=False
+        )(Stream(), 100, 200, 300, 11, 22)
 
 
 @pytest.mark.gpu
@@ -505,7 +671,9 @@ def test_float8_by_cublaslt(kind, outer, bias):
         there[1] = there[1].T
         layouts = [v._layout for v in there]
         run = scaled_matmul(*layouts, dtype=kind, version="cublaslt").bind("scaled", layouts)
-        z = a.astype(F64) @ b.astype(F64).T * scales[0][:, None] * scales[1] + sum(v.astype(F64) for v in add)
+        z = a.astype(F64) @ b.astype(F64).T * scales[0][:, None] * scales[1] + sum(
+            v.astype(F64) for v in add
+        )
         for _ in range(2):
             got = run(*there).to_numpy().astype(F64)
             np.testing.assert_allclose(got, z, rtol=2.0**-7, atol=2.0**-8 * np.abs(z).max())
@@ -525,8 +693,18 @@ def test_a_layer_of_float8_by_cublaslt_without_a_gpu(monkeypatch):
     with assume((9, 0)):
         plan = scaled_matmul.linear_8_bits(x, w, scale, None, bias, form="float8_e4m3fn")
     first, product = plan.steps
-    assert first.kernel.__name__.startswith("quantize_rows") and product.fn() == {"outer": True, "bias": True}
-    assert [(a.kind, a.index) for a in product.args] == [("t", 0), ("x", 1), ("y", 0), ("t", 1), ("x", 2), ("x", 3)]
+    assert first.kernel.__name__.startswith("quantize_rows") and product.fn() == {
+        "outer": True,
+        "bias": True,
+    }
+    assert [(a.kind, a.index) for a in product.args] == [
+        ("t", 0),
+        ("x", 1),
+        ("y", 0),
+        ("t", 1),
+        ("x", 2),
+        ("x", 3),
+    ]
 
 
 @pytest.mark.gpu
@@ -539,7 +717,12 @@ def test_a_layer_of_float8_by_cublaslt():
         bias = cm.asarray(b).astype("bfloat16")
         for half in (x.astype(BF16), (x * 3).astype(BF16)):
             stored, by, _, _ = defined(half.astype(F32), "float8_e4m3", axis=0)
-            z = stored.astype(F64) @ q.values.to_numpy().astype(F64).T * by[:, None] * q.scale.to_numpy()
+            z = (
+                stored.astype(F64)
+                @ q.values.to_numpy().astype(F64).T
+                * by[:, None]
+                * q.scale.to_numpy()
+            )
             z = z + bias.to_numpy().astype(F64)
             there = cm.asarray(half)
             for _ in range(2):
@@ -547,22 +730,29 @@ def test_a_layer_of_float8_by_cublaslt():
                 np.testing.assert_allclose(got, z, rtol=2.0**-7, atol=2.0**-7 * np.abs(z).max())
             layer = cm.cuda.graph(lambda a: ml.linear_quantized(a, q, bias))
             replayed = [layer(there[:1920]) for _ in range(3)][-1].to_numpy().astype(F64)
-            np.testing.assert_array_equal(replayed, ml.linear_quantized(there[:1920], q, bias).to_numpy().astype(F64))
-            np.testing.assert_allclose(replayed, z[:1920], rtol=2.0**-7, atol=2.0**-7 * np.abs(z).max())
+            np.testing.assert_array_equal(
+                replayed, ml.linear_quantized(there[:1920], q, bias).to_numpy().astype(F64)
+            )
+            np.testing.assert_allclose(
+                replayed, z[:1920], rtol=2.0**-7, atol=2.0**-7 * np.abs(z).max()
+            )
 
 
 # ---------------------------------------------------------------- a language model
 
 
 def test_a_language_model(device):
-    """A small GPT that has learnt a text: its loss with quantized weights is nearly the same, and it writes the text."""
+    """A small GPT that has learnt a text: its loss with quantized weights is nearly the same, and
+    it writes the text."""
     from cudamath.models import gpt2, quantized, sampling, training
 
     config = gpt2.Config(vocabulary=32, context=32, layers=2, heads=2, width=64)
     text = np.tile(np.random.default_rng(17).permutation(32)[:23], 40)
     at = np.arange(8)[:, None] * 11 + np.arange(33)
     tokens, targets = text[at[:, :-1]], text[at[:, 1:]]
-    trainer = training.Trainer(gpt2.loss, gpt2.create(config), config, schedule=3e-3, dtype="float32")
+    trainer = training.Trainer(
+        gpt2.loss, gpt2.create(config), config, schedule=3e-3, dtype="float32"
+    )
     for _ in range(60):
         trainer.step(tokens, targets)
     params = trainer.params
@@ -573,7 +763,11 @@ def test_a_language_model(device):
 
     exact = loss(params)
     assert exact < 1
-    for dtype, options, worse in (("int8", {}, 0.01), ("float8_e4m3", {}, 0.1), ("int4", {"group": 32}, 0.3)):
+    for dtype, options, worse in (
+        ("int8", {}, 0.01),
+        ("float8_e4m3", {}, 0.1),
+        ("int4", {"group": 32}, 0.3),
+    ):
         packed = quantized.quantize(params, dtype, **options)
         assert sum(isinstance(x, ml.Quantized) for x in packed.values()) == 4 * 2 + 1
         assert abs(loss(packed) - exact) < worse * exact, (dtype, loss(packed), exact)

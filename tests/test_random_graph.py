@@ -1,4 +1,5 @@
-"""Random numbers in CUDA graphs: every replay goes on with the sequence, as the function would without a graph."""
+"""Random numbers in CUDA graphs: every replay goes on with the sequence, as the function would
+without a graph."""
 
 import gc
 
@@ -30,9 +31,16 @@ class Words:
     """A card that draws N words on the fake device."""
 
     def __init__(self):
-        out, cell = Layout.new((N,), np.dtype(np.uint32), 0), Layout.new((3,), np.dtype(np.uint64), 0)
-        self.runs = [Plan([out], [Launch(kernel, 1, 32, [Output(0), *counter(held)])]).bind("words", [cell] * held, 3, 0)
-                     for held, kernel in ((False, _told), (True, _held))]
+        out, cell = (
+            Layout.new((N,), np.dtype(np.uint32), 0),
+            Layout.new((3,), np.dtype(np.uint64), 0),
+        )
+        self.runs = [
+            Plan([out], [Launch(kernel, 1, 32, [Output(0), *counter(held)])]).bind(
+                "words", [cell] * held, 3, 0
+            )
+            for held, kernel in ((False, _told), (True, _held))
+        ]
 
     def __call__(self, *cell, scalars):
         return self.runs[len(cell)](*cell, *scalars)
@@ -50,7 +58,8 @@ def draw(fake):
 
 
 def compared(function, turns):
-    """The results of `turns` calls of function(run), run = as it is and graphed, from equally seeded generators."""
+    """The results of `turns` calls of function(run), run = as it is and graphed, from equally
+    seeded generators."""
     found = []
     for wrap in (lambda fn: fn, cm.cuda.graph):
         rngs = [cm.random.default_rng(seed) for seed in (1, 2)]
@@ -192,15 +201,18 @@ def test_a_used_up_generator_says_so_before_a_replay(draw):
 
 def test_host_arrays_are_checked_before_they_go_to_a_gpu(fake):
     rng = cm.random.default_rng(0)
-    for bad in (lambda: rng.uniform([0.0, 3.0], [1.0, 2.0], device="cuda"),
-                lambda: rng.triangular(0.0, [1.0, 5.0], [2.0, 4.0], device="cuda"),
-                lambda: rng.poisson([1.0, -1.0], device="cuda"), lambda: rng.integers([1, 2], [3, 2], device="cuda")):
+    for bad in (
+        lambda: rng.uniform([0.0, 3.0], [1.0, 2.0], device="cuda"),
+        lambda: rng.triangular(0.0, [1.0, 5.0], [2.0, 4.0], device="cuda"),
+        lambda: rng.poisson([1.0, -1.0], device="cuda"),
+        lambda: rng.integers([1, 2], [3, 2], device="cuda"),
+    ):
         with pytest.raises(ValueError, match="^random"):
             bad()
     assert rng.state["offset"] == 0 and not fake.calls["cuLaunchKernel"]
 
 
-# ---------------------------------------------------------------- the kernels that read a cell, in the simulator
+# ---------------------------------------------------------------- the kernels that read a cell, in
 
 COUNTER = (0x0123456789ABCDEF, 0xFEDCBA9876543210, (1 << 40) + 3)
 
@@ -215,27 +227,67 @@ def test_kernels_read_their_cell():
     x = np.arange(1, 31, dtype=np.float32)
     place = dict(device=0)
     cases = [
-        (random.uniform, (), dict(shape=(30,), dtype=np.dtype("f4"), version="each", **place), (0.0, 1.0, 0.0)),
-        (random.normal, (), dict(shape=(30,), dtype=np.dtype("f8"), version="each", **place), (0.0, 1.0, 0.0)),
-        (random.integers, (), dict(shape=(30,), dtype=np.dtype("i8"), wide=False, version="each", **place),
-         (0, 11, 2**32 % 11)),
+        (
+            random.uniform,
+            (),
+            dict(shape=(30,), dtype=np.dtype("f4"), version="each", **place),
+            (0.0, 1.0, 0.0),
+        ),
+        (
+            random.normal,
+            (),
+            dict(shape=(30,), dtype=np.dtype("f8"), version="each", **place),
+            (0.0, 1.0, 0.0),
+        ),
+        (
+            random.integers,
+            (),
+            dict(shape=(30,), dtype=np.dtype("i8"), wide=False, version="each", **place),
+            (0, 11, 2**32 % 11),
+        ),
         (random.bernoulli, (), dict(shape=(30,), version="each", **place), (1 << 31, 0, 0)),
         (random_chances.chances, (x / 31,), dict(version="each"), ()),
-        (random.geometric, (), dict(shape=(30,), dtype=np.dtype("i8"), version="each", **place), (0.3, 0.0, 0.0)),
+        (
+            random.geometric,
+            (),
+            dict(shape=(30,), dtype=np.dtype("i8"), version="each", **place),
+            (0.3, 0.0, 0.0),
+        ),
         (random.permutation, (), dict(count=30, ranked=True, bits=5, **place), (30,)),
         (random.permutation, (), dict(count=30, ranked=False, bits=12, **place), (4000,)),
         (random.choice, (np.array([1 << 51, 1 << 52, 1 << 53], np.uint64),), dict(shape=(30,)), ()),
         (dropout.dropout, (x,), dict(version="each"), (1 << 30, 1.5)),
-        (random.tail, (), dict(shape=(30,), dtype=np.dtype("f4"), kind="gumbel", version="each", **place), (0.0, 1.0, 0.0)),
-        (sampling.gamma, (x,), dict(shape=(30,), dtype=np.dtype("f4"), given=(True, False), log=False, **place), (0.0, 0.0)),
-        (sampling.poisson, (), dict(shape=(30,), dtype=np.dtype("i8"), given=(False, False), **place), (20.0, 0.0)),
-        (sampling.binomial, (x.astype("f8"),), dict(shape=(30,), dtype=np.dtype("i8"), given=(True, False), **place),
-         (0.0, 0.3)),
+        (
+            random.tail,
+            (),
+            dict(shape=(30,), dtype=np.dtype("f4"), kind="gumbel", version="each", **place),
+            (0.0, 1.0, 0.0),
+        ),
+        (
+            sampling.gamma,
+            (x,),
+            dict(shape=(30,), dtype=np.dtype("f4"), given=(True, False), log=False, **place),
+            (0.0, 0.0),
+        ),
+        (
+            sampling.poisson,
+            (),
+            dict(shape=(30,), dtype=np.dtype("i8"), given=(False, False), **place),
+            (20.0, 0.0),
+        ),
+        (
+            sampling.binomial,
+            (x.astype("f8"),),
+            dict(shape=(30,), dtype=np.dtype("i8"), given=(True, False), **place),
+            (0.0, 0.3),
+        ),
     ]
     for planner, arrays, params, rest in cases:
         layouts = [cm.testing.layout_of(a) for a in arrays]
         told = cm.testing.simulate(planner(*layouts, **params), *arrays, scalars=(*COUNTER, *rest))
-        held = cm.testing.simulate(planner(*layouts, given, **params), *arrays, cell, scalars=(0, 0, 7, *rest))
+        held = cm.testing.simulate(
+            planner(*layouts, given, **params), *arrays, cell, scalars=(0, 0, 7, *rest)
+        )
         np.testing.assert_array_equal(held, told, err_msg=planner.__name__)
 
 
@@ -245,18 +297,33 @@ def test_kernels_read_their_cell():
 def every_draw(rng):
     """A draw of each kind."""
     p = np.array([0.1, 0.2, 0.3, 0.4])
-    return (rng.uniform(size=1000, dtype="float32"), rng.normal(size=999), rng.normal(size=(3, 5), dtype="float16"),
-            rng.integers(0, 100, 1001), rng.integers(0, 1 << 40, 77), rng.bernoulli(0.3, 500), rng.geometric(0.2, 77),
-            rng.permutation(100), rng.permutation(5000), rng.choice(10, 20), rng.choice(4, 50, p=p),
-            rng.bernoulli(p), rng.bernoulli(cm.full((70, 30), 0.25)))
+    return (
+        rng.uniform(size=1000, dtype="float32"),
+        rng.normal(size=999),
+        rng.normal(size=(3, 5), dtype="float16"),
+        rng.integers(0, 100, 1001),
+        rng.integers(0, 1 << 40, 77),
+        rng.bernoulli(0.3, 500),
+        rng.geometric(0.2, 77),
+        rng.permutation(100),
+        rng.permutation(5000),
+        rng.choice(10, 20),
+        rng.choice(4, 50, p=p),
+        rng.bernoulli(p),
+        rng.bernoulli(cm.full((70, 30), 0.25)),
+    )
 
 
 @pytest.mark.gpu
 def test_replays_are_the_eager_sequence_on_a_gpu():
     with cm.device("cuda"):
+
         def run(wrap):
             rng, other = cm.random.default_rng(1), cm.random.default_rng(2)
-            step, second = wrap(lambda: every_draw(rng)), wrap(lambda: (other.random(10), rng.random(10)))
+            step, second = (
+                wrap(lambda: every_draw(rng)),
+                wrap(lambda: (other.random(10), rng.random(10))),
+            )
             out = []
             for turn in range(6):
                 out += step()

@@ -43,7 +43,9 @@ def check(run, x: np.ndarray, axis: int, count: int) -> None:
         ours = run(sort.sort(layout(x), axis=axis, descending=descending, version="ranks"), x)
         assert ours.tobytes() == np.take_along_axis(x, order, axis).tobytes()
         first = np.take(order, range(count), axis)
-        values, places = run(ranks.topk(layout(x), axis=axis, count=count, descending=descending), x)
+        values, places = run(
+            ranks.topk(layout(x), axis=axis, count=count, descending=descending), x
+        )
         np.testing.assert_array_equal(places, first)
         assert values.tobytes() == np.take_along_axis(x, first, axis).tobytes()
 
@@ -54,9 +56,18 @@ def test_ranks_simulated():
 
 
 def lines_of(x, xp=np):
-    """(view of (6, 2, 4), axis, steps of its topk): one where one stride leads from each line to the next."""
-    return ((x, 0, 1), (x[:, 0], 0, 1), (x[:, 1].T, 1, 1), (x[::-1, 0], 0, 1), (x[:, 0, ::2], 1, 1),
-            (xp.broadcast_to(x[0, 0], (3, 4)), 0, 1), (x[:2, 0], 1, 1), (x[:2], 1, 4))
+    """(view of (6, 2, 4), axis, steps of its topk): one where one stride leads from each line to
+    the next."""
+    return (
+        (x, 0, 1),
+        (x[:, 0], 0, 1),
+        (x[:, 1].T, 1, 1),
+        (x[::-1, 0], 0, 1),
+        (x[:, 0, ::2], 1, 1),
+        (xp.broadcast_to(x[0, 0], (3, 4)), 0, 1),
+        (x[:2, 0], 1, 1),
+        (x[:2], 1, 4),
+    )
 
 
 def check_lines(run, x, views):
@@ -96,10 +107,21 @@ def on_gpu(plan, x):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", ["?", "u1", "i2", "f2", BF16, "i4", "f4", "u8", "i8", "f8"], ids=str)
+@pytest.mark.parametrize(
+    "dtype", ["?", "u1", "i2", "f2", BF16, "i4", "f4", "u8", "i8", "f8"], ids=str
+)
 def test_ranks_on_gpu(dtype):
-    for shape, axis in (((1,), 0), ((33,), 0), ((2048,), 0), ((2049,), 0), ((4096,), 0), ((9000,), 0), ((5, 700), 1),
-                        ((40, 30), 0), ((2, 70, 3), 1)):
+    for shape, axis in (
+        ((1,), 0),
+        ((33,), 0),
+        ((2048,), 0),
+        ((2049,), 0),
+        ((4096,), 0),
+        ((9000,), 0),
+        ((5, 700), 1),
+        ((40, 30), 0),
+        ((2, 70, 3), 1),
+    ):
         check(on_gpu, drawn(shape, dtype), axis, min(5, shape[axis]))
 
 
@@ -115,7 +137,9 @@ def test_medians(device, dtype, n):
     rounded = expected.astype("f4" if x.dtype == BF16 else x.dtype).astype(x.dtype).astype("f8")
     np.testing.assert_array_equal(found, rounded)
     ours = cm.asarray(x, device=device)
-    np.testing.assert_array_equal(cm.median(ours.T, axis=0, keepdims=True).to_numpy()[0].astype("f8"), rounded)
+    np.testing.assert_array_equal(
+        cm.median(ours.T, axis=0, keepdims=True).to_numpy()[0].astype("f8"), rounded
+    )
     again = cm.median(ours, axis=1, keepdims=True)
     assert again.shape == (9, 1) and cm.median(ours, axis=1, keepdims=True).shape == (9, 1)
 
@@ -124,14 +148,17 @@ def test_medians(device, dtype, n):
 @pytest.mark.parametrize("dtype", ["f2", BF16, "f4", "f8"], ids=str)
 @pytest.mark.parametrize("n", [1, 2, 5, 64, 65, 512, 1000, 1024, 1025])
 def test_medians_of_what_is_not_nan(device, dtype, n):
-    """Rows with no NaN, with some, of one number, of none; of equal numbers, of infinities, of NaN of both signs."""
+    """Rows with no NaN, with some, of one number, of none; of equal numbers, of infinities, of NaN
+    of both signs."""
     rng = np.random.default_rng(n)
     x = (rng.standard_normal((13, n)) * 3).round(1).astype(dtype)
     x[1] = x[1, 0]
     x[2, : n // 2], x[3, 0] = np.inf, -np.inf
     x[4, -1], x[5, : n // 2], x[6, 1:], x[7] = np.nan, np.nan, np.nan, np.nan
     x[8, ::3], x[9, 0] = -np.inf, -np.nan
-    x[10:] = np.where(rng.random((3, n)) < [[0.1], [0.5], [0.9]], np.nan, x[10:].astype("f4")).astype(dtype)
+    x[10:] = np.where(
+        rng.random((3, n)) < [[0.1], [0.5], [0.9]], np.nan, x[10:].astype("f4")
+    ).astype(dtype)
     expected = np.nanmedian(x.astype("f8"), axis=1)
     rounded = expected.astype("f4" if x.dtype == BF16 else x.dtype).astype(x.dtype).astype("f8")
     ours = cm.asarray(x, device=device)
@@ -139,7 +166,9 @@ def test_medians_of_what_is_not_nan(device, dtype, n):
         found = cm.nanmedian(ours, axis=1)
         assert found.dtype == x.dtype
         np.testing.assert_array_equal(found.to_numpy().astype("f8"), rounded)
-        np.testing.assert_array_equal(cm.nanmedian(ours.T, axis=0, keepdims=True).to_numpy()[0].astype("f8"), rounded)
+        np.testing.assert_array_equal(
+            cm.nanmedian(ours.T, axis=0, keepdims=True).to_numpy()[0].astype("f8"), rounded
+        )
         assert cm.nanmedian(ours, axis=1, keepdims=True).shape == (13, 1)
 
 

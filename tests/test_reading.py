@@ -1,4 +1,5 @@
-"""Numbers and little arrays read by the host: what is seen in page-locked memory, and who waits for the driver."""
+"""Numbers and little arrays read by the host: what is seen in page-locked memory, and who waits for
+the driver."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ DTYPES = ["?", "i1", "u2", "i4", "i8", "f2", "f4", "f8", "c8", "c16", "bfloat16"
 
 def numbers(shape, dtype, seed=0):
     made = np.random.default_rng(seed).standard_normal(shape) * 99
-    return (made > 0 if dtype == "?" else made).astype(cm.dtype(dtype) if dtype == "bfloat16" else dtype)
+    return (made > 0 if dtype == "?" else made).astype(
+        cm.dtype(dtype) if dtype == "bfloat16" else dtype
+    )
 
 
 @pytest.fixture
@@ -65,7 +68,9 @@ def test_a_number_that_looks_blank(at_once, dtype, part):
     dtype = cm.dtype(dtype)
     data = bytearray(range(1, dtype.itemsize + 1))
     size = min(4, dtype.itemsize)
-    blank = {"whole": slice(None), "first word": slice(0, size), "last word": slice(-size, None)}[part]
+    blank = {"whole": slice(None), "first word": slice(0, size), "last word": slice(-size, None)}[
+        part
+    ]
     data[blank] = bytes([reading.BLANK]) * len(data[blank])
     value = np.frombuffer(bytes(data), dtype)
     with cm.device("cuda:0"):
@@ -98,7 +103,8 @@ def test_a_number_is_taken_when_all_of_it_is_there(fake, looking, monkeypatch, d
 
 
 def test_what_is_not_seen_is_waited_for(fake):
-    """Copies behind other work: numbers, little arrays and large ones, again and again, and NumPy owns what it gets."""
+    """Copies behind other work: numbers, little arrays and large ones, again and again, and NumPy
+    owns what it gets."""
     with cm.device("cuda:0"):
         for dtype in DTYPES:
             for seed in range(3):
@@ -111,9 +117,16 @@ def test_what_is_not_seen_is_waited_for(fake):
                 again = x.to_numpy()
                 found[:] = 0
                 np.testing.assert_array_equal(again, value)
-                assert x[1:].to_numpy().tolist() == value[1:].tolist()  # which begins wherever it does
+                assert (
+                    x[1:].to_numpy().tolist() == value[1:].tolist()
+                )  # which begins wherever it does
         x = cm.asarray(np.arange(6.0))
-        assert [float(v) for v in x] == [0, 1, 2, 3, 4, 5] and int(x[3]) == 3 and bool(x[1]) and complex(x[2]) == 2
+        assert (
+            [float(v) for v in x] == [0, 1, 2, 3, 4, 5]
+            and int(x[3]) == 3
+            and bool(x[1])
+            and complex(x[2]) == 2
+        )
         assert x[:0].tolist() == []
         for count in (reading.MOST // 4, reading.MOST // 4 + 1, 1 << 16):
             many = np.arange(count, dtype="f4")
@@ -174,7 +187,9 @@ def test_devices_and_threads_have_rooms_of_their_own(fake):
         with cm.device("cuda:1"):
             y = cm.asarray(np.arange(9.0))
             for _ in range(2):
-                assert float(x[3]) == 3 and float(y[8]) == 8 and x.tolist() == [0, 1, 2, 3]  # x from beside its device
+                assert (
+                    float(x[3]) == 3 and float(y[8]) == 8 and x.tolist() == [0, 1, 2, 3]
+                )  # x from beside its device
                 assert y.tolist() == [*range(9)]
 
     def work(_):
@@ -187,7 +202,8 @@ def test_devices_and_threads_have_rooms_of_their_own(fake):
 
 @pytest.mark.simulator
 def test_streams_and_errors(monkeypatch):
-    """A stream on which something was read may end; what a kernel has flagged raises at the read."""
+    """A stream on which something was read may end; what a kernel has flagged raises at the
+    read."""
     with simulated_gpu(monkeypatch):
         x = cm.asarray(np.arange(4.0))
         cm.cuda.synchronize()  # streams are not ordered
@@ -231,9 +247,14 @@ def test_on_a_gpu_of_every_dtype_and_bit():
 
 @pytest.mark.gpu
 def test_on_a_gpu_behind_work_and_from_threads():
-    """Behind products that take long; a value after another; on streams of threads, each in a room of its own."""
+    """Behind products that take long; a value after another; on streams of threads, each in a room
+    of its own."""
     with cm.device("cuda"):
-        big, count, row = cm.ones((4096, 4096), dtype="float32"), cm.zeros(()), cm.zeros(3000, dtype="int32")
+        big, count, row = (
+            cm.ones((4096, 4096), dtype="float32"),
+            cm.zeros(()),
+            cm.zeros(3000, dtype="int32"),
+        )
         for i in range(1, 200):
             if i % 20 == 0:
                 big = big @ big * 1e-4

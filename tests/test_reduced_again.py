@@ -1,5 +1,5 @@
-"""Reductions with a dtype or degrees of freedom, norms by NumPy's name and traces of batches: what is looked up the second time
-answers the same question, of other numbers."""
+"""Reductions with a dtype or degrees of freedom, norms by NumPy's name and traces of batches: what
+is looked up the second time answers the same question, of other numbers."""
 
 import numpy as np
 import pytest
@@ -15,30 +15,58 @@ CALLS = {
     "sum, float32": (lambda x: x.sum(1, dtype=cm.float32), lambda x: x.sum(1), 1),
     "prod, float64": (lambda x: cm.prod(x, -1, "float64"), lambda x: x.prod(-1), 1),
     "mean, float64": (lambda x: x.mean((0, 2), dtype="float64"), lambda x: x.mean((0, 2)), 1),
-    "mean, float64, all": (lambda x: cm.mean(x, dtype=np.dtype("float64"), keepdims=True), lambda x: x.mean(keepdims=True), 1),
+    "mean, float64, all": (
+        lambda x: cm.mean(x, dtype=np.dtype("float64"), keepdims=True),
+        lambda x: x.mean(keepdims=True),
+        1,
+    ),
     "var": (lambda x: cm.var(x, 1), lambda x: x.var(1), 1),
     "var, ddof 1": (lambda x: cm.var(x, 1, ddof=1), lambda x: x.var(1, ddof=1), 1),
     "var, correction 1": (lambda x: cm.var(x, 1, correction=1), lambda x: x.var(1, ddof=1), 1),
-    "var, correction 1.5": (lambda x: cm.var(x, 1, correction=1.5), lambda x: x.var(1, ddof=1.5), 1),
+    "var, correction 1.5": (
+        lambda x: cm.var(x, 1, correction=1.5),
+        lambda x: x.var(1, ddof=1.5),
+        1,
+    ),
     "var, ddof 2, axis 0": (lambda x: cm.var(x, 0, ddof=2), lambda x: x.var(0, ddof=2), 1),
-    "std, ddof 1": (lambda x: cm.std(x, (1, 2), ddof=1, keepdims=True), lambda x: x.std((1, 2), ddof=1, keepdims=True), 1),
+    "std, ddof 1": (
+        lambda x: cm.std(x, (1, 2), ddof=1, keepdims=True),
+        lambda x: x.std((1, 2), ddof=1, keepdims=True),
+        1,
+    ),
     "nanvar, ddof 1": (lambda x: cm.nanvar(x, 2, ddof=1), lambda x: np.nanvar(x, 2, ddof=1), 1),
     "trace": (lambda x: cm.linalg.trace(x), lambda x: np.trace(x, 0, -2, -1), 1),
     "trace, offset": (lambda x: cm.linalg.trace(x, offset=2), lambda x: np.trace(x, 2, -2, -1), 1),
-    "trace, float64": (lambda x: cm.linalg.trace(x, dtype="float64"), lambda x: np.trace(x, 0, -2, -1), 1),
+    "trace, float64": (
+        lambda x: cm.linalg.trace(x, dtype="float64"),
+        lambda x: np.trace(x, 0, -2, -1),
+        1,
+    ),
 }
 for _ord in (1, -1, np.inf, -np.inf, "fro"):
     for _axis in ((1, 2), (2, 0), (-2, -1)):
         for _keep in (False, True):
             CALLS[f"norm, {_ord}, {_axis}, {_keep}"] = (
                 lambda x, o=_ord, a=_axis, k=_keep: cm.norm(x, o, a, keepdims=k),
-                lambda x, o=_ord, a=_axis, k=_keep: np.linalg.norm(x, o, a, keepdims=k), 1 if _ord == "fro" else 2)
-    CALLS[f"matrix_norm, {_ord}"] = (lambda x, o=_ord: cm.matrix_norm(x, ord=o),
-                                     lambda x, o=_ord: np.linalg.matrix_norm(x, ord=o), 1 if _ord == "fro" else 2)
-    CALLS[f"norm of a matrix, {_ord}"] = (lambda x, o=_ord: cm.norm(x[0], o), lambda x, o=_ord: np.linalg.norm(x[0], o),
-                                          1 if _ord == "fro" else 2)
+                lambda x, o=_ord, a=_axis, k=_keep: np.linalg.norm(x, o, a, keepdims=k),
+                1 if _ord == "fro" else 2,
+            )
+    CALLS[f"matrix_norm, {_ord}"] = (
+        lambda x, o=_ord: cm.matrix_norm(x, ord=o),
+        lambda x, o=_ord: np.linalg.matrix_norm(x, ord=o),
+        1 if _ord == "fro" else 2,
+    )
+    CALLS[f"norm of a matrix, {_ord}"] = (
+        lambda x, o=_ord: cm.norm(x[0], o),
+        lambda x, o=_ord: np.linalg.norm(x[0], o),
+        1 if _ord == "fro" else 2,
+    )
 for _ord in (None, 0, 1, 2, 3, np.inf):
-    CALLS[f"norm of lines, {_ord}"] = (lambda x, o=_ord: cm.norm(x, o, 1), lambda x, o=_ord: np.linalg.norm(x, o, 1), 1)
+    CALLS[f"norm of lines, {_ord}"] = (
+        lambda x, o=_ord: cm.norm(x, o, 1),
+        lambda x, o=_ord: np.linalg.norm(x, o, 1),
+        1,
+    )
 
 
 def numbers(seed, dtype):
@@ -53,15 +81,19 @@ def test_as_numpy(device, name, dtype, rtol):
     for seed in range(3):
         x = numbers(seed, dtype)
         got, want = call(cm.asarray(x)), np.asarray(wanted(x.astype(np.float64)))
-        assert got.shape == want.shape and (got.dtype == np.dtype(name.split(", ")[1]) if ", float" in name else
-                                            got.dtype == x.dtype)
+        assert got.shape == want.shape and (
+            got.dtype == np.dtype(name.split(", ")[1])
+            if ", float" in name
+            else got.dtype == x.dtype
+        )
         near = max(rtol, 2e-6 if got.dtype == np.float32 else 0)  # float64 summed in float32
         np.testing.assert_allclose(got.to_numpy(), want, rtol=near, atol=near)
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_looked_up(fake, monkeypatch, name):
-    """At the second call nothing is checked, and no more is launched than there are passes; the result lies as it did."""
+    """At the second call nothing is checked, and no more is launched than there are passes; the
+    result lies as it did."""
     from cudamath.ops import matrix_functions, norms, reduction
 
     monkeypatch.setattr(type(fake), "finish", lambda self, target: None)  # kernels do not run
@@ -79,7 +111,8 @@ def test_looked_up(fake, monkeypatch, name):
 
 
 def test_arguments_that_are_not_looked_up(device):
-    """Arguments that may mean something else the next time, and those that are errors every time."""
+    """Arguments that may mean something else the next time, and those that are errors every
+    time."""
     x = cm.asarray(X.astype("float32"))
     for _ in range(2):
         assert cm.var(x, 1, ddof=1).shape == (3, 7)
@@ -98,7 +131,9 @@ def test_arguments_that_are_not_looked_up(device):
     ddof = np.array(1.0)
     for number in (1, 2):  # an array may hold another number the next time
         ddof[...] = number
-        np.testing.assert_allclose(cm.var(x, 1, ddof=ddof).to_numpy(), X.var(1, ddof=number), rtol=1e-5)
+        np.testing.assert_allclose(
+            cm.var(x, 1, ddof=ddof).to_numpy(), X.var(1, ddof=number), rtol=1e-5
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
@@ -122,10 +157,21 @@ def test_gradients_of_converted_means(device, dtype):
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("source, target", [("float32", "float64"), ("float16", "float32"), ("int16", "float64")])
+@pytest.mark.parametrize(
+    "source, target", [("float32", "float64"), ("float16", "float32"), ("int16", "float64")]
+)
 def test_means_converted_as_they_are_read_simulated(source, target):
     x = (10 * X).astype(source)
     for axis in ((1,), (0, 2)):
-        planned = reduce.plan(layout_of(x), kind="mean", axis=axis, keepdims=False, dtype=np.dtype(target), version="plain")
+        planned = reduce.plan(
+            layout_of(x),
+            kind="mean",
+            axis=axis,
+            keepdims=False,
+            dtype=np.dtype(target),
+            version="plain",
+        )
         assert len(planned.steps) == 1 and planned.outputs[0].dtype == target
-        np.testing.assert_allclose(simulate(planned, x), x.astype("float64").mean(axis), rtol=4 * np.finfo(target).eps)
+        np.testing.assert_allclose(
+            simulate(planned, x), x.astype("float64").mean(axis), rtol=4 * np.finfo(target).eps
+        )

@@ -1,4 +1,5 @@
-"""Kernels whose accesses begin at borders between rows read nothing for a row beyond the last: their own source, as Python."""
+"""Kernels whose accesses begin at borders between rows read nothing for a row beyond the last:
+their own source, as Python."""
 
 import math
 from types import SimpleNamespace
@@ -34,16 +35,28 @@ def _row_reader(dtype, width, edges):
 @pytest.fixture
 def as_python(monkeypatch):
     """The factories of a module give Python functions, a thread by itself."""
+
     def alone(*_):
         return lambda value: value
 
     def use(module):
-        thread = SimpleNamespace(local=SimpleNamespace(array=lambda n, T: [0.0] * n), blockIdx=SimpleNamespace(x=0),
-                                 blockDim=SimpleNamespace(x=THREADS, y=8), threadIdx=SimpleNamespace(x=0, y=0))
-        for name, stand_in in {"row_reader": _row_reader, "group_max": alone, "group_sum": alone, "cuda": thread,
-                               "online": lambda dtype: lambda m, total, v, held: (max(m, *v), total + held),
-                               "rescale": lambda dtype: lambda m, total, top: total, "exponential": lambda dtype: math.exp,
-                               "device_function": lambda function: function, "bounded": lambda most: lambda f: f}.items():
+        thread = SimpleNamespace(
+            local=SimpleNamespace(array=lambda n, T: [0.0] * n),
+            blockIdx=SimpleNamespace(x=0),
+            blockDim=SimpleNamespace(x=THREADS, y=8),
+            threadIdx=SimpleNamespace(x=0, y=0),
+        )
+        for name, stand_in in {
+            "row_reader": _row_reader,
+            "group_max": alone,
+            "group_sum": alone,
+            "cuda": thread,
+            "online": lambda dtype: lambda m, total, v, held: (max(m, *v), total + held),
+            "rescale": lambda dtype: lambda m, total, top: total,
+            "exponential": lambda dtype: math.exp,
+            "device_function": lambda function: function,
+            "bounded": lambda most: lambda f: f,
+        }.items():
             monkeypatch.setattr(module, name, stand_in, raising=False)
         return thread
 

@@ -33,16 +33,22 @@ def test_every_driver_function_we_call_exists():
     real = pytest.importorskip("cuda.bindings.driver")
     text = "".join(p.read_text() for p in (ROOT / "cudamath" / "runtime").glob("*.py"))
     names = set(re.findall(r"\.((?:cu|CU)[A-Z_]\w+)", text)) | set(re.findall(r'"(cuM\w+)"', text))
-    known = set(dir(real)) | {member for each in vars(real).values() if isinstance(each, type) for member in dir(each)}
+    known = set(dir(real)) | {
+        member for each in vars(real).values() if isinstance(each, type) for member in dir(each)
+    }
     assert len(names) > 60
-    errors = {name for name in names if re.fullmatch(r"cu[A-Z]+\w*Error", name)}  # of the library bindings
+    errors = {
+        name for name in names if re.fullmatch(r"cu[A-Z]+\w*Error", name)
+    }  # of the library bindings
     assert names - known - errors == set()
 
 
 def test_the_fake_knows_what_the_runtime_calls():
     from fake_driver import FakeDriver
 
-    text = "".join(p.read_text() for p in (ROOT / "cudamath" / "runtime").glob("*.py") if p.name != "blas.py")
+    text = "".join(
+        p.read_text() for p in (ROOT / "cudamath" / "runtime").glob("*.py") if p.name != "blas.py"
+    )
     called = set(re.findall(r"\.(cu[A-Z]\w+)\(", text)) | set(re.findall(r'"(cuM\w+)"', text))
     assert {name for name in called if not hasattr(FakeDriver, name)} == set()
 
@@ -67,21 +73,35 @@ def test_check():
 
 def test_devices(fake):
     found = cm.cuda.devices()
-    assert [(d.index, d.name, d.capability) for d in found] == [(0, "Fake 0", (9, 0)), (1, "Fake 1", (9, 0))]
+    assert [(d.index, d.name, d.capability) for d in found] == [
+        (0, "Fake 0", (9, 0)),
+        (1, "Fake 1", (9, 0)),
+    ]
     assert found[0].total_memory == fake.limit and found[0].multiprocessors == 100
     assert cm.cuda.is_available() and cm.cuda.device_count() == 2 and cm.cuda.current_device() == 0
 
 
 @pytest.mark.parametrize("number", [2, -1, 99])
 def test_a_bad_number_says_how_many_there_are(fake, number):
-    for name, call in {"set_device": cm.cuda.set_device, "Stream": cm.cuda.Stream, "synchronize": cm.cuda.synchronize,
-                       "current_stream": cm.cuda.current_stream, "device": lambda i: cm.cuda.device(i).__enter__(),
-                       "memory_stats": cm.cuda.memory_stats, "peer_access": lambda i: cm.cuda.peer_access(0, i),
-                       "capture": cm.cuda.capture, "Event": lambda i: cm.cuda.Event(device=i)}.items():
-        with pytest.raises(cm.cuda.DeviceError, match=f"^{name}: cuda:{number} was asked for but there are 2 devices: "
-                                                      "cuda:0..cuda:1$"):
+    for name, call in {
+        "set_device": cm.cuda.set_device,
+        "Stream": cm.cuda.Stream,
+        "synchronize": cm.cuda.synchronize,
+        "current_stream": cm.cuda.current_stream,
+        "device": lambda i: cm.cuda.device(i).__enter__(),
+        "memory_stats": cm.cuda.memory_stats,
+        "peer_access": lambda i: cm.cuda.peer_access(0, i),
+        "capture": cm.cuda.capture,
+        "Event": lambda i: cm.cuda.Event(device=i),
+    }.items():
+        with pytest.raises(
+            cm.cuda.DeviceError,
+            match=f"^{name}: cuda:{number} was asked for but there are 2 devices: cuda:0..cuda:1$",
+        ):
             call(number)
-    with pytest.raises(TypeError, match="set_device: a device number must be an integer, got float"):
+    with pytest.raises(
+        TypeError, match="set_device: a device number must be an integer, got float"
+    ):
         cm.cuda.set_device(0.5)
     with pytest.raises(cm.cuda.DeviceError, match="wants a CUDA device, got 'cpu'"):
         cm.cuda.synchronize("cpu")
@@ -90,21 +110,32 @@ def test_a_bad_number_says_how_many_there_are(fake, number):
 def test_set_device_is_where_new_arrays_go(fake):
     assert cm.empty(3).device == "cuda:0"
     cm.cuda.set_device(1)
-    assert cm.cuda.current_device() == 1 and cm.empty(3).device == "cuda:1" and cm.cuda.Stream().device == 1
+    assert (
+        cm.cuda.current_device() == 1
+        and cm.empty(3).device == "cuda:1"
+        and cm.cuda.Stream().device == 1
+    )
     cm.cuda.set_device(np.int64(0))
     assert cm.empty(3).device == "cuda:0" and fake.current == 100
     seen = []
-    thread = threading.Thread(target=lambda: seen.append((cm.empty(3).device, cm.cuda.current_device())))
+    thread = threading.Thread(
+        target=lambda: seen.append((cm.empty(3).device, cm.cuda.current_device()))
+    )
     cm.cuda.set_device(1)
     thread.start()
     thread.join()
     assert seen == [("cuda:0", 0)]  # a choice of this thread only
 
 
-@pytest.mark.parametrize("enter", [lambda: cm.cuda.device(1), lambda: cm.device("cuda:1"), lambda: cm.cuda.device("cuda:1")])
+@pytest.mark.parametrize(
+    "enter",
+    [lambda: cm.cuda.device(1), lambda: cm.device("cuda:1"), lambda: cm.cuda.device("cuda:1")],
+)
 def test_device_context(fake, enter):
     with enter() as place:
-        assert place == "cuda:1" and cm.cuda.current_device() == 1 and cm.empty(3).device == "cuda:1"
+        assert (
+            place == "cuda:1" and cm.cuda.current_device() == 1 and cm.empty(3).device == "cuda:1"
+        )
         with cm.device("cpu"):
             assert cm.empty(3).device == "cpu" and cm.cuda.current_device() == 1
             with cm.cuda.device(0):
@@ -131,12 +162,21 @@ def test_default_device(fake, monkeypatch):
 
 
 def test_looking_at_another_device_changes_nothing(fake):
-    """Contexts are checked by the fake: were one left current, the next call on device 0 would fail."""
+    """Contexts are checked by the fake: were one left current, the next call on device 0 would
+    fail."""
     x = upload(np.arange(3.0), 0)
     assert cm.cuda.current_device() == 0
-    for look in (lambda: cm.cuda.current_stream(1), lambda: cm.cuda.memory_stats(1), lambda: cm.cuda.Stream(1),
-                 lambda: cm.cuda.synchronize(1), lambda: upload(np.arange(3.0), 1), lambda: cm.cuda.empty_cache(1),
-                 lambda: cm.cuda.peer_access(1, 0), lambda: cm.cuda.Event(device=1), lambda: upload(np.zeros(3), 1).tolist()):
+    for look in (
+        lambda: cm.cuda.current_stream(1),
+        lambda: cm.cuda.memory_stats(1),
+        lambda: cm.cuda.Stream(1),
+        lambda: cm.cuda.synchronize(1),
+        lambda: upload(np.arange(3.0), 1),
+        lambda: cm.cuda.empty_cache(1),
+        lambda: cm.cuda.peer_access(1, 0),
+        lambda: cm.cuda.Event(device=1),
+        lambda: upload(np.zeros(3), 1).tolist(),
+    ):
         look()
         assert fake.current == 100 and cm.cuda.current_device() == 0
         assert x.tolist() == [0, 1, 2]
@@ -149,15 +189,22 @@ def test_copies_between_devices(fake):
     target = upload(np.zeros(5), 0)
     assert cm.cuda.copy_peer(target, y) is target and target.tolist() == x.tolist()
     assert fake.peers == {(101, 100), (100, 101)} and cm.cuda.peer_access(0, 1)
-    for bad, error, message in [((x, np.zeros(5)), cm.cuda.DeviceError, "wants arrays on GPUs, got cpu"),
-                                ((x, upload(np.zeros(4), 1)), ValueError, "target is float64 of shape .5,., source float64"),
-                                ((x, y[::2]), ValueError, "wants contiguous arrays")]:
+    for bad, error, message in [
+        ((x, np.zeros(5)), cm.cuda.DeviceError, "wants arrays on GPUs, got cpu"),
+        (
+            (x, upload(np.zeros(4), 1)),
+            ValueError,
+            "target is float64 of shape .5,., source float64",
+        ),
+        ((x, y[::2]), ValueError, "wants contiguous arrays"),
+    ]:
         with pytest.raises(error, match="copy_peer: " + message):
             cm.cuda.copy_peer(*bad)
 
 
 def test_a_copy_between_devices_waits_for_both(fake):
-    """Lazy streams: the source is written, the target read, only when somebody waits; the order must come from events."""
+    """Lazy streams: the source is written, the target read, only when somebody waits; the order
+    must come from events."""
     x = upload(np.arange(4.0), 0)
     y = x.to("cuda:1")
     del x
@@ -232,7 +279,9 @@ def test_elapsed(fake):
     start, end = cm.cuda.Event().record(), cm.cuda.Event()
     x = upload(np.arange(3.0), 0)
     end.record()
-    assert start.elapsed(end) == pytest.approx(2e-3) and cm.cuda.elapsed(start, end) == start.elapsed(end)
+    assert start.elapsed(end) == pytest.approx(2e-3) and cm.cuda.elapsed(
+        start, end
+    ) == start.elapsed(end)
     assert x.shape == (3,)
     with pytest.raises(cm.cuda.CudaError):
         start.elapsed(cm.cuda.Event())  # never recorded
@@ -248,7 +297,9 @@ def test_external_streams(fake):
         assert upload(np.arange(3.0), 0).tolist() == [0, 1, 2]
     del s
     assert (0, handle) in fake.streams  # it stays its library's
-    with pytest.raises(TypeError, match="external_stream: wants the address of a CUstream .an int., got str"):
+    with pytest.raises(
+        TypeError, match="external_stream: wants the address of a CUstream .an int., got str"
+    ):
         cm.cuda.external_stream("x")
 
 
@@ -276,7 +327,8 @@ def test_a_stream_of_another_library_is_waited_for(fake):
 
 
 def test_foreign_memory_goes_back_after_our_work(fake):
-    """Our copy on a side stream is queued when the lender gets its memory back and writes it again, on its stream."""
+    """Our copy on a side stream is queued when the lender gets its memory back and writes it again,
+    on its stream."""
     lender = upload(np.arange(4.0), 0)
 
     class Foreign:
@@ -302,19 +354,33 @@ no_gpu = pytest.mark.skipif(cm.cuda.is_available(), reason="there is a GPU")
 @no_gpu
 def test_without_a_gpu_everything_explains():
     assert cm.cuda.device_count() == 0 and cm.cuda.devices() == [] and not cm.cuda.is_available()
-    for name, call in {"synchronize": cm.cuda.synchronize, "current_device": cm.cuda.current_device,
-                       "set_device": lambda: cm.cuda.set_device(0), "current_stream": cm.cuda.current_stream,
-                       "external_stream": lambda: cm.cuda.external_stream(0), "Stream": lambda: cm.cuda.Stream(0),
-                       "peer_access": lambda: cm.cuda.peer_access(0, 1), "Event": lambda: cm.cuda.Event(device=0),
-                       "copy_peer": lambda: cm.cuda.copy_peer(cm.zeros(1), cm.zeros(1)), "capture": cm.cuda.capture,
-                       "device": lambda: cm.cuda.device(0).__enter__()}.items():
+    for name, call in {
+        "synchronize": cm.cuda.synchronize,
+        "current_device": cm.cuda.current_device,
+        "set_device": lambda: cm.cuda.set_device(0),
+        "current_stream": cm.cuda.current_stream,
+        "external_stream": lambda: cm.cuda.external_stream(0),
+        "Stream": lambda: cm.cuda.Stream(0),
+        "peer_access": lambda: cm.cuda.peer_access(0, 1),
+        "Event": lambda: cm.cuda.Event(device=0),
+        "copy_peer": lambda: cm.cuda.copy_peer(cm.zeros(1), cm.zeros(1)),
+        "capture": cm.cuda.capture,
+        "device": lambda: cm.cuda.device(0).__enter__(),
+    }.items():
         with pytest.raises(cm.cuda.DeviceError) as caught:
             call()
         message = str(caught.value)
-        assert re.match(rf"{name}: cuda:[01] was asked for but no CUDA device was found; not found: .+", message), message
+        assert re.match(
+            rf"{name}: cuda:[01] was asked for but no CUDA device was found; not found: .+", message
+        ), message
         assert "pip install" in message
-    for call in (cm.cuda.Stream, cm.cuda.Event, lambda: cm.zeros(3, device="cuda"), lambda: cm.zeros(3).to("cuda:0"),
-                 lambda: cm.set_default_device("cuda")):
+    for call in (
+        cm.cuda.Stream,
+        cm.cuda.Event,
+        lambda: cm.zeros(3, device="cuda"),
+        lambda: cm.zeros(3).to("cuda:0"),
+        lambda: cm.set_default_device("cuda"),
+    ):
         with pytest.raises(cm.cuda.DeviceError, match="no CUDA device was found"):
             call()
 
@@ -338,7 +404,11 @@ def test_use_after_a_fork_is_explained(fake):
     process.start()
     said = queue.get(timeout=30)
     process.join()
-    assert said[0] == "DeviceError" and "forked after CUDA was set up" in said[1] and "'spawn'" in said[1]
+    assert (
+        said[0] == "DeviceError"
+        and "forked after CUDA was set up" in said[1]
+        and "'spawn'" in said[1]
+    )
     assert x.tolist() == [0, 0, 0]  # the parent goes on
 
 
@@ -371,8 +441,15 @@ def test_import_creates_no_context_and_no_numba():
         import sys, cudamath as cm
         loaded = [m for m in ("numba", "numba.cuda", "cuda.bindings.driver", "nvmath") if m in sys.modules]
         print(loaded, cm.cuda.memory_allocated.__name__)
-        """)
-    said = subprocess.run([sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+        """)  # noqa: E501
+    said = subprocess.run(
+        [sys.executable, "-c", source],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     assert said.stdout.strip() == "[] memory_allocated"
 
 
@@ -402,7 +479,8 @@ def test_devices_on_a_gpu():
 
 @pytest.mark.gpu
 def test_streams_overlap_on_a_gpu():
-    """Work on one stream ends while longer work on another, queued before it, is still under way."""
+    """Work on one stream ends while longer work on another, queued before it, is still under
+    way."""
     long, short = cm.cuda.Stream(0), cm.cuda.Stream(0)
     x = cm.ones((4096, 4096), dtype="float32", device="cuda:0")
     y = cm.ones(100, device="cuda:0")
@@ -482,7 +560,8 @@ def test_libraries_that_are_found_tell_their_versions():
 
 @pytest.mark.gpu
 def test_the_interpreter_exits_in_silence():
-    """Streams, graphs and arrays that live to the end, in cycles: nobody writes to stderr while they are taken apart."""
+    """Streams, graphs and arrays that live to the end, in cycles: nobody writes to stderr while
+    they are taken apart."""
     source = """
         import builtins
         import cudamath as cm
@@ -494,20 +573,34 @@ def test_the_interpreter_exits_in_silence():
         kept.append([step, stream, kept])
         builtins.kept = kept
     """
-    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=120
+    )
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("static, allowed, wanted, asked", [
-    (0, 48 << 10, 48 << 10, False), (512, 48 << 10, 48 << 10, True), (512, (48 << 10) - 512, (48 << 10) - 512, False),
-    (512, (48 << 10) - 512, (48 << 10) - 511, True), (0, 48 << 10, 100 << 10, True), (512, 100 << 10, 48 << 10, False),
-])
-def test_shared_memory_beyond_48_kib_counts_what_the_kernel_has_itself(fake, monkeypatch, static, allowed, wanted, asked):
-    """48 KiB at run time and 512 bytes of its own: the driver refuses the launch unless they were requested."""
+@pytest.mark.parametrize(
+    "static, allowed, wanted, asked",
+    [
+        (0, 48 << 10, 48 << 10, False),
+        (512, 48 << 10, 48 << 10, True),
+        (512, (48 << 10) - 512, (48 << 10) - 512, False),
+        (512, (48 << 10) - 512, (48 << 10) - 511, True),
+        (0, 48 << 10, 100 << 10, True),
+        (512, 100 << 10, 48 << 10, False),
+    ],
+)
+def test_shared_memory_beyond_48_kib_counts_what_the_kernel_has_itself(
+    fake, monkeypatch, static, allowed, wanted, asked
+):
+    """48 KiB at run time and 512 bytes of its own: the driver refuses the launch unless they were
+    requested."""
     own = {"SHARED_SIZE_BYTES": static, "MAX_DYNAMIC_SHARED_SIZE_BYTES": allowed}
     monkeypatch.setattr(module.Function, "attribute", lambda self, name: own[name])
     calls = []
-    monkeypatch.setattr(fake, "cuKernelSetAttribute", lambda kind, value, kernel, index: calls.append(value))
+    monkeypatch.setattr(
+        fake, "cuKernelSetAttribute", lambda kind, value, kernel, index: calls.append(value)
+    )
     module.Function("kernel", None, "handle", 0).allow_shared(wanted)
     assert calls == ([wanted] if asked else [])
 
@@ -516,7 +609,8 @@ def test_shared_memory_beyond_48_kib_counts_what_the_kernel_has_itself(fake, mon
 
 
 def test_a_kernels_key_holds_what_it_calls_in_another_module(monkeypatch):
-    """A device function reached as module.function: editing it must not leave kernels of its older version in use."""
+    """A device function reached as module.function: editing it must not leave kernels of its older
+    version in use."""
     pytest.importorskip("numba.cuda")
     from cudamath.kernels import build, hopper, matmul_wgmma
 
@@ -548,20 +642,38 @@ def test_a_kernels_key_holds_the_assembly_of_its_intrinsics():
         return build.fingerprint(kernel)
 
     assert key("abs.f32 $0, $1;") == key("abs.f32 $0, $1;")
-    assert len({key("abs.f32 $0, $1;"), key("neg.f32 $0, $1;"), key("abs.f32 $0, $1;", pure=False)}) == 3
+    assert (
+        len({key("abs.f32 $0, $1;"), key("neg.f32 $0, $1;"), key("abs.f32 $0, $1;", pure=False)})
+        == 3
+    )
 
 
-@pytest.mark.parametrize("make", [
-    lambda m, njit, k: lambda v, factor=k: v * factor,
-    lambda m, njit, k: (lambda h: lambda v: h(v))(njit(lambda v, factor=k: v * factor)),
-    lambda m, njit, k: setattr(m, "K", k) or (lambda v: v * m.K),
-    lambda m, njit, k: setattr(m.inner, "K", k) or (lambda v: v * m.inner.K),
-    lambda m, njit, k: setattr(m, "scaled", njit(lambda v: v * k)) or (lambda v: m.scaled(v)),
-    lambda m, njit, k: (lambda colours: lambda v: v * colours.RED)(enum.IntEnum("Colours", {"RED": k})),
-    lambda m, njit, k: (lambda h: lambda v: h(v))(njit(lambda v: v / 3.0 + v, fastmath=k == 3)),
-], ids=["default", "default of what it calls", "module", "module of a module", "function of a module", "enum", "fastmath"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda m, njit, k: lambda v, factor=k: v * factor,
+        lambda m, njit, k: (lambda h: lambda v: h(v))(njit(lambda v, factor=k: v * factor)),
+        lambda m, njit, k: setattr(m, "K", k) or (lambda v: v * m.K),
+        lambda m, njit, k: setattr(m.inner, "K", k) or (lambda v: v * m.inner.K),
+        lambda m, njit, k: setattr(m, "scaled", njit(lambda v: v * k)) or (lambda v: m.scaled(v)),
+        lambda m, njit, k: (lambda colours: lambda v: v * colours.RED)(
+            enum.IntEnum("Colours", {"RED": k})
+        ),
+        lambda m, njit, k: (lambda h: lambda v: h(v))(njit(lambda v: v / 3.0 + v, fastmath=k == 3)),
+    ],
+    ids=[
+        "default",
+        "default of what it calls",
+        "module",
+        "module of a module",
+        "function of a module",
+        "enum",
+        "fastmath",
+    ],
+)
 def test_a_kernels_key_holds_what_the_users_function_means(make):
-    """A constant that is edited, or another one in the same program: the kernel with the old one must not stay in use."""
+    """A constant that is edited, or another one in the same program: the kernel with the old one
+    must not stay in use."""
     numba = pytest.importorskip("numba")
     pytest.importorskip("numba.cuda")
     from cudamath.kernels import build, user
@@ -572,8 +684,13 @@ def test_a_kernels_key_holds_what_the_users_function_means(make):
         m.inner = types.ModuleType("users.inner")
         functions = (lambda a, b: a + b, 0.0, make(m, numba.njit, k), None)
         with assume((9, 0)):
-            plan = user.reduction(Layout.new((64,), np.dtype("f4"), 0), functions=functions, axis=(0,), keepdims=False,
-                                  dtype=np.dtype("f4"))
+            plan = user.reduction(
+                Layout.new((64,), np.dtype("f4"), 0),
+                functions=functions,
+                axis=(0,),
+                keepdims=False,
+                dtype=np.dtype("f4"),
+            )
         return [build.fingerprint(step.kernel) for step in plan.steps]
 
     assert key(2) == key(2)
@@ -586,5 +703,8 @@ def test_a_kernels_key_holds_no_functions_that_only_share_a_name():
     from cudamath.kernels import build
 
     users, lock = types.ModuleType("users"), threading.Lock()
-    users.K, users.size = 2, lambda: lock  # what a lock stands for in another process cannot be told
+    users.K, users.size = (
+        2,
+        lambda: lock,
+    )  # what a lock stands for in another process cannot be told
     assert build.fingerprint(build.device_function(lambda x: x.size * users.K + cm.pi))

@@ -9,10 +9,19 @@ from strategies import BF16, eps, shapes, views
 
 import cudamath as cm
 
-ALL = [np.dtype(t) for t in ("?", "i1", "i4", "i8", "u1", "u8", "f2", "f4", "f8", "c8", "c16")] + [BF16]
-KINDS = {"cumsum": np.cumsum, "cumprod": np.cumprod, "nancumsum": np.nancumsum, "nancumprod": np.nancumprod,
-         "cummax": np.maximum.accumulate, "cummin": np.minimum.accumulate, "nancummax": np.fmax.accumulate,
-         "nancummin": np.fmin.accumulate}
+ALL = [np.dtype(t) for t in ("?", "i1", "i4", "i8", "u1", "u8", "f2", "f4", "f8", "c8", "c16")] + [
+    BF16
+]
+KINDS = {
+    "cumsum": np.cumsum,
+    "cumprod": np.cumprod,
+    "nancumsum": np.nancumsum,
+    "nancumprod": np.nancumprod,
+    "cummax": np.maximum.accumulate,
+    "cummin": np.minimum.accumulate,
+    "nancummax": np.fmax.accumulate,
+    "nancummin": np.fmin.accumulate,
+}
 
 
 def numbers(seed, shape, dtype, missing):
@@ -27,7 +36,12 @@ def numbers(seed, shape, dtype, missing):
 
 
 @settings(max_examples=60)
-@given(data=st.data(), seed=st.integers(0, 9999), dtype=st.sampled_from(ALL), name=st.sampled_from(sorted(KINDS)))
+@given(
+    data=st.data(),
+    seed=st.integers(0, 9999),
+    dtype=st.sampled_from(ALL),
+    name=st.sampled_from(sorted(KINDS)),
+)
 def test_scans(device, data, seed, dtype, name):
     extreme = name.endswith(("max", "min"))
     if extreme and dtype.kind == "c":
@@ -45,18 +59,26 @@ def test_scans(device, data, seed, dtype, name):
     assert got.dtype == (dtype if dtype.kind not in "biu" else expected.dtype)
     size = np.max(np.abs(np.nan_to_num(expected)), initial=1.0) if expected.size else 1.0
     exact = dtype.kind in "biu" or extreme
-    np.testing.assert_allclose(got.to_numpy().astype(expected.dtype), expected, rtol=0,
-                               atol=0 if exact else 8 * eps(dtype) * float(size))
+    np.testing.assert_allclose(
+        got.to_numpy().astype(expected.dtype),
+        expected,
+        rtol=0,
+        atol=0 if exact else 8 * eps(dtype) * float(size),
+    )
 
 
 @pytest.mark.parametrize("name", ["cumsum", "nancumsum"])
 @pytest.mark.parametrize("dtype", [t for t in ALL if t.kind in "fcV"], ids=str)
-@pytest.mark.parametrize("shape, axis", [((1,), 0), ((700,), 0), ((3, 20_001), 1), ((300, 64), 0), ((5, 70, 9), 1)], ids=str)
+@pytest.mark.parametrize(
+    "shape, axis",
+    [((1,), 0), ((700,), 0), ((3, 20_001), 1), ((300, 64), 0), ((5, 70, 9), 1)],
+    ids=str,
+)
 def test_signs_of_zeros(device, name, dtype, shape, axis):
     """Sums of -0.0 alone are -0.0; a NaN that is skipped counts as 0.0."""
     x = np.full(shape, -0.0, "f4")
     if len(shape) > 1:
-        x[1:, shape[1] // 2:] = 0.0
+        x[1:, shape[1] // 2 :] = 0.0
     parts, x = x, x.astype(dtype)
     if dtype.kind == "c":
         x.real, x.imag = -0.0, parts
@@ -66,7 +88,9 @@ def test_signs_of_zeros(device, name, dtype, shape, axis):
     got = getattr(cm, name)(cm.asarray(x), axis=axis).to_numpy().astype(expected.dtype)
     assert (got == 0).all()
     for part in ("real", "imag") if dtype.kind == "c" else ("real",):
-        np.testing.assert_array_equal(np.signbit(getattr(got, part)), np.signbit(getattr(expected, part)))
+        np.testing.assert_array_equal(
+            np.signbit(getattr(got, part)), np.signbit(getattr(expected, part))
+        )
 
 
 @pytest.mark.parametrize("n", [1, 511, 16_383, 16_385, 200_001])
@@ -75,13 +99,21 @@ def test_long_lines(device, dtype, n):
     x = numbers(n, (2, n), np.dtype(dtype), False)
     expected = np.cumsum(x.astype({"f": "f8", "c": "c16", "i": "i8"}[x.dtype.kind]), 1)
     got = cm.cumsum(cm.asarray(x), axis=1)
-    np.testing.assert_allclose(got.to_numpy(), expected, rtol=0,
-                               atol=0 if dtype == "i4" else n * eps(x.dtype) * np.abs(expected).max())
+    np.testing.assert_allclose(
+        got.to_numpy(),
+        expected,
+        rtol=0,
+        atol=0 if dtype == "i4" else n * eps(x.dtype) * np.abs(expected).max(),
+    )
     same = cm.cumsum(cm.asarray(x), axis=1)
     np.testing.assert_array_equal(got.to_numpy(), same.to_numpy())  # bit for bit
     across = cm.cumsum(cm.asarray(np.ascontiguousarray(x.T)), axis=0)
-    np.testing.assert_allclose(across.to_numpy().T, expected, rtol=0,
-                               atol=0 if dtype == "i4" else n * eps(x.dtype) * np.abs(expected).max())
+    np.testing.assert_allclose(
+        across.to_numpy().T,
+        expected,
+        rtol=0,
+        atol=0 if dtype == "i4" else n * eps(x.dtype) * np.abs(expected).max(),
+    )
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u2", "f2", "f4"])
@@ -100,7 +132,9 @@ def test_standard_names(device):
         for initial in (False, True):
             for axis in (0, 1, -1):
                 got = getattr(cm, name)(cm.asarray(x), axis=axis, include_initial=initial)
-                np.testing.assert_array_equal(got.to_numpy(), getattr(np, name)(x, axis=axis, include_initial=initial))
+                np.testing.assert_array_equal(
+                    got.to_numpy(), getattr(np, name)(x, axis=axis, include_initial=initial)
+                )
     assert cm.cumulative_sum(cm.asarray([], dtype="f4"), include_initial=True).tolist() == [0]
 
 
@@ -125,13 +159,24 @@ def test_gradient_of_missing_numbers():
     assert cm.grad(lambda x: cm.nancummax(x).sum())(x).tolist() == [2, 0, 1]
 
 
-@pytest.mark.parametrize("call, error, words", [
-    (lambda: cm.cumsum(cm.zeros((2, 3)), axis=2), ValueError, "cumsum: "),
-    (lambda: cm.cumulative_sum(cm.zeros((2, 3))), ValueError, r"cumulative_sum: axis .*\(2, 3\)"),
-    (lambda: cm.cumsum(cm.zeros(2, "c8"), dtype="f4"), TypeError, "cumsum: .*complex64.*float32"),
-    (lambda: cm.cummax(cm.zeros(2, "c8")), TypeError, "cummax: .*complex64"),
-    (lambda: cm.cumulative_prod(cm.zeros(2, "?")), TypeError, "cumulative_prod: .*bool"),
-])
+@pytest.mark.parametrize(
+    "call, error, words",
+    [
+        (lambda: cm.cumsum(cm.zeros((2, 3)), axis=2), ValueError, "cumsum: "),
+        (
+            lambda: cm.cumulative_sum(cm.zeros((2, 3))),
+            ValueError,
+            r"cumulative_sum: axis .*\(2, 3\)",
+        ),
+        (
+            lambda: cm.cumsum(cm.zeros(2, "c8"), dtype="f4"),
+            TypeError,
+            "cumsum: .*complex64.*float32",
+        ),
+        (lambda: cm.cummax(cm.zeros(2, "c8")), TypeError, "cummax: .*complex64"),
+        (lambda: cm.cumulative_prod(cm.zeros(2, "?")), TypeError, "cumulative_prod: .*bool"),
+    ],
+)
 def test_errors(device, call, error, words):
     with pytest.raises(error, match=words):
         call()

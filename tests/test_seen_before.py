@@ -1,4 +1,5 @@
-"""Calls of layouts seen before, which on a GPU go straight to their plan (`Op.again`): other numbers, then gradients."""
+"""Calls of layouts seen before, which on a GPU go straight to their plan (`Op.again`): other
+numbers, then gradients."""
 
 import itertools
 
@@ -17,25 +18,41 @@ def normalised(x, weight, bias):
     x, weight, bias = (a.astype("f8") for a in (x, weight, bias))
     mean, var = x.mean((0, 2)), x.var((0, 2))
     shape = (1, -1, 1)
-    return (x - mean.reshape(shape)) / np.sqrt(var.reshape(shape) + 1e-5) * weight.reshape(shape) + bias.reshape(shape)
+    return (x - mean.reshape(shape)) / np.sqrt(var.reshape(shape) + 1e-5) * weight.reshape(
+        shape
+    ) + bias.reshape(shape)
 
 
 def test_joins_of_layouts_seen_before(device):
     rng = np.random.default_rng(3)
     for order in ("C", "F"):
         for _ in range(3):
-            a, b = (np.asarray(rng.standard_normal((4, 5)).astype("f4"), order=order) for _ in range(2))
+            a, b = (
+                np.asarray(rng.standard_normal((4, 5)).astype("f4"), order=order) for _ in range(2)
+            )
             x, y = cm.asarray(a), cm.asarray(b)
             for axis in (0, 1, -1):
-                np.testing.assert_array_equal(cm.concat([x, y], axis=axis).to_numpy(), np.concatenate([a, b], axis))
-                np.testing.assert_array_equal(cm.stack((x, y), axis).to_numpy(), np.stack([a, b], axis))
+                np.testing.assert_array_equal(
+                    cm.concat([x, y], axis=axis).to_numpy(), np.concatenate([a, b], axis)
+                )
+                np.testing.assert_array_equal(
+                    cm.stack((x, y), axis).to_numpy(), np.stack([a, b], axis)
+                )
                 np.testing.assert_array_equal(cm.roll(x, 2, axis).to_numpy(), np.roll(a, 2, axis))
-            np.testing.assert_array_equal(cm.concat([x, y], axis=None).to_numpy(), np.concatenate([a, b], None))
+            np.testing.assert_array_equal(
+                cm.concat([x, y], axis=None).to_numpy(), np.concatenate([a, b], None)
+            )
             np.testing.assert_array_equal(cm.roll(x, -3).to_numpy(), np.roll(a, -3))
-            np.testing.assert_array_equal(cm.roll(x[:, ::2], 1, 1).to_numpy(), np.roll(a[:, ::2], 1, 1))
+            np.testing.assert_array_equal(
+                cm.roll(x[:, ::2], 1, 1).to_numpy(), np.roll(a[:, ::2], 1, 1)
+            )
     with pytest.raises((TypeError, ValueError)):
         cm.concat([x, y], axis=1.0)
-    for function in (lambda x, y: cm.concat([x, y]), lambda x, y: cm.stack([x, y], 1), lambda x, y: cm.roll(x * y, 1, 0)):
+    for function in (
+        lambda x, y: cm.concat([x, y]),
+        lambda x, y: cm.stack([x, y], 1),
+        lambda x, y: cm.roll(x * y, 1, 0),
+    ):
         out, pull = cm.vjp(function, x, y)
         g = np.arange(1, out.size + 1, dtype="f4").reshape(out.shape)
         for got, wanted in zip(pull(cm.asarray(g)), cotangents(function, a, b, g), strict=True):
@@ -55,28 +72,63 @@ def test_views_seen_before_are_views_of_the_same_key(fake):
     a = np.arange(24.0).reshape(4, 6)
     x = gpu(a)
     for _ in range(2):
-        for key in (np.s_[1:3], np.s_[:, 1], np.s_[1:3, ::2], np.s_[..., 0], np.s_[None, 2], np.s_[2, None, 1:], np.s_[-1, -1],
-                    np.s_[1, 1], np.s_[:, np.int64(1)], np.s_[()], np.s_[0:0, 5], np.s_[::-1, ::-1], np.s_[:1, 1:1]):
+        for key in (
+            np.s_[1:3],
+            np.s_[:, 1],
+            np.s_[1:3, ::2],
+            np.s_[..., 0],
+            np.s_[None, 2],
+            np.s_[2, None, 1:],
+            np.s_[-1, -1],
+            np.s_[1, 1],
+            np.s_[:, np.int64(1)],
+            np.s_[()],
+            np.s_[0:0, 5],
+            np.s_[::-1, ::-1],
+            np.s_[:1, 1:1],
+        ):
             view, seen = x[key], a[key] if np.ndim(a[key]) else a[*key, ...]  # a view, not a number
             assert view.shape == seen.shape and view._owner is x._owner
-            assert not seen.size or (view.ptr - x.ptr, view.strides) == (seen.ctypes.data - a.ctypes.data, seen.strides)
-        for key in (np.s_[1.0:3], np.s_[:, 1.0], np.s_[1:3, ::2.0], np.s_[(0, 1, 2.5), 1], np.s_[9, 1], np.s_[1, 1, 1]):
+            assert not seen.size or (view.ptr - x.ptr, view.strides) == (
+                seen.ctypes.data - a.ctypes.data,
+                seen.strides,
+            )
+        for key in (
+            np.s_[1.0:3],
+            np.s_[:, 1.0],
+            np.s_[1:3, ::2.0],
+            np.s_[(0, 1, 2.5), 1],
+            np.s_[9, 1],
+            np.s_[1, 1, 1],
+        ):
             with pytest.raises((IndexError, TypeError)):
                 x[key]
 
 
 def test_rows_of_layouts_seen_before(fake):
-    for a in (np.arange(15, dtype="f4").reshape(3, 5), np.arange(24.0).reshape(4, 6)[::-1, ::2], np.arange(4), np.ones((0, 2))):
+    for a in (
+        np.arange(15, dtype="f4").reshape(3, 5),
+        np.arange(24.0).reshape(4, 6)[::-1, ::2],
+        np.arange(4),
+        np.ones((0, 2)),
+    ):
         whole = gpu(a if a.flags.c_contiguous else a.base.reshape(4, 6))
         x = whole if a.flags.c_contiguous else whole[::-1, ::2]
         for _ in range(2):
             for i in range(-len(a), len(a)):
                 row, seen = x[i], a[i, ...] if a.ndim > 1 else a[i:][:1].reshape(())
                 offset = seen.ctypes.data - a.ctypes.data
-                assert (row.shape, row.ptr - x.ptr, row.strides) == (seen.shape, offset, seen.strides)
+                assert (row.shape, row.ptr - x.ptr, row.strides) == (
+                    seen.shape,
+                    offset,
+                    seen.strides,
+                )
                 assert row._owner is x._owner and row._layout.aligned == (row.ptr % 16 == 0)
             for wrong in (len(a), -len(a) - 1):
-                with pytest.raises(IndexError, match=f"^index: index {wrong} is out of bounds for axis 0 with size {len(a)}"):
+                with pytest.raises(
+                    IndexError,
+                    match=f"^index: index {wrong} is out of bounds for axis 0 with size {len(a)}",
+                ):
                     x[wrong]
     with pytest.raises(IndexError, match="index: invalid|only integers"):
         x[1.0]
@@ -88,7 +140,16 @@ def test_rows_are_set(device):
     a = np.zeros((4, 3), "f4")
     x, rows = cm.asarray(a), np.arange(1, 7, dtype="f4").reshape(2, 3)
     for _ in range(2):
-        for i, value in ((0, 7.0), (1, rows[0]), (-1, rows[1]), (2, rows), (True, 5.0), (0, -0.0), (1, 3), (-1, rows[0] + 1)):
+        for i, value in (
+            (0, 7.0),
+            (1, rows[0]),
+            (-1, rows[1]),
+            (2, rows),
+            (True, 5.0),
+            (0, -0.0),
+            (1, 3),
+            (-1, rows[0] + 1),
+        ):
             if np.shape(value) == (2, 3):
                 with pytest.raises(ValueError, match=r"^setitem: .*\(2, 3\)"):
                     x[i] = cm.asarray(value)
@@ -100,23 +161,63 @@ def test_rows_are_set(device):
             x[4] = 1.0
 
 
-_FILLED = [(0.0, "f4"), (-0.0, "f4"), (0, "i1"), (True, "?"), (1, "f8"), (1.0, "f8"), (-1, "i1"), (2.5, "i4"),
-           (2**64 - 1, "u8"), (1 << 63, "u8"), (-(1 << 63), "i8"), (complex(1, 0.0), "c8"), (complex(1, -0.0), "c8")]
+_FILLED = [
+    (0.0, "f4"),
+    (-0.0, "f4"),
+    (0, "i1"),
+    (True, "?"),
+    (1, "f8"),
+    (1.0, "f8"),
+    (-1, "i1"),
+    (2.5, "i4"),
+    (2**64 - 1, "u8"),
+    (1 << 63, "u8"),
+    (-(1 << 63), "i8"),
+    (complex(1, 0.0), "c8"),
+    (complex(1, -0.0), "c8"),
+]
 
 
 def test_filled_arrays_are_told_apart(fake):
     x = gpu(np.ones((2, 3), "f4"))
     for _ in range(2):
         for (value, dtype), place in itertools.product(_FILLED, ("like", "new")):
-            y = cm.full_like(x, value, dtype) if place == "like" else cm.full((2, 3), value, dtype, device=x.device)
-            memory = np.array([a for a in fake.launches[-1][-1] if not isinstance(a, tuple)][:2])  # as the kernel gets it
-            assert y.dtype == dtype and memory.tobytes() == np.full(16 // y.itemsize, value, dtype).tobytes()
-        for make, like in ((cm.ones_like, x), (cm.zeros_like, x), (cm.ones_like, x[:, 1:]), (cm.zeros_like, x.T)):
+            y = (
+                cm.full_like(x, value, dtype)
+                if place == "like"
+                else cm.full((2, 3), value, dtype, device=x.device)
+            )
+            memory = np.array(
+                [a for a in fake.launches[-1][-1] if not isinstance(a, tuple)][:2]
+            )  # as the kernel gets it
+            assert (
+                y.dtype == dtype
+                and memory.tobytes() == np.full(16 // y.itemsize, value, dtype).tobytes()
+            )
+        for make, like in (
+            (cm.ones_like, x),
+            (cm.zeros_like, x),
+            (cm.ones_like, x[:, 1:]),
+            (cm.zeros_like, x.T),
+        ):
             y = make(like)
-            assert y.dtype == np.float32 and y._layout.aligned and fake.launches[-1][-1][0][1][4] == y.ptr
-        assert cm.ones_like(x, dtype="int8").dtype == np.int8 and cm.ones_like(x, shape=(4,)).shape == (4,)
-        assert [str(cm.full((2, 3), 2, device=f"cuda:{i}").device) for i in (1, 0)] == ["cuda:1", "cuda:0"]
-        assert [cm.full((2,), value, device="cuda:0").dtype for value in (1, 1.0, True)] == [np.int64, np.float64, np.bool_]
+            assert (
+                y.dtype == np.float32
+                and y._layout.aligned
+                and fake.launches[-1][-1][0][1][4] == y.ptr
+            )
+        assert cm.ones_like(x, dtype="int8").dtype == np.int8 and cm.ones_like(
+            x, shape=(4,)
+        ).shape == (4,)
+        assert [str(cm.full((2, 3), 2, device=f"cuda:{i}").device) for i in (1, 0)] == [
+            "cuda:1",
+            "cuda:0",
+        ]
+        assert [cm.full((2,), value, device="cuda:0").dtype for value in (1, 1.0, True)] == [
+            np.int64,
+            np.float64,
+            np.bool_,
+        ]
 
 
 @pytest.mark.parametrize(("value", "dtype"), _FILLED)
@@ -127,10 +228,18 @@ def test_filled_arrays_asked_for_before(device, value, dtype):
             assert y.to_numpy().tobytes() == np.full((2, 3), value, dtype).tobytes()
 
 
-@pytest.mark.parametrize(("function", "right", "wrong"), [
-    (cm.fft.fft, {"n": 2}, {"n": 2.0}), (cm.fft.rfft, {"n": 2}, {"n": 2.0}), (cm.fft.irfft, {"n": 2}, {"n": 2.0}),
-    (cm.fft.ifft, {"axis": 1}, {"axis": 1.0}), (cm.fft.fftn, {"s": (2, 4)}, {"s": (2.0, 4)}),
-    (cm.fft.rfft2, {"axes": (0, 1)}, {"axes": (0, 1.0)}), (cm.fft.fftn, {"s": 2, "axes": 1}, {"s": 2, "axes": 1.0})])
+@pytest.mark.parametrize(
+    ("function", "right", "wrong"),
+    [
+        (cm.fft.fft, {"n": 2}, {"n": 2.0}),
+        (cm.fft.rfft, {"n": 2}, {"n": 2.0}),
+        (cm.fft.irfft, {"n": 2}, {"n": 2.0}),
+        (cm.fft.ifft, {"axis": 1}, {"axis": 1.0}),
+        (cm.fft.fftn, {"s": (2, 4)}, {"s": (2.0, 4)}),
+        (cm.fft.rfft2, {"axes": (0, 1)}, {"axes": (0, 1.0)}),
+        (cm.fft.fftn, {"s": 2, "axes": 1}, {"s": 2, "axes": 1.0}),
+    ],
+)
 def test_a_float_is_no_length_after_its_integer(device, function, right, wrong):
     x = cm.ones((4, 4))
     function(x, **right), function(x, **right)
@@ -138,7 +247,8 @@ def test_a_float_is_no_length_after_its_integer(device, function, right, wrong):
         function(x, **wrong)
 
 
-FUNCTIONS = {  # of a matrix, a vector of floating-point numbers and one of integers, alike in both libraries
+# of a matrix, a vector of floating-point numbers and one of integers, alike in both libraries
+FUNCTIONS = {
     "places": lambda lib, a, v, p: a[p],
     "places from the end": lambda lib, a, v, p: a[-1 - p],
     "a view's places": lambda lib, a, v, p: a[:, 1][p],
@@ -159,12 +269,20 @@ FUNCTIONS = {  # of a matrix, a vector of floating-point numbers and one of inte
     "norm": lambda lib, a, v, p: lib.linalg.norm(a),
     "norm of a view": lambda lib, a, v, p: lib.linalg.norm(a[:, 1:3].T, keepdims=True),
     "fftshift": lambda lib, a, v, p: lib.fft.fftshift(v),
-    "cumulative_sum": lambda lib, a, v, p: lib.cumulative_sum(a, axis=1) if lib is cm else lib.cumsum(a, axis=1),
+    "cumulative_sum": lambda lib, a, v, p: (
+        lib.cumulative_sum(a, axis=1) if lib is cm else lib.cumsum(a, axis=1)
+    ),
     "digitize": lambda lib, a, v, p: lib.digitize(a, lib.arange(5) / 4 - 0.5) + a,
     "ravel": lambda lib, a, v, p: lib.ravel(a) * lib.ravel(a[1:, ::2].T)[0],
-    "ifftshift": lambda lib, a, v, p: lib.fft.ifftshift(a) * lib.fft.fftshift(a) - lib.fft.fftshift(a, axes=1),
-    "broadcast_arrays": lambda lib, a, v, p: lib.broadcast_arrays(a, v)[1] * lib.broadcast_arrays(v[:1], a)[0],
-    "vector_norm": lambda lib, a, v, p: lib.linalg.vector_norm(a.T, axis=1) if lib is cm else lib.linalg.norm(a.T, axis=1),
+    "ifftshift": lambda lib, a, v, p: (
+        lib.fft.ifftshift(a) * lib.fft.fftshift(a) - lib.fft.fftshift(a, axes=1)
+    ),
+    "broadcast_arrays": lambda lib, a, v, p: (
+        lib.broadcast_arrays(a, v)[1] * lib.broadcast_arrays(v[:1], a)[0]
+    ),
+    "vector_norm": lambda lib, a, v, p: (
+        lib.linalg.vector_norm(a.T, axis=1) if lib is cm else lib.linalg.norm(a.T, axis=1)
+    ),
     "concatenate": lambda lib, a, v, p: lib.concatenate([a, a.T.reshape((4, 6))], 1),
     "column_stack": lambda lib, a, v, p: lib.column_stack([v[:4], a]),
     "dstack": lambda lib, a, v, p: lib.dstack((a, a[::-1])),
@@ -220,7 +338,9 @@ FUNCTIONS = {  # of a matrix, a vector of floating-point numbers and one of inte
     "cumsum of rows": lambda lib, a, v, p: lib.cumsum(a, axis=1, dtype="f8"),
     "cumprod": lambda lib, a, v, p: lib.cumprod(v[::2]),
     "searchsorted": lambda lib, a, v, p: lib.searchsorted(lib.sort(v), a),
-    "searchsorted from the right": lambda lib, a, v, p: lib.searchsorted(lib.sort(p), p.reshape((2, 2)) * 0 + 2, side="right"),
+    "searchsorted from the right": lambda lib, a, v, p: lib.searchsorted(
+        lib.sort(p), p.reshape((2, 2)) * 0 + 2, side="right"
+    ),
     "rfft and back": lambda lib, a, v, p: lib.fft.irfft(lib.fft.rfft(v) * (1 - 2j)),
     "rfft of columns": lambda lib, a, v, p: abs(lib.fft.rfft(a, axis=0, norm="ortho")),
     "fft2": lambda lib, a, v, p: lib.fft.ifft2(lib.fft.fft2(a, [4, 5]) * 1j).imag,
@@ -232,7 +352,9 @@ FUNCTIONS = {  # of a matrix, a vector of floating-point numbers and one of inte
     "tril": lambda lib, a, v, p: lib.tril(a, 1),
     "triu": lambda lib, a, v, p: lib.triu(a, 1),
     "triu of a view": lambda lib, a, v, p: lib.triu(a[:, ::2]),
-    "linspace without its end": lambda lib, a, v, p: lib.linspace(0.0, 1.0, 5, False, dtype="float32"),
+    "linspace without its end": lambda lib, a, v, p: lib.linspace(
+        0.0, 1.0, 5, False, dtype="float32"
+    ),
     "arange": lambda lib, a, v, p: lib.arange(7),
     "arange of floats": lambda lib, a, v, p: lib.arange(7.0),
     "arange as float32": lambda lib, a, v, p: lib.arange(-3, 9, 2, dtype="float32"),
@@ -243,11 +365,16 @@ FUNCTIONS = {  # of a matrix, a vector of floating-point numbers and one of inte
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_numpys_functions_of_layouts_seen_before(device, name):
-    """As NumPy has it, call after call, with a call of the same function on other layouts in between; then a gradient."""
+    """As NumPy has it, call after call, with a call of the same function on other layouts in
+    between; then a gradient."""
     function = FUNCTIONS[name]
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        a, v, p = rng.standard_normal((4, 6)).astype("f4"), rng.standard_normal(6).astype("f4"), rng.permutation(4)
+        a, v, p = (
+            rng.standard_normal((4, 6)).astype("f4"),
+            rng.standard_normal(6).astype("f4"),
+            rng.permutation(4),
+        )
         x, w, q = map(cm.asarray, (a, v, p))
         expected = function(np, a, v, p)
         for _ in range(2):
@@ -257,7 +384,10 @@ def test_numpys_functions_of_layouts_seen_before(device, name):
             function(cm, x.astype("f8"), w.astype("f8"), q)
         got += 1  # nobody else's memory
         np.testing.assert_allclose(function(cm, x, w, q).to_numpy(), expected, rtol=1e-5, atol=1e-6)
-    if name.startswith(("arange", "linspace", "searchsorted")) or name in ("zeros", "trace of integers"):
+    if name.startswith(("arange", "linspace", "searchsorted")) or name in (
+        "zeros",
+        "trace of integers",
+    ):
         return
 
     def total(lib, a, v):
@@ -272,22 +402,36 @@ def test_numpys_functions_of_layouts_seen_before(device, name):
                 moved = [each.copy() for each in wide]
                 moved[number][at] += step
                 ends.append(total(np, *moved))
-            np.testing.assert_allclose(gradient.to_numpy()[at], (ends[0] - ends[1]) / 2e-5, rtol=1e-6, atol=1e-8)
+            np.testing.assert_allclose(
+                gradient.to_numpy()[at], (ends[0] - ends[1]) / 2e-5, rtol=1e-6, atol=1e-8
+            )
 
 
 def test_functions_of_images_and_sums_of_rows_seen_before(device):
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        x, rows, places = rng.standard_normal((2, 3, 4, 6)), rng.standard_normal((5, 3, 4, 6)), rng.integers(-2, 2, 5)
+        x, rows, places = (
+            rng.standard_normal((2, 3, 4, 6)),
+            rng.standard_normal((5, 3, 4, 6)),
+            rng.integers(-2, 2, 5),
+        )
         sums = x.copy()
         np.add.at(sums, places, rows)
         images, added, where = map(cm.asarray, (x, rows, places))
         windows = x.reshape((2, 3, 2, 2, 2, 3))
         for _ in range(2):
-            np.testing.assert_allclose(cm.index_add(images, where, added).to_numpy(), sums, rtol=1e-12)
-            np.testing.assert_allclose(cm.ml.adaptive_avg_pool2d(images, 2).to_numpy(), windows.mean((3, 5)), rtol=1e-12)
-            np.testing.assert_array_equal(cm.ml.adaptive_max_pool2d(images, 2).to_numpy(), windows.max((3, 5)))
-            np.testing.assert_array_equal(cm.ml.upsample(images, scale_factor=2).to_numpy(), x.repeat(2, 2).repeat(2, 3))
+            np.testing.assert_allclose(
+                cm.index_add(images, where, added).to_numpy(), sums, rtol=1e-12
+            )
+            np.testing.assert_allclose(
+                cm.ml.adaptive_avg_pool2d(images, 2).to_numpy(), windows.mean((3, 5)), rtol=1e-12
+            )
+            np.testing.assert_array_equal(
+                cm.ml.adaptive_max_pool2d(images, 2).to_numpy(), windows.max((3, 5))
+            )
+            np.testing.assert_array_equal(
+                cm.ml.upsample(images, scale_factor=2).to_numpy(), x.repeat(2, 2).repeat(2, 3)
+            )
             np.testing.assert_array_equal(cm.ml.upsample(images, (8, 6)).to_numpy(), x.repeat(2, 2))
             assert cm.ml.adaptive_avg_pool2d(images, (1, 2)).shape == (2, 3, 1, 2)
             assert cm.ml.upsample(images, scale_factor=0.5).shape == (2, 3, 2, 3)
@@ -306,7 +450,9 @@ def test_numbers_from_a_gpu_one_after_the_other(fake, dtype):
         for i, j in np.ndindex(2, 2):
             got = x[i, j].item()
             assert got == values[i, j].item() and type(got) is type(values[i, j].item())
-    assert x.item(3) == x.item(1, 1) == values.item(3) and complex(gpu(values[:1, :1])) == complex(values[0, 0])
+    assert x.item(3) == x.item(1, 1) == values.item(3) and complex(gpu(values[:1, :1])) == complex(
+        values[0, 0]
+    )
     with pytest.raises(ValueError, match="^item: wants an array of one element"):
         x.item()
 
@@ -324,13 +470,27 @@ def test_masks_set_numbers(device):
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u4", "i8", "f2", "f4", "f8", "c8"])
 def test_masks_set_numbers_of_any_dtype(device, dtype):
-    """As numbers of the array's dtype, whatever they are given as; one that an integer cannot hold is an error."""
+    """As numbers of the array's dtype, whatever they are given as; one that an integer cannot hold
+    is an error."""
     a = np.arange(35).reshape(5, 7).astype(dtype)
     mask = np.arange(35).reshape(5, 7) % 3 == 1
     whole, floating = np.dtype(dtype).kind in "iu", np.dtype(dtype).kind in "fc"
-    for value in (0, 1, 100, True, 0.0, 2.5, np.float64(1.5), *((-3, np.inf, 2**60 + 1) if floating else ())):
-        for got, where in ((cm.asarray(a, copy=True), mask), (cm.asarray(a.T, copy=True).T, mask),
-                           (cm.asarray(a, copy=True), mask[:, 0]), (cm.asarray(a, copy=True)[:, ::2], mask[:, ::2])):
+    for value in (
+        0,
+        1,
+        100,
+        True,
+        0.0,
+        2.5,
+        np.float64(1.5),
+        *((-3, np.inf, 2**60 + 1) if floating else ()),
+    ):
+        for got, where in (
+            (cm.asarray(a, copy=True), mask),
+            (cm.asarray(a.T, copy=True).T, mask),
+            (cm.asarray(a, copy=True), mask[:, 0]),
+            (cm.asarray(a, copy=True)[:, ::2], mask[:, ::2]),
+        ):
             expected = got.to_numpy().copy()
             with np.errstate(over="ignore"):
                 got[cm.asarray(where)], expected[where] = value, value
@@ -343,10 +503,16 @@ def test_masks_set_numbers_of_any_dtype(device, dtype):
 
 
 def cotangents(function, a, b, g):
-    """Gradients of <g, function(a, b)>, linear in each, by its values on unit matrices in float64."""
+    """Gradients of <g, function(a, b)>, linear in each, by its values on unit matrices in
+    float64."""
     with cm.device("cpu"):
+
         def value(x, y):
-            return float((function(cm.asarray(x.astype("f8")), cm.asarray(y.astype("f8"))).to_numpy() * g).sum())
+            return float(
+                (
+                    function(cm.asarray(x.astype("f8")), cm.asarray(y.astype("f8"))).to_numpy() * g
+                ).sum()
+            )
 
         base = value(a * 0, b), value(a, b * 0)
         for place, (fixed, zero) in enumerate(((b, base[0]), (a, base[1]))):
@@ -359,105 +525,270 @@ def cotangents(function, a, b, g):
 
 
 def test_batch_norm_training_in_layouts_seen_before(device):
-    """With and without running statistics, whose layouts are those of weight and bias; then with a gradient."""
+    """With and without running statistics, whose layouts are those of weight and bias; then with a
+    gradient."""
     for seed in range(3):
-        x, w, b = numbers((6, 3, 4), "float32", seed), numbers((3,), "float32", seed + 5), numbers((3,), "float32", seed + 9)
+        x, w, b = (
+            numbers((6, 3, 4), "float32", seed),
+            numbers((3,), "float32", seed + 5),
+            numbers((3,), "float32", seed + 9),
+        )
         ax, aw, ab = map(cm.asarray, (x, w, b))
         expected = normalised(x, w, b)
         mean, var = x.astype("f8").mean((0, 2)), x.astype("f8").var((0, 2), ddof=1)
         for given, momentum in (((), 1), ((aw, ab), 0.1)):
-            y, new_mean, new_var = cm.ml.batch_norm(ax, *(given or (None, None)), aw, ab, training=True)
+            y, new_mean, new_var = cm.ml.batch_norm(
+                ax, *(given or (None, None)), aw, ab, training=True
+            )
             assert_close(y, expected, rtol=1e-4, atol=1e-5)
             old = (0, 0) if momentum == 1 else (w, b)
             assert_close(new_mean, old[0] * (1 - momentum) + mean * momentum, rtol=1e-4, atol=1e-5)
             assert_close(new_var, old[1] * (1 - momentum) + var * momentum, rtol=1e-4, atol=1e-5)
     wide_x, wide_w, wide_b = (a.astype("f8") for a in (x, w, b))
-    check_gradient(lambda x, w, b: cm.ml.batch_norm(x, weight=w, bias=b, training=True)[0] ** 3,
-                   lambda x, w, b: normalised(x, w, b) ** 3, wide_x, wide_w, wide_b)
+    check_gradient(
+        lambda x, w, b: cm.ml.batch_norm(x, weight=w, bias=b, training=True)[0] ** 3,
+        lambda x, w, b: normalised(x, w, b) ** 3,
+        wide_x,
+        wide_w,
+        wide_b,
+    )
 
 
 SEEN_BEFORE = {
-    "max_pool2d": (lambda ml, x, w, b: ml.max_pool2d(x, 3, 2, 1), lambda f, x, w, b: f.max_pool2d(x, 3, 2, 1)),
-    "conv_transpose2d": (lambda ml, x, w, b: ml.conv_transpose2d(x, w.swapaxes(0, 1), stride=2, padding=1)
-                         * ml.conv_transpose2d(x, w.swapaxes(0, 1), b, stride=2, padding=1),
-                         lambda f, x, w, b: f.conv_transpose2d(x, w.swapaxes(0, 1), stride=2, padding=1)
-                         * f.conv_transpose2d(x, w.swapaxes(0, 1), b, stride=2, padding=1)),
-    "adaptive_avg_pool2d": (lambda ml, x, w, b: ml.adaptive_avg_pool2d(x, 1), lambda f, x, w, b: f.adaptive_avg_pool2d(x, 1)),
-    "adaptive_max_pool2d": (lambda ml, x, w, b: ml.adaptive_max_pool2d(x, 1), lambda f, x, w, b: f.adaptive_max_pool2d(x, 1)),
-    "glu": (lambda ml, x, w, b: ml.glu(x[:, :2], 1) * ml.glu(x[:, 1:], -3),
-            lambda f, x, w, b: f.glu(x[:, :2], 1) * f.glu(x[:, 1:], -3)),
+    "max_pool2d": (
+        lambda ml, x, w, b: ml.max_pool2d(x, 3, 2, 1),
+        lambda f, x, w, b: f.max_pool2d(x, 3, 2, 1),
+    ),
+    "conv_transpose2d": (
+        lambda ml, x, w, b: (
+            ml.conv_transpose2d(x, w.swapaxes(0, 1), stride=2, padding=1)
+            * ml.conv_transpose2d(x, w.swapaxes(0, 1), b, stride=2, padding=1)
+        ),
+        lambda f, x, w, b: (
+            f.conv_transpose2d(x, w.swapaxes(0, 1), stride=2, padding=1)
+            * f.conv_transpose2d(x, w.swapaxes(0, 1), b, stride=2, padding=1)
+        ),
+    ),
+    "adaptive_avg_pool2d": (
+        lambda ml, x, w, b: ml.adaptive_avg_pool2d(x, 1),
+        lambda f, x, w, b: f.adaptive_avg_pool2d(x, 1),
+    ),
+    "adaptive_max_pool2d": (
+        lambda ml, x, w, b: ml.adaptive_max_pool2d(x, 1),
+        lambda f, x, w, b: f.adaptive_max_pool2d(x, 1),
+    ),
+    "glu": (
+        lambda ml, x, w, b: ml.glu(x[:, :2], 1) * ml.glu(x[:, 1:], -3),
+        lambda f, x, w, b: f.glu(x[:, :2], 1) * f.glu(x[:, 1:], -3),
+    ),
     "avg_pool2d": (lambda ml, x, w, b: ml.avg_pool2d(x, 2), lambda f, x, w, b: f.avg_pool2d(x, 2)),
-    "conv2d": (lambda ml, x, w, b: ml.conv2d(x, w, b, padding=1), lambda f, x, w, b: f.conv2d(x, w, b, padding=1)),
-    "conv2d without bias": (lambda ml, x, w, b: ml.conv2d(x, w, stride=2) * ml.conv2d(x, w, stride=(2, 2), padding="valid"),
-                            lambda f, x, w, b: f.conv2d(x, w, stride=2) * f.conv2d(x, w, stride=(2, 2), padding="valid")),
-    "prelu": (lambda ml, x, w, b: ml.prelu(x, b[:3]) + ml.prelu(x, b[0]),
-              lambda f, x, w, b: f.prelu(x, b[:3]) + f.prelu(x, b[0])),
+    "conv2d": (
+        lambda ml, x, w, b: ml.conv2d(x, w, b, padding=1),
+        lambda f, x, w, b: f.conv2d(x, w, b, padding=1),
+    ),
+    "conv2d without bias": (
+        lambda ml, x, w, b: (
+            ml.conv2d(x, w, stride=2) * ml.conv2d(x, w, stride=(2, 2), padding="valid")
+        ),
+        lambda f, x, w, b: (
+            f.conv2d(x, w, stride=2) * f.conv2d(x, w, stride=(2, 2), padding="valid")
+        ),
+    ),
+    "prelu": (
+        lambda ml, x, w, b: ml.prelu(x, b[:3]) + ml.prelu(x, b[0]),
+        lambda f, x, w, b: f.prelu(x, b[:3]) + f.prelu(x, b[0]),
+    ),
     "layer_norm": (
-        lambda ml, x, w, b: ml.layer_norm(x, 8, eps=1e-3) * ml.layer_norm(x, (3, 8, 8), x[0], x[1])
-        + ml.layer_norm(x[..., ::2], 4, b).sum(),
-        lambda f, x, w, b: f.layer_norm(x, (8,), eps=1e-3) * f.layer_norm(x, (3, 8, 8), x[0], x[1])
-        + f.layer_norm(x[..., ::2], (4,), b).sum()),
+        lambda ml, x, w, b: (
+            ml.layer_norm(x, 8, eps=1e-3) * ml.layer_norm(x, (3, 8, 8), x[0], x[1])
+            + ml.layer_norm(x[..., ::2], 4, b).sum()
+        ),
+        lambda f, x, w, b: (
+            f.layer_norm(x, (8,), eps=1e-3) * f.layer_norm(x, (3, 8, 8), x[0], x[1])
+            + f.layer_norm(x[..., ::2], (4,), b).sum()
+        ),
+    ),
     "layer_norm with a residual": (
         lambda ml, x, w, b: (lambda y, h: y * h)(*ml.layer_norm(x, 8, residual=x[::-1] * 2)),
-        lambda f, x, w, b: (lambda h: f.layer_norm(h, (8,)) * h)(x + x.flip(0) * 2)),
+        lambda f, x, w, b: (lambda h: f.layer_norm(h, (8,)) * h)(x + x.flip(0) * 2),
+    ),
     "rms_norm with a residual": (
-        lambda ml, x, w, b: (lambda y, h: y * h)(*ml.rms_norm(x, 8, x[0, 0, 0], 1e-3, residual=x[::-1] * 2)),
-        lambda f, x, w, b: (lambda h: f.rms_norm(h, (8,), x[0, 0, 0], 1e-3) * h)(x + x.flip(0) * 2)),
+        lambda ml, x, w, b: (lambda y, h: y * h)(
+            *ml.rms_norm(x, 8, x[0, 0, 0], 1e-3, residual=x[::-1] * 2)
+        ),
+        lambda f, x, w, b: (lambda h: f.rms_norm(h, (8,), x[0, 0, 0], 1e-3) * h)(x + x.flip(0) * 2),
+    ),
     "group_norm": (
-        lambda ml, x, w, b: ml.group_norm(x, 3) * ml.group_norm(x, 1, b[:3], b[1:], 1e-3) + ml.instance_norm(x, b[:3]),
-        lambda f, x, w, b: f.group_norm(x, 3) * f.group_norm(x, 1, b[:3], b[1:], 1e-3) + f.instance_norm(x, weight=b[:3])),
-    "rms_norm": (lambda ml, x, w, b: ml.rms_norm(x, 8) + ml.rms_norm(x[..., :4], 4, b, 1e-3).sum(),
-                 lambda f, x, w, b: f.rms_norm(x, (8,)) + f.rms_norm(x[..., :4], (4,), b, 1e-3).sum()),
-    "conv1d": (lambda ml, x, w, b: ml.conv1d(x[..., 1], w[..., 2], padding=1) + ml.conv1d(x[..., 0], w[..., 0], b, padding=1),
-               lambda f, x, w, b: f.conv1d(x[..., 1], w[..., 2], padding=1) + f.conv1d(x[..., 0], w[..., 0], b, padding=1)),
-    "conv3d": (lambda ml, x, w, b: ml.conv3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((6, 2, 3, 3, 1))[:, :, :2], stride=2)
-               + ml.conv3d(x[:, :, None], w[:, :, None], b).sum()
-               + ml.conv3d(x.reshape((2, 3, 2, 4, 8)), w.reshape((4, 3, 3, 3, 1)), b, stride=(2, 1, 2), padding=1).sum()
-               + ml.conv3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((6, 2, 3, 3, 1)), padding="same").sum(),
-               lambda f, x, w, b: f.conv3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((6, 2, 3, 3, 1))[:, :, :2], stride=2)
-               + f.conv3d(x[:, :, None], w[:, :, None], b).sum()
-               + f.conv3d(x.reshape((2, 3, 2, 4, 8)), w.reshape((4, 3, 3, 3, 1)), b, stride=(2, 1, 2), padding=1).sum()
-               + f.conv3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((6, 2, 3, 3, 1)), padding="same").sum()),
-    "conv_transpose1d": (lambda ml, x, w, b: ml.conv_transpose1d(x[..., 1], w[:3, :, 0], stride=2, padding=1)
-                         + ml.conv_transpose1d(x[..., 1], w[:3, :, 0], b[:3], stride=2, padding=1),
-                         lambda f, x, w, b: f.conv_transpose1d(x[..., 1], w[:3, :, 0], stride=2, padding=1)
-                         + f.conv_transpose1d(x[..., 1], w[:3, :, 0], b[:3], stride=2, padding=1)),
-    "conv_transpose3d": (  # of two volumes and of one; filters that lie as they are taken, and some that are copied
-        lambda ml, x, w, b: ml.conv_transpose3d(x.reshape((2, 3, 2, 4, 8)), w.reshape((3, 4, 3, 3, 1)), padding=1).sum()
-        + ml.conv_transpose3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((2, 6, 3, 3, 1))[:, :, 1:], stride=2)
-        + ml.conv_transpose3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((2, 6, 3, 3, 1))[:, 1:5], b, padding=(1, 1, 0)).sum(),
-        lambda f, x, w, b: f.conv_transpose3d(x.reshape((2, 3, 2, 4, 8)), w.reshape((3, 4, 3, 3, 1)), padding=1).sum()
-        + f.conv_transpose3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((2, 6, 3, 3, 1))[:, :, 1:], stride=2)
-        + f.conv_transpose3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((2, 6, 3, 3, 1))[:, 1:5], b, padding=(1, 1, 0)).sum()),
-    "max_pool1d": (lambda ml, x, w, b: ml.max_pool1d(x[1], 2) + ml.max_pool1d(x[1], 2, dilation=1, ceil_mode=True),
-                   lambda f, x, w, b: f.max_pool1d(x[1], 2) + f.max_pool1d(x[1], 2, dilation=1, ceil_mode=True)),
-    "adaptive_avg_pool1d": (lambda ml, x, w, b: ml.adaptive_avg_pool1d(x[1], 4) - ml.adaptive_avg_pool1d(x[0], 1),
-                            lambda f, x, w, b: f.adaptive_avg_pool1d(x[1], 4) - f.adaptive_avg_pool1d(x[0], 1)),
-    "max_pool3d": (lambda ml, x, w, b: ml.max_pool3d(x[None], 2, 1) + ml.max_pool3d(x.swapaxes(0, 2)[None], 2, 1).sum(),
-                   lambda f, x, w, b: f.max_pool3d(x[None], 2, 1) + f.max_pool3d(x.swapaxes(0, 2)[None], 2, 1).sum()),
-    "avg_pool3d": (lambda ml, x, w, b: ml.avg_pool3d(x[None], 2, 1) + ml.avg_pool3d(x.swapaxes(0, 2)[None], 2, 1).sum(),
-                   lambda f, x, w, b: f.avg_pool3d(x[None], 2, 1) + f.avg_pool3d(x.swapaxes(0, 2)[None], 2, 1).sum()),
-    "avg_pool1d": (lambda ml, x, w, b: ml.avg_pool1d(x[1], 3, 2, 1), lambda f, x, w, b: f.avg_pool1d(x[1], 3, 2, 1)),
-    "pad": (lambda ml, x, w, b: ml.pad(x, (1, 2)) * ml.pad(x, (0, 3), value=2.0) + ml.pad(x, (3, 0, 0, 0), value=-1),
-            lambda f, x, w, b: f.pad(x, (1, 2)) * f.pad(x, (0, 3), value=2.0) + f.pad(x, (3, 0, 0, 0), value=-1)),
-    "linear": (lambda ml, x, w, b: ml.linear(x.reshape((-1, 3)), w.reshape((4, -1))[:, :3], b, activation="relu"),
-               lambda f, x, w, b: f.relu(f.linear(x.reshape((-1, 3)), w.reshape((4, -1))[:, :3], b))),
-    "mse_loss": (lambda ml, x, w, b: ml.mse_loss(x, x * 2), lambda f, x, w, b: f.mse_loss(x, x * 2)),
+        lambda ml, x, w, b: (
+            ml.group_norm(x, 3) * ml.group_norm(x, 1, b[:3], b[1:], 1e-3)
+            + ml.instance_norm(x, b[:3])
+        ),
+        lambda f, x, w, b: (
+            f.group_norm(x, 3) * f.group_norm(x, 1, b[:3], b[1:], 1e-3)
+            + f.instance_norm(x, weight=b[:3])
+        ),
+    ),
+    "rms_norm": (
+        lambda ml, x, w, b: ml.rms_norm(x, 8) + ml.rms_norm(x[..., :4], 4, b, 1e-3).sum(),
+        lambda f, x, w, b: f.rms_norm(x, (8,)) + f.rms_norm(x[..., :4], (4,), b, 1e-3).sum(),
+    ),
+    "conv1d": (
+        lambda ml, x, w, b: (
+            ml.conv1d(x[..., 1], w[..., 2], padding=1)
+            + ml.conv1d(x[..., 0], w[..., 0], b, padding=1)
+        ),
+        lambda f, x, w, b: (
+            f.conv1d(x[..., 1], w[..., 2], padding=1) + f.conv1d(x[..., 0], w[..., 0], b, padding=1)
+        ),
+    ),
+    "conv3d": (
+        lambda ml, x, w, b: (
+            ml.conv3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((6, 2, 3, 3, 1))[:, :, :2], stride=2)
+            + ml.conv3d(x[:, :, None], w[:, :, None], b).sum()
+            + ml.conv3d(
+                x.reshape((2, 3, 2, 4, 8)),
+                w.reshape((4, 3, 3, 3, 1)),
+                b,
+                stride=(2, 1, 2),
+                padding=1,
+            ).sum()
+            + ml.conv3d(
+                x.reshape((1, 2, 3, 8, 8)), w.reshape((6, 2, 3, 3, 1)), padding="same"
+            ).sum()
+        ),
+        lambda f, x, w, b: (
+            f.conv3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((6, 2, 3, 3, 1))[:, :, :2], stride=2)
+            + f.conv3d(x[:, :, None], w[:, :, None], b).sum()
+            + f.conv3d(
+                x.reshape((2, 3, 2, 4, 8)),
+                w.reshape((4, 3, 3, 3, 1)),
+                b,
+                stride=(2, 1, 2),
+                padding=1,
+            ).sum()
+            + f.conv3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((6, 2, 3, 3, 1)), padding="same").sum()
+        ),
+    ),
+    "conv_transpose1d": (
+        lambda ml, x, w, b: (
+            ml.conv_transpose1d(x[..., 1], w[:3, :, 0], stride=2, padding=1)
+            + ml.conv_transpose1d(x[..., 1], w[:3, :, 0], b[:3], stride=2, padding=1)
+        ),
+        lambda f, x, w, b: (
+            f.conv_transpose1d(x[..., 1], w[:3, :, 0], stride=2, padding=1)
+            + f.conv_transpose1d(x[..., 1], w[:3, :, 0], b[:3], stride=2, padding=1)
+        ),
+    ),
+    # of two volumes and of one; filters that lie as they are taken, and some that are copied
+    "conv_transpose3d": (
+        lambda ml, x, w, b: (
+            ml.conv_transpose3d(
+                x.reshape((2, 3, 2, 4, 8)), w.reshape((3, 4, 3, 3, 1)), padding=1
+            ).sum()
+            + ml.conv_transpose3d(
+                x.reshape((1, 2, 3, 8, 8)), w.reshape((2, 6, 3, 3, 1))[:, :, 1:], stride=2
+            )
+            + ml.conv_transpose3d(
+                x.reshape((1, 2, 3, 8, 8)), w.reshape((2, 6, 3, 3, 1))[:, 1:5], b, padding=(1, 1, 0)
+            ).sum()
+        ),
+        lambda f, x, w, b: (
+            f.conv_transpose3d(
+                x.reshape((2, 3, 2, 4, 8)), w.reshape((3, 4, 3, 3, 1)), padding=1
+            ).sum()
+            + f.conv_transpose3d(
+                x.reshape((1, 2, 3, 8, 8)), w.reshape((2, 6, 3, 3, 1))[:, :, 1:], stride=2
+            )
+            + f.conv_transpose3d(
+                x.reshape((1, 2, 3, 8, 8)), w.reshape((2, 6, 3, 3, 1))[:, 1:5], b, padding=(1, 1, 0)
+            ).sum()
+        ),
+    ),
+    "max_pool1d": (
+        lambda ml, x, w, b: (
+            ml.max_pool1d(x[1], 2) + ml.max_pool1d(x[1], 2, dilation=1, ceil_mode=True)
+        ),
+        lambda f, x, w, b: (
+            f.max_pool1d(x[1], 2) + f.max_pool1d(x[1], 2, dilation=1, ceil_mode=True)
+        ),
+    ),
+    "adaptive_avg_pool1d": (
+        lambda ml, x, w, b: ml.adaptive_avg_pool1d(x[1], 4) - ml.adaptive_avg_pool1d(x[0], 1),
+        lambda f, x, w, b: f.adaptive_avg_pool1d(x[1], 4) - f.adaptive_avg_pool1d(x[0], 1),
+    ),
+    "max_pool3d": (
+        lambda ml, x, w, b: (
+            ml.max_pool3d(x[None], 2, 1) + ml.max_pool3d(x.swapaxes(0, 2)[None], 2, 1).sum()
+        ),
+        lambda f, x, w, b: (
+            f.max_pool3d(x[None], 2, 1) + f.max_pool3d(x.swapaxes(0, 2)[None], 2, 1).sum()
+        ),
+    ),
+    "avg_pool3d": (
+        lambda ml, x, w, b: (
+            ml.avg_pool3d(x[None], 2, 1) + ml.avg_pool3d(x.swapaxes(0, 2)[None], 2, 1).sum()
+        ),
+        lambda f, x, w, b: (
+            f.avg_pool3d(x[None], 2, 1) + f.avg_pool3d(x.swapaxes(0, 2)[None], 2, 1).sum()
+        ),
+    ),
+    "avg_pool1d": (
+        lambda ml, x, w, b: ml.avg_pool1d(x[1], 3, 2, 1),
+        lambda f, x, w, b: f.avg_pool1d(x[1], 3, 2, 1),
+    ),
+    "pad": (
+        lambda ml, x, w, b: (
+            ml.pad(x, (1, 2)) * ml.pad(x, (0, 3), value=2.0) + ml.pad(x, (3, 0, 0, 0), value=-1)
+        ),
+        lambda f, x, w, b: (
+            f.pad(x, (1, 2)) * f.pad(x, (0, 3), value=2.0) + f.pad(x, (3, 0, 0, 0), value=-1)
+        ),
+    ),
+    "linear": (
+        lambda ml, x, w, b: ml.linear(
+            x.reshape((-1, 3)), w.reshape((4, -1))[:, :3], b, activation="relu"
+        ),
+        lambda f, x, w, b: f.relu(f.linear(x.reshape((-1, 3)), w.reshape((4, -1))[:, :3], b)),
+    ),
+    "mse_loss": (
+        lambda ml, x, w, b: ml.mse_loss(x, x * 2),
+        lambda f, x, w, b: f.mse_loss(x, x * 2),
+    ),
     "l1_loss": (lambda ml, x, w, b: ml.l1_loss(x, x * 3), lambda f, x, w, b: f.l1_loss(x, x * 3)),
-    "huber_loss": (lambda ml, x, w, b: ml.huber_loss(x, x * 3, delta=1.5) + ml.huber_loss(x, x * 3),
-                   lambda f, x, w, b: f.huber_loss(x, x * 3, delta=1.5) + f.huber_loss(x, x * 3)),
-    "smooth_l1_loss": (lambda ml, x, w, b: ml.smooth_l1_loss(x, x * 3, beta=0.5) + ml.smooth_l1_loss(x, x * 3, beta=0),
-                       lambda f, x, w, b: f.smooth_l1_loss(x, x * 3, beta=0.5) + f.smooth_l1_loss(x, x * 3, beta=0)),
-    "bce_with_logits": (lambda ml, x, w, b: ml.bce_with_logits(x, x * x), lambda f, x, w, b: f.binary_cross_entropy_with_logits(
-        x, x * x)),
-    "binary_cross_entropy": (lambda ml, x, w, b: ml.binary_cross_entropy(ml.sigmoid(x), ml.sigmoid(x * 2), reduction="sum"),
-                             lambda f, x, w, b: f.binary_cross_entropy(f.sigmoid(x), f.sigmoid(x * 2), reduction="sum")),
-    "kl_div": (lambda ml, x, w, b: ml.kl_div(x, x * 2, reduction="sum", log_target=True),
-               lambda f, x, w, b: f.kl_div(x, x * 2, reduction="sum", log_target=True)),
-    "batch_norm": (lambda ml, x, w, b: ml.batch_norm(x, b[:3], b[1:] * b[1:]),
-                   lambda f, x, w, b: f.batch_norm(x, b[:3], b[1:] * b[1:])),
-    "batch_norm with weight": (lambda ml, x, w, b: ml.batch_norm(x, b[:3], b[1:] * b[1:], b[:3], b[1:]),
-                               lambda f, x, w, b: f.batch_norm(x, b[:3], b[1:] * b[1:], b[:3], b[1:])),
+    "huber_loss": (
+        lambda ml, x, w, b: ml.huber_loss(x, x * 3, delta=1.5) + ml.huber_loss(x, x * 3),
+        lambda f, x, w, b: f.huber_loss(x, x * 3, delta=1.5) + f.huber_loss(x, x * 3),
+    ),
+    "smooth_l1_loss": (
+        lambda ml, x, w, b: (
+            ml.smooth_l1_loss(x, x * 3, beta=0.5) + ml.smooth_l1_loss(x, x * 3, beta=0)
+        ),
+        lambda f, x, w, b: (
+            f.smooth_l1_loss(x, x * 3, beta=0.5) + f.smooth_l1_loss(x, x * 3, beta=0)
+        ),
+    ),
+    "bce_with_logits": (
+        lambda ml, x, w, b: ml.bce_with_logits(x, x * x),
+        lambda f, x, w, b: f.binary_cross_entropy_with_logits(x, x * x),
+    ),
+    "binary_cross_entropy": (
+        lambda ml, x, w, b: ml.binary_cross_entropy(
+            ml.sigmoid(x), ml.sigmoid(x * 2), reduction="sum"
+        ),
+        lambda f, x, w, b: f.binary_cross_entropy(f.sigmoid(x), f.sigmoid(x * 2), reduction="sum"),
+    ),
+    "kl_div": (
+        lambda ml, x, w, b: ml.kl_div(x, x * 2, reduction="sum", log_target=True),
+        lambda f, x, w, b: f.kl_div(x, x * 2, reduction="sum", log_target=True),
+    ),
+    "batch_norm": (
+        lambda ml, x, w, b: ml.batch_norm(x, b[:3], b[1:] * b[1:]),
+        lambda f, x, w, b: f.batch_norm(x, b[:3], b[1:] * b[1:]),
+    ),
+    "batch_norm with weight": (
+        lambda ml, x, w, b: ml.batch_norm(x, b[:3], b[1:] * b[1:], b[:3], b[1:]),
+        lambda f, x, w, b: f.batch_norm(x, b[:3], b[1:] * b[1:], b[:3], b[1:]),
+    ),
 }
 
 
@@ -468,7 +799,9 @@ def test_other_numbers_in_layouts_seen_before(device, name):
     ours, theirs = SEEN_BEFORE[name]
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        values = [rng.standard_normal(shape).astype("f4") for shape in ((2, 3, 8, 8), (4, 3, 3, 3), (4,))]
+        values = [
+            rng.standard_normal(shape).astype("f4") for shape in ((2, 3, 8, 8), (4, 3, 3, 3), (4,))
+        ]
         arrays = [cm.asarray(v) for v in values]
         expected = theirs(torch.nn.functional, *map(torch.from_numpy, values)).numpy()
         np.testing.assert_allclose(ours(cm.ml, *arrays).to_numpy(), expected, rtol=1e-4, atol=1e-5)
@@ -478,47 +811,80 @@ def test_other_numbers_in_layouts_seen_before(device, name):
     np.testing.assert_allclose(gradient.to_numpy(), leaf.grad.numpy(), rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("letters", ["ij,jk->ik", "ij,jk->ki", "bij,bjk->bik", "ijk,kl->ijl", "ij,kj->ik", "ij,ij->i",
-                                     "ij,jk->i", "ii,ij->j", "i,j->ij"])
+@pytest.mark.parametrize(
+    "letters",
+    [
+        "ij,jk->ik",
+        "ij,jk->ki",
+        "bij,bjk->bik",
+        "ijk,kl->ijl",
+        "ij,kj->ik",
+        "ij,ij->i",
+        "ij,jk->i",
+        "ii,ij->j",
+        "i,j->ij",
+    ],
+)
 def test_einsum_of_layouts_seen_before(device, letters):
     sizes = dict(zip("bijkl", (3, 4, 4 if letters.startswith("ii") else 5, 6, 7), strict=True))
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        a, b = (rng.standard_normal([sizes[s] for s in term]).astype("f4") for term in letters.split("->")[0].split(","))
+        a, b = (
+            rng.standard_normal([sizes[s] for s in term]).astype("f4")
+            for term in letters.split("->")[0].split(",")
+        )
         x, y = cm.asarray(a), cm.asarray(b)
         expected = np.einsum(letters, a.astype("f8"), b.astype("f8"))
-        np.testing.assert_allclose(cm.einsum(letters, x, y).to_numpy(), expected, rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(cm.einsum(letters, x, y, dtype="float64").to_numpy(), expected, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(
+            cm.einsum(letters, x, y).to_numpy(), expected, rtol=1e-4, atol=1e-5
+        )
+        np.testing.assert_allclose(
+            cm.einsum(letters, x, y, dtype="float64").to_numpy(), expected, rtol=1e-6, atol=1e-7
+        )
     g = cm.grad(lambda x: cm.einsum(letters, x, y).sum())(x)
     for at in np.ndindex(*a.shape):  # linear in x
         unit = np.zeros(a.shape)
         unit[at] = 1
-        np.testing.assert_allclose(g.to_numpy()[at], np.einsum(letters, unit, b.astype("f8")).sum(), rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(
+            g.to_numpy()[at], np.einsum(letters, unit, b.astype("f8")).sum(), rtol=1e-3, atol=1e-4
+        )
 
 
 def test_clip_between_arrays_of_layouts_seen_before(device):
     for seed in range(3):
         a, b, c = np.random.default_rng(seed).standard_normal((3, 7, 5)).astype("f4")
         low, high = np.minimum(b, c), np.maximum(b, c)
-        np.testing.assert_array_equal(cm.clip(*map(cm.asarray, (a, low, high))).to_numpy(), np.clip(a, low, high))
+        np.testing.assert_array_equal(
+            cm.clip(*map(cm.asarray, (a, low, high))).to_numpy(), np.clip(a, low, high)
+        )
     g = cm.grad(lambda x: cm.clip(x, cm.asarray(low), cm.asarray(high)).sum())(cm.asarray(a))
     np.testing.assert_array_equal(g.to_numpy(), ((a > low) & (a < high)).astype("f4"))
 
 
-@pytest.mark.parametrize("options", [{}, {"reduction": "sum", "ignore_index": 2}, {"label_smoothing": 0.1},
-                                     {"reduction": "none"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"reduction": "sum", "ignore_index": 2}, {"label_smoothing": 0.1}, {"reduction": "none"}],
+    ids=str,
+)
 @pytest.mark.parametrize("more", [(), (4,)], ids=["classes", "places"])
 def test_cross_entropy_of_layouts_seen_before(device, options, more):
     torch = pytest.importorskip("torch")
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        logits, targets = rng.standard_normal((6, 5, *more)).astype("f4"), rng.integers(0, 5, (6, *more))
+        logits, targets = (
+            rng.standard_normal((6, 5, *more)).astype("f4"),
+            rng.integers(0, 5, (6, *more)),
+        )
         x = cm.asarray(logits)
-        expected = torch.nn.functional.cross_entropy(torch.from_numpy(logits), torch.from_numpy(targets), **options)
+        expected = torch.nn.functional.cross_entropy(
+            torch.from_numpy(logits), torch.from_numpy(targets), **options
+        )
         got = cm.ml.cross_entropy(x, cm.asarray(targets), **options)
         np.testing.assert_allclose(got.to_numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
         if "label_smoothing" not in options:
-            expected = torch.nn.functional.nll_loss(torch.from_numpy(logits), torch.from_numpy(targets), **options)
+            expected = torch.nn.functional.nll_loss(
+                torch.from_numpy(logits), torch.from_numpy(targets), **options
+            )
             got = cm.ml.nll_loss(x, cm.asarray(targets), **options)
             np.testing.assert_allclose(got.to_numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
     gradient = cm.grad(lambda x: cm.ml.cross_entropy(x, cm.asarray(targets), **options).sum())(x)
@@ -542,28 +908,44 @@ def test_only_some_outputs(fake, wanted):
 
 
 def test_quantized_layers_of_layouts_seen_before(device):
-    """Other numbers each time; what is wrong with a weight or an option is still seen; gradients."""
+    """Other numbers each time; what is wrong with a weight or an option is still seen;
+    gradients."""
     rng = np.random.default_rng(4)
-    for dtype, how in (("int8", {"axis": 0}), ("int4", {"group": 16}), ("float8_e4m3", {"axis": 0}),
-                       ("int8", {"axis": 0, "symmetric": False})):
+    for dtype, how in (
+        ("int8", {"axis": 0}),
+        ("int4", {"group": 16}),
+        ("float8_e4m3", {"axis": 0}),
+        ("int8", {"axis": 0, "symmetric": False}),
+    ):
         for _ in range(3):
-            x, w, b, r = (rng.standard_normal(s).astype("f4") for s in ((3, 32), (32, 32), (32,), (3, 32)))
+            x, w, b, r = (
+                rng.standard_normal(s).astype("f4") for s in ((3, 32), (32, 32), (32,), (3, 32))
+            )
             q = cm.ml.quantize(cm.asarray(w), dtype, **how)
             exact = x.astype("f8") @ q.dequantize("float64").to_numpy().T
             given = [cm.asarray(v) for v in (x, b, r)]
             assert_close(cm.ml.linear(given[0], q), exact, rtol=1e-5, atol=1e-5)
             got = cm.ml.linear(given[0], q, given[1], activation="relu", residual=given[2])
             assert_close(got, np.maximum(exact + b, 0) + r, rtol=1e-5, atol=1e-5)
-            assert_close(cm.ml.linear(given[0].T.copy().T, q, given[1]), exact + b, rtol=1e-5, atol=1e-5)
+            assert_close(
+                cm.ml.linear(given[0].T.copy().T, q, given[1]), exact + b, rtol=1e-5, atol=1e-5
+            )
             if dtype != "int4" and q.zero_point is None:
                 for scale in (None, cm.asarray(0.04, "float32")):
-                    known = [cm.ml.linear_quantized(given[0], q, given[1], scale=scale).to_numpy() for _ in range(2)]
+                    known = [
+                        cm.ml.linear_quantized(given[0], q, given[1], scale=scale).to_numpy()
+                        for _ in range(2)
+                    ]
                     np.testing.assert_array_equal(*known)
         with pytest.raises(ValueError, match="activation"):
             cm.ml.linear(given[0], q, activation="")
         out, pull = cm.vjp(lambda x, q=q: cm.ml.linear(x, q), given[0])
-        assert_close(pull(cm.ones((3, 32), "float32"))[0], np.ones((3, 32)) @ q.dequantize("float64").to_numpy(), rtol=1e-5,
-                     atol=1e-5)
+        assert_close(
+            pull(cm.ones((3, 32), "float32"))[0],
+            np.ones((3, 32)) @ q.dequantize("float64").to_numpy(),
+            rtol=1e-5,
+            atol=1e-5,
+        )
     columns = cm.ml.quantize(cm.asarray(w), "int8", axis=1)  # with scales of the same shape
     assert cm.ml.quantize(cm.asarray(w), "int8", axis=0).scale._layout is columns.scale._layout
     for layer in (cm.ml.linear, cm.ml.linear_quantized):

@@ -1,7 +1,8 @@
-"""Manipulation against NumPy: values, shapes, dtypes, what is a view, gradients, errors, and the kernels by name.
+"""Manipulation against NumPy: values, shapes, dtypes, what is a view, gradients, errors, and the
+kernels by name.
 
-Every operation here is linear, so its gradient has a truth of its own: <g, f(x)> = <f'(g), x> for all x and g. With
-small integers in float64 both sides are exact.
+Every operation here is linear, so its gradient has a truth of its own: <g, f(x)> = <f'(g), x> for
+all x and g. With small integers in float64 both sides are exact.
 """
 
 import numpy as np
@@ -13,7 +14,10 @@ import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.kernels import copy as kernels
 
-DTYPES = [np.dtype(t) for t in ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16")]
+DTYPES = [
+    np.dtype(t)
+    for t in ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16")
+]
 DTYPES.append(np.dtype(cm.bfloat16))
 
 
@@ -23,16 +27,25 @@ def same(ours, expected):
     assert isinstance(ours, cm.ndarray)
     assert ours.dtype == expected.dtype
     assert ours.shape == expected.shape
-    wide = np.float32 if expected.dtype == cm.bfloat16 else expected.dtype  # NaN of bfloat16 differs from itself
+    wide = (
+        np.float32 if expected.dtype == cm.bfloat16 else expected.dtype
+    )  # NaN of bfloat16 differs from itself
     np.testing.assert_array_equal(ours.to_numpy().astype(wide), expected.astype(wide))
 
 
 @st.composite
 def keys_of_view(draw, max_dims=3, min_dims=0, min_side=0):
-    """(shape of a base, slices, order of axes): how to make the same strided view in both libraries."""
-    shape = draw(st.lists(st.integers(min_side, 4), min_size=min_dims, max_size=max_dims).map(tuple))
+    """(shape of a base, slices, order of axes): how to make the same strided view in both
+    libraries."""
+    shape = draw(
+        st.lists(st.integers(min_side, 4), min_size=min_dims, max_size=max_dims).map(tuple)
+    )
     steps = [draw(st.sampled_from([1, 1, 1, 2, -1])) for _ in shape]
-    return tuple(n * abs(s) for n, s in zip(shape, steps, strict=True)), steps, draw(st.permutations(range(len(shape))))
+    return (
+        tuple(n * abs(s) for n, s in zip(shape, steps, strict=True)),
+        steps,
+        draw(st.permutations(range(len(shape)))),
+    )
 
 
 def pair(case, dtype=np.float64, start=1):
@@ -45,10 +58,13 @@ def pair(case, dtype=np.float64, start=1):
 
 
 def check_adjoint(function, *inputs):
-    """<g, f(x)> = <pull(g), x> exactly, for float64 arrays of small integers; the gradient has x's shape and dtype."""
+    """<g, f(x)> = <pull(g), x> exactly, for float64 arrays of small integers; the gradient has x's
+    shape and dtype."""
     y, pull = cm.vjp(function, *inputs)
     outputs = y if isinstance(y, tuple | list) else (y,)
-    weights = [((np.arange(o.size) * 7 + 3 * k) % 11 - 5.0).reshape(o.shape) for k, o in enumerate(outputs)]
+    weights = [
+        ((np.arange(o.size) * 7 + 3 * k) % 11 - 5.0).reshape(o.shape) for k, o in enumerate(outputs)
+    ]
     given_ = [cm.asarray(w, device=inputs[0].device) for w in weights]
     gradients = pull(type(y)(given_) if isinstance(y, tuple | list) else given_[0])
     left = sum(np.vdot(w, o.to_numpy()) for w, o in zip(weights, outputs, strict=True))
@@ -59,12 +75,15 @@ def check_adjoint(function, *inputs):
 
 
 def is_view(ours, of, theirs, base):
-    """Whether ours shares memory with its input exactly when NumPy's does (on the CPU, where that can be seen)."""
-    if base.size and theirs.ndim and ours.device == "cpu":  # NumPy makes scalars of views without dimensions
+    """Whether ours shares memory with its input exactly when NumPy's does (on the CPU, where that
+    can be seen)."""
+    if (
+        base.size and theirs.ndim and ours.device == "cpu"
+    ):  # NumPy makes scalars of views without dimensions
         assert np.shares_memory(ours.to_numpy(), of.to_numpy()) == np.shares_memory(theirs, base)
 
 
-# ------------------------------------------------------------------------------------------------ one input
+# ------------------------------------------------------------------------------------------------ o
 
 
 VIEWS = {
@@ -81,10 +100,20 @@ VIEWS = {
 }
 COPIES = {
     "copy": (0, lambda d, x: {}),
-    "roll": (0, lambda d, x: {"shift": d.draw(st.integers(-9, 9)),
-                              "axis": d.draw(st.sampled_from([None, *range(-x.ndim, x.ndim)]))}),
-    "repeat": (1, lambda d, x: {"repeats": d.draw(st.integers(0, 3)),
-                                "axis": d.draw(st.sampled_from([None, *range(-x.ndim, x.ndim)]))}),
+    "roll": (
+        0,
+        lambda d, x: {
+            "shift": d.draw(st.integers(-9, 9)),
+            "axis": d.draw(st.sampled_from([None, *range(-x.ndim, x.ndim)])),
+        },
+    ),
+    "repeat": (
+        1,
+        lambda d, x: {
+            "repeats": d.draw(st.integers(0, 3)),
+            "axis": d.draw(st.sampled_from([None, *range(-x.ndim, x.ndim)])),
+        },
+    ),
 }
 
 
@@ -142,7 +171,10 @@ def test_orders_of_axes(device, case, data):
     order = tuple(data.draw(st.permutations(range(theirs.ndim))))
     same(cm.swapaxes(ours, i, j), np.swapaxes(theirs, i, j))
     same(cm.moveaxis(ours, i, j), np.moveaxis(theirs, i, j))
-    same(cm.moveaxis(ours, range(theirs.ndim)[:2], order[:2]), np.moveaxis(theirs, range(theirs.ndim)[:2], order[:2]))
+    same(
+        cm.moveaxis(ours, range(theirs.ndim)[:2], order[:2]),
+        np.moveaxis(theirs, range(theirs.ndim)[:2], order[:2]),
+    )
     same(cm.permute_dims(ours, order), np.transpose(theirs, order))
     same(ours.T, theirs.T)
     check_adjoint(lambda x: cm.moveaxis(cm.swapaxes(cm.permute_dims(x, order), i, j), j, i), ours)
@@ -164,7 +196,10 @@ def test_errors_of_axes(device):
         (lambda: cm.diagonal(cm.zeros(3)), "diagonal: wants at least 2"),
         (lambda: cm.broadcast_to(x, (3, 3)), r"broadcast_to: an array of shape \(2, 3\) cannot"),
         (lambda: cm.broadcast_to(x, (3,)), r"broadcast_to: an array of shape \(2, 3\) cannot"),
-        (lambda: cm.broadcast_arrays(x, cm.zeros(2)), "broadcast_arrays: shapes .* cannot be broadcast"),
+        (
+            lambda: cm.broadcast_arrays(x, cm.zeros(2)),
+            "broadcast_arrays: shapes .* cannot be broadcast",
+        ),
     ]:
         with pytest.raises(ValueError, match="^" + text):
             call()
@@ -186,7 +221,9 @@ def test_broadcast_to(device, case, front, data):
     shape = (*front, *grown)
     same(cm.broadcast_to(ours, shape), np.broadcast_to(theirs, shape))
     ones = np.ones(shape)
-    for a, b in zip(cm.broadcast_arrays(ours, ones), np.broadcast_arrays(theirs, ones), strict=True):
+    for a, b in zip(
+        cm.broadcast_arrays(ours, ones), np.broadcast_arrays(theirs, ones), strict=True
+    ):
         same(a, b)
     check_adjoint(lambda x: cm.broadcast_to(x, shape), ours)
     assert cm.broadcast_shapes(ours.shape, shape) == shape
@@ -199,7 +236,9 @@ def test_tile_and_repeat(device, case, data):
     same(cm.tile(ours, repetitions), np.tile(theirs, repetitions))
     check_adjoint(lambda x: cm.tile(x, repetitions), ours)
     axis = data.draw(st.integers(-theirs.ndim, theirs.ndim - 1))
-    counts = data.draw(st.lists(st.integers(0, 3), min_size=theirs.shape[axis], max_size=theirs.shape[axis]))
+    counts = data.draw(
+        st.lists(st.integers(0, 3), min_size=theirs.shape[axis], max_size=theirs.shape[axis])
+    )
     counts = np.array(counts, np.int64)
     same(cm.repeat(ours, counts, axis=axis), np.repeat(theirs, counts, axis=axis))
     check_adjoint(lambda x: cm.repeat(x, counts, axis=axis), ours)
@@ -217,18 +256,27 @@ def test_tile_and_repeat_errors(device):
         cm.repeat(x, 1.5)
 
 
-@given(keys_of_view(min_dims=1), st.data(), st.sampled_from(["edge", "reflect", "symmetric", "wrap", "constant"]),
-       st.sampled_from(DTYPES))
+@given(
+    keys_of_view(min_dims=1),
+    st.data(),
+    st.sampled_from(["edge", "reflect", "symmetric", "wrap", "constant"]),
+    st.sampled_from(DTYPES),
+)
 def test_pad(device, case, data, mode, dtype):
     ours, theirs = pair(case, dtype)
     widths = [(data.draw(st.integers(0, 7)), data.draw(st.integers(0, 7))) for _ in theirs.shape]
-    if mode != "constant" and any(sum(w) and not n for w, n in zip(widths, theirs.shape, strict=True)):
+    if mode != "constant" and any(
+        sum(w) and not n for w, n in zip(widths, theirs.shape, strict=True)
+    ):
         with pytest.raises(ValueError, match="^pad: axis .* is empty"):
             cm.pad(ours, widths, mode)
         return
     same(cm.pad(ours, widths, mode), np.pad(theirs, widths, mode))
     if mode == "constant":
-        same(cm.pad(ours, 1, constant_values=3), np.pad(theirs, 1, constant_values=np.asarray(3, dtype)))
+        same(
+            cm.pad(ours, 1, constant_values=3),
+            np.pad(theirs, 1, constant_values=np.asarray(3, dtype)),
+        )
     check_adjoint(lambda x: cm.pad(x, widths, mode), pair(case)[0])
 
 
@@ -256,7 +304,7 @@ def test_roll_of_several_axes(device, case, data):
     check_adjoint(lambda x: cm.roll(x, shifts, axis=axes), ours)
 
 
-# ------------------------------------------------------------------------------------------- several inputs, outputs
+# ------------------------------------------------------------------------------------------- severa
 
 
 @given(st.data(), st.sampled_from(DTYPES), st.sampled_from(DTYPES))
@@ -264,14 +312,18 @@ def test_concat_and_stack(device, data, first, second):
     case = data.draw(keys_of_view(min_dims=1))
     ours, theirs = pair(case, first)
     axis = data.draw(st.integers(-theirs.ndim, theirs.ndim - 1))
-    other = np.moveaxis(np.ones((data.draw(st.integers(0, 3)), *np.moveaxis(theirs, axis, 0).shape[1:])), 0, axis)
+    other = np.moveaxis(
+        np.ones((data.draw(st.integers(0, 3)), *np.moveaxis(theirs, axis, 0).shape[1:])), 0, axis
+    )
     other = other.astype(second)
     dtype = cm.result_type(ours, cm.asarray(other))
     expected = np.concatenate([theirs.astype(dtype), other.astype(dtype)], axis)
     same(cm.concat([ours, other], axis=axis), expected)
     same(cm.concatenate([ours, other], axis), expected)
-    same(cm.concat([ours, other], axis=None),
-         np.concatenate([theirs.ravel().astype(dtype), other.ravel().astype(dtype)]))
+    same(
+        cm.concat([ours, other], axis=None),
+        np.concatenate([theirs.ravel().astype(dtype), other.ravel().astype(dtype)]),
+    )
     same(cm.concat([ours]), theirs)
     place = data.draw(st.integers(-theirs.ndim - 1, theirs.ndim))
     same(cm.stack([ours, ours], axis=place), np.stack([theirs, theirs], place))
@@ -286,11 +338,17 @@ def test_concat_errors(device):
     x = cm.zeros((2, 3))
     for call, text in [
         (lambda: cm.concat([]), "concat: wants at least one array"),
-        (lambda: cm.concat([x, cm.zeros((3, 2))]), r"concat: shapes must .* axis 0, got \(2, 3\), \(3, 2\)"),
+        (
+            lambda: cm.concat([x, cm.zeros((3, 2))]),
+            r"concat: shapes must .* axis 0, got \(2, 3\), \(3, 2\)",
+        ),
         (lambda: cm.concat([x, cm.zeros(3)]), "concat: shapes must be equal"),
         (lambda: cm.concat([cm.zeros(()), cm.zeros(())]), "concat: 0-d arrays"),
         (lambda: cm.concat([x, x], axis=2), "concat: axis 2 is out of bounds"),
-        (lambda: cm.stack([x, cm.zeros((2, 4))]), r"stack: wants arrays of one shape, got \(2, 3\), \(2, 4\)"),
+        (
+            lambda: cm.stack([x, cm.zeros((2, 4))]),
+            r"stack: wants arrays of one shape, got \(2, 3\), \(2, 4\)",
+        ),
         (lambda: cm.stack([x], axis=3), "stack: axis 3 is out of bounds"),
     ]:
         with pytest.raises(ValueError, match="^" + text):
@@ -321,7 +379,7 @@ def test_splits(device, case, data):
         cm.array_split(ours, 0)
 
 
-# ----------------------------------------------------------------------------------------------------- casts
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("target", DTYPES, ids=str)
@@ -341,12 +399,16 @@ def test_astype(device, source, target):
 
 
 def test_astype_rounds_to_nearest_even_and_keeps_specials(device):
-    half = np.float32([1 + 2**-11, 1 + 3 * 2**-11, 65519, 65520, 2**-25, 2**-24, np.inf, -np.inf, np.nan, -0.0])
+    half = np.float32(
+        [1 + 2**-11, 1 + 3 * 2**-11, 65519, 65520, 2**-25, 2**-24, np.inf, -np.inf, np.nan, -0.0]
+    )
     brain = np.float32([1 + 2**-8, 1 + 3 * 2**-8, 3.4e38, 1e-45, np.inf, -np.inf, np.nan, -0.0])
     with np.errstate(over="ignore"):
         same(cm.astype(cm.asarray(half), "f2"), half.astype("f2"))
     same(cm.astype(cm.asarray(brain), "bfloat16"), brain.astype(cm.bfloat16))
-    double = np.float64([1 + 2**-11 + 2**-40, 1 + 2**-11 - 2**-40, 1 + 2**-11, 65519.999999999, 1e-300])
+    double = np.float64(
+        [1 + 2**-11 + 2**-40, 1 + 2**-11 - 2**-40, 1 + 2**-11, 65519.999999999, 1e-300]
+    )
     same(cm.astype(cm.asarray(double), "f2"), double.astype("f2"))  # one rounding, not two
 
 
@@ -385,7 +447,7 @@ def test_second_gradients_pass_through_views(device):
     same(second, 12 * np.array([1.0, 2.0, 3.0, 4.0]) * [1, 10, 100, 1000])
 
 
-# ------------------------------------------------------------------------------------------- kernels by name
+# ------------------------------------------------------------------------------------------- kernel
 
 
 def named(plan):
@@ -394,7 +456,11 @@ def named(plan):
 
 def on_gpu(shape, dtype, strides=None, aligned=True):
     plain = Layout.new(shape, np.dtype(dtype), 0)
-    return plain if strides is None and aligned else Layout.of(shape, strides or plain.strides, plain.dtype, 0, aligned)
+    return (
+        plain
+        if strides is None and aligned
+        else Layout.of(shape, strides or plain.strides, plain.dtype, 0, aligned)
+    )
 
 
 def test_planner_chooses():
@@ -404,7 +470,9 @@ def test_planner_chooses():
     assert named(kernels.copy(on_gpu((3,), "f4"))) == ["line"]
     assert named(kernels.copy(on_gpu((64, 64), "f4", (4, 256)))) == ["tiled_vector"]
     assert named(kernels.copy(on_gpu((64, 63), "f4", (4, 256)))) == ["tiled"]
-    assert named(kernels.copy(on_gpu((8, 56, 56, 64), "f2", (401408, 112, 2, 6272)))) == ["tiled_vector"]  # NCHW -> NHWC
+    assert named(kernels.copy(on_gpu((8, 56, 56, 64), "f2", (401408, 112, 2, 6272)))) == [
+        "tiled_vector"
+    ]  # NCHW -> NHWC
     assert named(kernels.copy(on_gpu((64, 4), "f4", (4, 256)))) == ["strided"]
     assert named(kernels.copy(on_gpu((0, 3), "f4"))) == []
     # equally transposed on both sides: a straight line after sorting
@@ -424,16 +492,33 @@ def layouts(*arrays):
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("source, target", [("f4", "f4"), ("f4", "f2"), ("f2", "f8"), ("i4", "?"), ("c8", "c8"),
-                                            ("c16", "c16"), ("?", "f4"), ("i1", "c8"), ("c8", "f4"), ("f8", "f2"),
-                                            ("bfloat16", "f4")])
+@pytest.mark.parametrize(
+    "source, target",
+    [
+        ("f4", "f4"),
+        ("f4", "f2"),
+        ("f2", "f8"),
+        ("i4", "?"),
+        ("c8", "c8"),
+        ("c16", "c16"),
+        ("?", "f4"),
+        ("i1", "c8"),
+        ("c8", "f4"),
+        ("f8", "f2"),
+        ("bfloat16", "f4"),
+    ],
+)
 @pytest.mark.parametrize("n", [1, 255, 257, 1027])
 def test_line_simulated(source, target, n):
-    source, target = (np.dtype(cm.bfloat16) if t == "bfloat16" else np.dtype(t) for t in (source, target))
+    source, target = (
+        np.dtype(cm.bfloat16) if t == "bfloat16" else np.dtype(t) for t in (source, target)
+    )
     x = (np.arange(n) % 13).astype(source)
     plan = kernels.copy(*layouts(x), dtype=target)
     assert named(plan) == ["line"] or source == "c16"
-    np.testing.assert_array_equal(sim(plan, x), (x.real if target.kind == "f" else x).astype(target))
+    np.testing.assert_array_equal(
+        sim(plan, x), (x.real if target.kind == "f" else x).astype(target)
+    )
 
 
 @pytest.mark.simulator
@@ -463,7 +548,13 @@ def test_fill_and_pad_simulated(dtype):
 
     value = np.dtype(dtype).type(7)
     for base in ((9,), (16,), (3, 6), (2, 131), (66, 3), (2, 3, 5)):
-        for part in (lambda x: x, lambda x: x[..., ::2], lambda x: x.T[1:], lambda x: x[::-3], lambda x: x[..., 1:]):
+        for part in (
+            lambda x: x,
+            lambda x: x[..., ::2],
+            lambda x: x.T[1:],
+            lambda x: x[::-3],
+            lambda x: x[..., 1:],
+        ):
             whole = np.zeros(base, dtype)
             x = part(whole)
             expected = np.zeros(base, dtype)
@@ -519,7 +610,9 @@ def test_copy_kernels_on_gpu(dtype):
 
 def test_windows_of_images_as_columns(device):
     x = np.arange(2 * 3 * 7 * 6, dtype=np.float32).reshape(2, 3, 7, 6)
-    windows = cm.lib.stride_tricks.sliding_window_view(cm.asarray(x, device=device), (3, 2), axis=(2, 3))
+    windows = cm.lib.stride_tricks.sliding_window_view(
+        cm.asarray(x, device=device), (3, 2), axis=(2, 3)
+    )
     for order in ((1, 4, 5, 0, 2, 3), (0, 2, 3, 1, 4, 5), (5, 3, 1, 4, 2, 0)):
         expected = np.lib.stride_tricks.sliding_window_view(x, (3, 2), axis=(2, 3)).transpose(order)
         same(cm.copy(windows.transpose(order)), expected)

@@ -14,10 +14,13 @@ FULL_SHAPES = st.lists(st.integers(1, 4), max_size=4).map(tuple)
 
 @st.composite
 def views(draw, shape_strategy=SHAPES):
-    """A NumPy array of int16 with steps, reversals, permuted and broadcast axes, and the values 0, 1, 2, ..."""
+    """A NumPy array of int16 with steps, reversals, permuted and broadcast axes, and the values 0,
+    1, 2, ..."""
     shape = draw(shape_strategy)
     steps = [draw(st.sampled_from([1, 1, 2, -1, -2])) for _ in shape]
-    base = np.arange(np.prod([n * abs(s) for n, s in zip(shape, steps, strict=True)], dtype=int), dtype=np.int16)
+    base = np.arange(
+        np.prod([n * abs(s) for n, s in zip(shape, steps, strict=True)], dtype=int), dtype=np.int16
+    )
     x = base.reshape([n * abs(s) for n, s in zip(shape, steps, strict=True)])
     x = x[(..., *[slice(None, None, s) for s in steps])]
     x = x.transpose(draw(st.permutations(range(x.ndim))))
@@ -51,15 +54,22 @@ def test_axes_by_stride(x):
 @given(views())
 def test_axes_as_read(x):
     """Another place of an axis that was repeated or has one element may read the same values."""
-    assert x.transpose(shapes.axes_as_read(x.shape, x.strides)).ravel().tolist() == x.ravel(order="K").tolist()
+    assert (
+        x.transpose(shapes.axes_as_read(x.shape, x.strides)).ravel().tolist()
+        == x.ravel(order="K").tolist()
+    )
 
 
 @given(views(), st.data())
 def test_collapse(x, data):
     # A second operand of the same shape with other strides: a broadcast of some of the axes.
     kept = [data.draw(st.booleans()) for _ in x.shape]
-    small = np.arange(np.prod([n for n, k in zip(x.shape, kept, strict=True) if k], dtype=int), dtype=np.int16)
-    y = np.broadcast_to(small.reshape([n if k else 1 for n, k in zip(x.shape, kept, strict=True)]), x.shape)
+    small = np.arange(
+        np.prod([n for n, k in zip(x.shape, kept, strict=True) if k], dtype=int), dtype=np.int16
+    )
+    y = np.broadcast_to(
+        small.reshape([n if k else 1 for n, k in zip(x.shape, kept, strict=True)]), x.shape
+    )
     shape, x_strides, y_strides = shapes.collapse(x.shape, x.strides, y.strides)
     assert strided(x, shape, x_strides).ravel().tolist() == x.ravel().tolist()
     assert strided(y, shape, y_strides).ravel().tolist() == y.ravel().tolist()
@@ -152,7 +162,8 @@ def test_resolve_shape(shape, new_shape):
 
 @st.composite
 def reshapes(draw):
-    """An array and a shape of as many elements: neighbours merged, then sizes split, then ones put in."""
+    """An array and a shape of as many elements: neighbours merged, then sizes split, then ones put
+    in."""
     x = draw(views(FULL_SHAPES))
     sizes = list(x.shape)
     for _ in range(draw(st.integers(0, 3))):
@@ -177,7 +188,9 @@ def test_reshape_strides(case):
     assert (strides is None) == (not np.shares_memory(x, expected))
     if strides is not None:
         assert np.array_equal(strided(x, new_shape, strides), expected)
-        assert all(s == e for s, e, n in zip(strides, expected.strides, new_shape, strict=True) if n > 1)
+        assert all(
+            s == e for s, e, n in zip(strides, expected.strides, new_shape, strict=True) if n > 1
+        )
 
 
 def test_reshape_strides_without_elements():
@@ -209,21 +222,33 @@ def test_may_overlap(data):
 
 @given(st.data())
 def test_not_beside(data):
-    """Exact for blocks and for columns of a matrix, never wrong where it says that two arrays are apart."""
+    """Exact for blocks and for columns of a matrix, never wrong where it says that two arrays are
+    apart."""
     rows, columns = (data.draw(st.integers(1, 6)) for _ in range(2))
     memory = np.arange(rows * columns * 2, dtype=np.int16).reshape(rows, columns, 2)
 
     def part(columns_alone):
-        ends = [sorted((data.draw(st.integers(0, n)), data.draw(st.integers(0, n)))) for n in memory.shape]
+        ends = [
+            sorted((data.draw(st.integers(0, n)), data.draw(st.integers(0, n))))
+            for n in memory.shape
+        ]
         cuts = [slice(*each, data.draw(st.sampled_from([1, 2, 3]))) for each in ends]
-        x = memory[:, cuts[1].start:cuts[1].stop] if columns_alone else memory[tuple(cuts)]
-        return x if columns_alone else x[::data.draw(st.sampled_from([1, -1])), :, ::data.draw(st.sampled_from([1, -1]))]
+        x = memory[:, cuts[1].start : cuts[1].stop] if columns_alone else memory[tuple(cuts)]
+        return (
+            x
+            if columns_alone
+            else x[
+                :: data.draw(st.sampled_from([1, -1])), :, :: data.draw(st.sampled_from([1, -1]))
+            ]
+        )
 
     columns_alone = data.draw(st.booleans())
     a, b = part(columns_alone), part(columns_alone)
     assume(a.size and b.size)
     at = b.__array_interface__["data"][0]
-    near = shapes.not_beside((a.__array_interface__["data"][0], a.shape, a.strides, 2), (b.shape, b.strides, 2), [at])
+    near = shapes.not_beside(
+        (a.__array_interface__["data"][0], a.shape, a.strides, 2), (b.shape, b.strides, 2), [at]
+    )
     assert near in ([], [at])
     assert near or not np.shares_memory(a, b)
     if columns_alone:
@@ -232,15 +257,20 @@ def test_not_beside(data):
 
 @given(views(FULL_SHAPES))
 def test_overlaps_itself_on_views(x):
-    # In these arrays every element has a value of its own, so repeated values are shared elements. (A stride of an
-    # array whose steps interlock never occurs here, so the answer is exact.)
+    # In these arrays every element has a value of its own, so repeated values are shared elements.
+    # (A stride of an array whose steps interlock never occurs here, so the answer is exact.)
     assert shapes.overlaps_itself(x.shape, x.strides, 2) == (len(set(x.ravel().tolist())) < x.size)
 
 
-@given(st.lists(st.tuples(st.integers(1, 4), st.integers(-12, 12)), max_size=3), st.sampled_from([1, 2, 4]))
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.integers(-12, 12)), max_size=3),
+    st.sampled_from([1, 2, 4]),
+)
 def test_overlaps_itself_never_misses(dims, itemsize):
     shape, strides = tuple(n for n, _ in dims), tuple(s for _, s in dims)
-    offsets = [sum(i * s for i, s in zip(index, strides, strict=True)) for index in np.ndindex(*shape)]
+    offsets = [
+        sum(i * s for i, s in zip(index, strides, strict=True)) for index in np.ndindex(*shape)
+    ]
     touched = [offset + byte for offset in offsets for byte in range(itemsize)]
     if len(set(touched)) < len(touched):
         assert shapes.overlaps_itself(shape, strides, itemsize)

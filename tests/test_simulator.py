@@ -12,7 +12,12 @@ pytestmark = pytest.mark.simulator
 
 
 @cuda.jit
-def turned(x, out):  # what a thread reads, another has written before the barrier; half of them leave before the second
+def turned(
+    x,
+    out,
+    # what a thread reads, another has written before the barrier; half of them leave before the
+    # second
+):
     shared, i = cuda.shared.array(64, np.int64), cuda.threadIdx.x
     at = cuda.blockIdx.x * 64 + i
     shared[i] = x[at]
@@ -34,7 +39,9 @@ def failing(x, out):  # one thread fails while the others wait for it
 
 
 @cuda.jit
-def hasty(x, out):  # barriers are missing: what a neighbour writes is read at once, twice, with one barrier between
+def hasty(
+    x, out
+):  # barriers are missing: what a neighbour writes is read at once, twice, with one barrier between
     shared, i = cuda.shared.array((3, 64), np.int64), cuda.threadIdx.x
     for k in range(3):
         shared[k, i] = -1
@@ -64,7 +71,13 @@ def threads():
 
 
 def launched(kernel, x):
-    return simulate(Plan([Layout.new(x.shape, x.dtype, 0)], [Launch(kernel, x.size // 64, 64, [Input(0), Output(0)])]), x)
+    return simulate(
+        Plan(
+            [Layout.new(x.shape, x.dtype, 0)],
+            [Launch(kernel, x.size // 64, 64, [Input(0), Output(0)])],
+        ),
+        x,
+    )
 
 
 def test_barriers_hold_those_who_are_left():
@@ -79,7 +92,9 @@ def test_an_error_ends_the_block():
 
 
 def test_a_missing_barrier_shows_on_either_side():
-    plan = Plan([Layout.new((1, 2, 64), np.dtype("i8"), 0)], [Launch(hasty, 1, 64, [Input(0), Output(0)])])
+    plan = Plan(
+        [Layout.new((1, 2, 64), np.dtype("i8"), 0)], [Launch(hasty, 1, 64, [Input(0), Output(0)])]
+    )
     forwards, backwards = simulate(plan, np.arange(64))[0]
     seen = (forwards == -1).sum(), (backwards == -1).sum()
     assert sorted(seen) == [1, 63]  # one that had written, or all but one

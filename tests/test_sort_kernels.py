@@ -1,4 +1,5 @@
-"""The kernels of sorting, scans and search by name: in the simulator, compiled, and at full size on a GPU."""
+"""The kernels of sorting, scans and search by name: in the simulator, compiled, and at full size on
+a GPU."""
 
 import os
 
@@ -64,7 +65,9 @@ def test_network_simulated(dtype, shape, axis, descending):
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("dtype, shape, axis, descending", [("i1", (2, 1030), 1, False), (cm.bfloat16, (13, 2), 0, True)])
+@pytest.mark.parametrize(
+    "dtype, shape, axis, descending", [("i1", (2, 1030), 1, False), (cm.bfloat16, (13, 2), 0, True)]
+)
 def test_radix_simulated(dtype, shape, axis, descending):
     """Several rows, of several stretches."""
     x = numbers(shape, dtype)
@@ -78,10 +81,19 @@ def test_radix_simulated(dtype, shape, axis, descending):
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("kind, function", [("sum", np.cumsum), ("prod", np.cumprod), ("max", np.maximum.accumulate),
-                                            ("min", np.minimum.accumulate), ("nansum", np.nancumsum),
-                                            ("nanprod", np.nancumprod), ("nanmax", np.fmax.accumulate),
-                                            ("nanmin", np.fmin.accumulate)])
+@pytest.mark.parametrize(
+    "kind, function",
+    [
+        ("sum", np.cumsum),
+        ("prod", np.cumprod),
+        ("max", np.maximum.accumulate),
+        ("min", np.minimum.accumulate),
+        ("nansum", np.nancumsum),
+        ("nanprod", np.nancumprod),
+        ("nanmax", np.fmax.accumulate),
+        ("nanmin", np.fmin.accumulate),
+    ],
+)
 @pytest.mark.parametrize("dtype", ["f4", "i4", "f2", "c8"])
 @pytest.mark.parametrize("shape, axis", [((2, 9), 1), ((70, 2), 0), ((2, 200), 1)])
 def test_scan_lines_simulated(kind, function, dtype, shape, axis):
@@ -96,58 +108,117 @@ def test_scan_lines_simulated(kind, function, dtype, shape, axis):
     np.testing.assert_array_equal(sim(plan, x), function(x, axis).astype(target))
 
 
-@pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="the simulator knows `lines` alone by itself")
-@pytest.mark.parametrize("dtype, target, shape, name, lanes", [
-    ("bfloat16", "bfloat16", (1 << 17, 1024), "scan_rows", 32), ("f4", "f4", (1 << 20, 1024), "scan_rows", 32),
-    ("f2", "f2", (9, 1000), "scan_rows", 32), ("f4", "f4", (300, 128), "scan_rows", 8), ("f2", "f2", (9, 65), "scan_rows", 16),
-    ("i4", "i8", (8000, 2000), "scan_rows", 32), ("f4", "f4", (1000, 4096), "scan_tiles", 0),
-    ("f4", "f4", (8000, 4096), "scan_rows", 32), ("f4", "f4", (8000, 8192), "scan_tiles", 0)])
+@pytest.mark.skipif(
+    os.environ.get("NUMBA_ENABLE_CUDASIM") == "1",
+    reason="the simulator knows `lines` alone by itself",
+)
+@pytest.mark.parametrize(
+    "dtype, target, shape, name, lanes",
+    [
+        ("bfloat16", "bfloat16", (1 << 17, 1024), "scan_rows", 32),
+        ("f4", "f4", (1 << 20, 1024), "scan_rows", 32),
+        ("f2", "f2", (9, 1000), "scan_rows", 32),
+        ("f4", "f4", (300, 128), "scan_rows", 8),
+        ("f2", "f2", (9, 65), "scan_rows", 16),
+        ("i4", "i8", (8000, 2000), "scan_rows", 32),
+        ("f4", "f4", (1000, 4096), "scan_tiles", 0),
+        ("f4", "f4", (8000, 4096), "scan_rows", 32),
+        ("f4", "f4", (8000, 8192), "scan_tiles", 0),
+    ],
+)
 def test_short_rows_get_a_warp(dtype, target, shape, name, lanes):
-    """Or a part of one: where it takes one step, or where rows are many and a tile's threads would have nothing to do."""
+    """Or a part of one: where it takes one step, or where rows are many and a tile's threads would
+    have nothing to do."""
     with assume((9, 0)):
-        plan = scan.scan(Layout.new(shape, cm.dtype(dtype), 0), kind="sum", axis=1, dtype=cm.dtype(target))
+        plan = scan.scan(
+            Layout.new(shape, cm.dtype(dtype), 0), kind="sum", axis=1, dtype=cm.dtype(target)
+        )
     assert named(plan) == [name]
     assert not lanes or plan.steps[0].grid[0] == -(-shape[0] * lanes // 256)
 
 
-@pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="the simulator knows `lines` alone by itself")
-@pytest.mark.parametrize("dtype, target, shape, axis, name", [
-    ("f4", "f4", (8192, 8192), 0, "scan_columns"), ("f8", "f8", (8192, 8192), 0, "scan_columns"),
-    ("f4", "f4", (64, 2048, 1024), 1, "scan_columns"), ("f2", "f2", (64, 2048, 1024), 1, "scan_columns"),
-    ("f2", "f2", (8192, 8191), 0, "tiled"), ("i4", "i8", (8192, 8192), 0, "line_totals"),
-    ("f4", "f4", (1 << 18, 256), 0, "tiled_vector"), ("f4", "f4", (20_000, 40), 1, "scan_lines"),
-    ("f4", "f4", (9, 70_000), 1, "fill")])
+@pytest.mark.skipif(
+    os.environ.get("NUMBA_ENABLE_CUDASIM") == "1",
+    reason="the simulator knows `lines` alone by itself",
+)
+@pytest.mark.parametrize(
+    "dtype, target, shape, axis, name",
+    [
+        ("f4", "f4", (8192, 8192), 0, "scan_columns"),
+        ("f8", "f8", (8192, 8192), 0, "scan_columns"),
+        ("f4", "f4", (64, 2048, 1024), 1, "scan_columns"),
+        ("f2", "f2", (64, 2048, 1024), 1, "scan_columns"),
+        ("f2", "f2", (8192, 8191), 0, "tiled"),
+        ("i4", "i8", (8192, 8192), 0, "line_totals"),
+        ("f4", "f4", (1 << 18, 256), 0, "tiled_vector"),
+        ("f4", "f4", (20_000, 40), 1, "scan_lines"),
+        ("f4", "f4", (9, 70_000), 1, "fill"),
+    ],
+)
 def test_the_scan_fits_the_layout(dtype, target, shape, axis, name):
-    """One pass where strips of columns are many; segments or a turn about where they are few; tiles for rows."""
+    """One pass where strips of columns are many; segments or a turn about where they are few; tiles
+    for rows."""
     with assume((9, 0)):
-        plan = scan.scan(Layout.new(shape, np.dtype(dtype), 0), kind="sum", axis=axis, dtype=np.dtype(target))
+        plan = scan.scan(
+            Layout.new(shape, np.dtype(dtype), 0), kind="sum", axis=axis, dtype=np.dtype(target)
+        )
     assert named(plan)[0].startswith(name)
 
 
-@pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="the simulator knows `lines` alone by itself")
-@pytest.mark.parametrize("dtype, target, shape, name", [
-    ("f4", "f4", (1 << 26,), "scan_ring"), ("i4", "i8", (64, 1 << 20), "scan_ring"), ("?", "i8", (1 << 26,), "scan_ring"),
-    ("f4", "f4", (1 << 22,), "scan_tiles"), ("f4", "f4", (8192, 8192), "scan_tiles"),
-    ("f4", "f4", (64, (1 << 20) + 1), "scan_tiles"), ("c16", "c16", (1 << 25,), "scan_tiles")])
+@pytest.mark.skipif(
+    os.environ.get("NUMBA_ENABLE_CUDASIM") == "1",
+    reason="the simulator knows `lines` alone by itself",
+)
+@pytest.mark.parametrize(
+    "dtype, target, shape, name",
+    [
+        ("f4", "f4", (1 << 26,), "scan_ring"),
+        ("i4", "i8", (64, 1 << 20), "scan_ring"),
+        ("?", "i8", (1 << 26,), "scan_ring"),
+        ("f4", "f4", (1 << 22,), "scan_tiles"),
+        ("f4", "f4", (8192, 8192), "scan_tiles"),
+        ("f4", "f4", (64, (1 << 20) + 1), "scan_tiles"),
+        ("c16", "c16", (1 << 25,), "scan_tiles"),
+    ],
+)
 def test_long_rows_go_through_the_ring(dtype, target, shape, name):
-    """Where tiles are many, rows have several and begin at the borders of 16 bytes; on 9.0 alone."""
+    """Where tiles are many, rows have several and begin at the borders of 16 bytes; on 9.0
+    alone."""
     x = Layout.new(shape, np.dtype(dtype), 0)
     for version, expected in (((9, 0), name), ((8, 0), "scan_tiles"), ((10, 0), "scan_tiles")):
         with assume(version):
             plan = scan.scan(x, kind="sum", axis=len(shape) - 1, dtype=np.dtype(target))
-        assert named(plan) == ["fill_line", expected] if expected == "scan_ring" else named(plan)[-1] == expected
+        assert (
+            named(plan) == ["fill_line", expected]
+            if expected == "scan_ring"
+            else named(plan)[-1] == expected
+        )
 
 
-@pytest.mark.parametrize("kinds", [("sum", "f4", "f4"), ("sum", "f8", "f8"), ("sum", "i4", "i8"), ("sum", "?", "i8"),
-                                   ("max", "i1", "i1"), ("sum", "f2", "f2"), ("prod", "c8", "c8"), ("sum", "f4", "c16")])
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ("sum", "f4", "f4"),
+        ("sum", "f8", "f8"),
+        ("sum", "i4", "i8"),
+        ("sum", "?", "i8"),
+        ("max", "i1", "i1"),
+        ("sum", "f2", "f2"),
+        ("prod", "c8", "c8"),
+        ("sum", "f4", "c16"),
+    ],
+)
 def test_rings_fit_into_a_multiprocessor(kinds):
-    """Shared memory of its blocks within 227 KB, tickets that are remembered, totals told of tiles that are on their way."""
+    """Shared memory of its blocks within 227 KB, tickets that are remembered, totals told of tiles
+    that are on their way."""
     if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
         pytest.skip("not for the simulator")
     from cudamath.kernels import scan_ring
 
     kind, source, target = kinds[0], *map(np.dtype, kinds[1:])
-    width, shape = scan_ring.widths((kind, source, target), 1 << 20, Layout.new((1 << 20,), source, 0))
+    width, shape = scan_ring.widths(
+        (kind, source, target), 1 << 20, Layout.new((1 << 20,), source, 0)
+    )
     tile = scan_ring.THREADS * shape.vectors * width
     stage, results = tile * source.itemsize, tile * target.itemsize
     assert shape.blocks * (stage * shape.stages + results + 3072) <= 227 << 10 and shape.vectors % 2
@@ -160,7 +231,8 @@ def test_rings_fit_into_a_multiprocessor(kinds):
 @pytest.mark.parametrize("dtype", ["f4", "i4", "f2"])
 @pytest.mark.parametrize("shape, axis", [((2, 70, 33), 1), ((16, 3), 0), ((1, 5), 0)])
 def test_scan_columns_simulated(kind, function, dtype, shape, axis, monkeypatch):
-    """Several tiles, of which the last ends within a thread; strips of which the last is one column."""
+    """Several tiles, of which the last ends within a thread; strips of which the last is one
+    column."""
     monkeypatch.setattr(scan_columns, "THREADS", 64)
     monkeypatch.setattr(scan_columns, "WARPS", 2)
     x = (np.arange(np.prod(shape)) % 3 - 1).reshape(shape).astype(dtype)
@@ -192,7 +264,10 @@ def binned(x, edges, right):
     place = {v: k for k, v in enumerate(np.unique(np.concatenate([x.ravel(), edges])))}
     (x, edges) = ([place.get(v, len(place)) for v in a.ravel().tolist()] for a in (x, edges))
     falls = edges[0] > edges[-1]
-    beyond = [[(e >= v if right else e > v) if falls else (e < v if right else e <= v) for e in edges] for v in x]
+    beyond = [
+        [(e >= v if right else e > v) if falls else (e < v if right else e <= v) for e in edges]
+        for v in x
+    ]
     return np.sum(beyond, axis=1).reshape(3, 5)
 
 
@@ -205,13 +280,16 @@ def test_digitize_checks_its_edges_simulated():
 
 
 def ranked(x, ranks):
-    return np.sort(x.astype("f8") if x.dtype == cm.bfloat16 else x, -1)[..., list(ranks)].astype("f8")
+    return np.sort(x.astype("f8") if x.dtype == cm.bfloat16 else x, -1)[..., list(ranks)].astype(
+        "f8"
+    )
 
 
 @pytest.mark.simulator
 @pytest.mark.parametrize("dtype", ["f4", "i1", "u2", cm.bfloat16], ids=str)
 def test_order_statistics_simulated(dtype, monkeypatch):
-    """Digits of four bits, so that there are several even of bytes; ranks whose keys begin alike, and the NaNs' at the end."""
+    """Digits of four bits, so that there are several even of bytes; ranks whose keys begin alike,
+    and the NaNs' at the end."""
     select.count_candidates.cache_clear(), select.narrow.cache_clear()
     for name, value in {"DIGIT": 4, "VALUES": 16, "THREADS": 16, "EACH": 1, "ITEMS": 2}.items():
         monkeypatch.setattr(select, name, value)
@@ -246,7 +324,9 @@ def divided(x, rank, descending=False):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", REAL, ids=str)
-@pytest.mark.parametrize("shape", [(5, 1025), (3, 2999), (2, 8192), (1, 65_536), (3, 70_001), (2, 700_000)])
+@pytest.mark.parametrize(
+    "shape", [(5, 1025), (3, 2999), (2, 8192), (1, 65_536), (3, 70_001), (2, 700_000)]
+)
 def test_divide_on_gpu(dtype, shape, monkeypatch):
     """Less ones in their order, equal ones in theirs, greater ones after them; twice the same."""
     monkeypatch.setattr(sort, "MANY", 1)
@@ -259,7 +339,11 @@ def test_divide_on_gpu(dtype, shape, monkeypatch):
         run = plan.bind("argpartition", [there._layout])
         got = run(there).to_numpy()
         np.testing.assert_array_equal(got, run(there).to_numpy())
-        values = sort.partition(there._layout, axis=1, kth=(rank,)).bind("partition", [there._layout])(there).to_numpy()
+        values = (
+            sort.partition(there._layout, axis=1, kth=(rank,))
+            .bind("partition", [there._layout])(there)
+            .to_numpy()
+        )
         same_bits(values, np.take_along_axis(x, got, 1))
         for line, found in zip(x, got, strict=True):
             order, begin, end = divided(line, rank)
@@ -287,21 +371,35 @@ def test_leading_on_gpu(dtype):
 def test_which_lines_are_divided():
     many = 1 << 20
     with cm.testing.assume((9, 0)):
-        for shape, axis, kth, divides in (((many,), 0, (3,), True), ((many,), 0, (3, 3), True), ((16, 1 << 16), 1, (3,), True),
-                                          ((70_000, 2000), 0, (3,), False), ((many,), 0, (3, 4), False),
-                                          ((99, 60_000), 1, (3,), False), ((many - 1,), 0, (3,), False),
-                                          ((8192,), 0, (3,), True), ((8193,), 0, (3,), False)):
+        for shape, axis, kth, divides in (
+            ((many,), 0, (3,), True),
+            ((many,), 0, (3, 3), True),
+            ((16, 1 << 16), 1, (3,), True),
+            ((70_000, 2000), 0, (3,), False),
+            ((many,), 0, (3, 4), False),
+            ((99, 60_000), 1, (3,), False),
+            ((many - 1,), 0, (3,), False),
+            ((8192,), 0, (3,), True),
+            ((8193,), 0, (3,), False),
+        ):
             x = cm.testing.layout_of(np.empty(0, "f4")).like(shape)
             for planner in (sort.partition, sort.argpartition):
                 kernels = named(planner(x, axis=axis, kth=kth))
-                assert ("divide" in kernels or "divide_line" in kernels, "onesweep" in kernels) == (divides, not divides)
+                assert ("divide" in kernels or "divide_line" in kernels, "onesweep" in kernels) == (
+                    divides,
+                    not divides,
+                )
         assert named(sort.partition(x.like((9, 1024)), axis=1, kth=(3,))) == ["sort_held"]
 
 
 def test_topk_of_long_lines(device, monkeypatch):
     """By selection where k is small: the first of equal ones first, NaN the largest."""
     monkeypatch.setattr(ordering, "_MANY", 1)
-    for x in (numbers((2, 70_001), "f4"), np.full((1, 70_000), 2), np.random.default_rng(0).standard_normal((70_001, 1))):
+    for x in (
+        numbers((2, 70_001), "f4"),
+        np.full((1, 70_000), 2),
+        np.random.default_rng(0).standard_normal((70_001, 1)),
+    ):
         axis = int(np.argmax(x.shape))
         for k in (1, 2000, 20_000):
             for largest in (True, False):
@@ -314,13 +412,23 @@ def test_topk_of_long_lines(device, monkeypatch):
 def test_quantiles_of_long_lines(device):
     """By selection, and, where a gradient is recorded, by a sort: the same."""
     rng = np.random.default_rng(0)
-    for x in (rng.standard_normal((2, 70_001)), rng.integers(0, 9, (70_000, 1)).astype("f4"), np.full((3, 70_000), 2.5)):
+    for x in (
+        rng.standard_normal((2, 70_001)),
+        rng.integers(0, 9, (70_000, 1)).astype("f4"),
+        np.full((3, 70_000), 2.5),
+    ):
         axis = int(np.argmax(x.shape))
         for q in (0.5, [0.1, 1.0], np.linspace(0, 1, 7)):
-            np.testing.assert_allclose(cm.quantile(cm.asarray(x), q, axis=axis), np.quantile(x, q, axis=axis), rtol=1e-6)
-            slope = cm.grad(lambda v, q=q, axis=axis: cm.quantile(v, q, axis=axis).sum())(cm.asarray(x))
+            np.testing.assert_allclose(
+                cm.quantile(cm.asarray(x), q, axis=axis), np.quantile(x, q, axis=axis), rtol=1e-6
+            )
+            slope = cm.grad(lambda v, q=q, axis=axis: cm.quantile(v, q, axis=axis).sum())(
+                cm.asarray(x)
+            )
             assert abs(float(slope.sum()) - np.size(q) * x.size / max(x.shape)) < 1e-3
-        np.testing.assert_allclose(cm.median(cm.asarray(x), axis=axis), np.median(x, axis=axis), rtol=1e-7)
+        np.testing.assert_allclose(
+            cm.median(cm.asarray(x), axis=axis), np.median(x, axis=axis), rtol=1e-7
+        )
         x[0] = np.nan
         np.testing.assert_array_equal(cm.median(cm.asarray(x), axis=axis), np.median(x, axis=axis))
 
@@ -347,7 +455,8 @@ def test_isin_simulated(dtype, few, monkeypatch):
 @pytest.mark.simulator
 @pytest.mark.parametrize("dtype", ["f4", "i8"])
 def test_network_of_two_turns_simulated(dtype, monkeypatch):
-    """As a block sorts rows of more than 2,048 elements: every thread makes two comparisons a round."""
+    """As a block sorts rows of more than 2,048 elements: every thread makes two comparisons a
+    round."""
     monkeypatch.setattr(sort, "PAIRS", 4)
     sort.sort_rows.cache_clear()
     x = numbers((2, 13), dtype)
@@ -359,7 +468,9 @@ def test_network_of_two_turns_simulated(dtype, monkeypatch):
 
 def table_of(dtype):
     """Numbers in and around a table whose places repeat, and its values."""
-    x = np.array([-9, -2, -1.5, -1, 0, 0.25, 1, 2.75, 3, 4, 99, np.nan, np.inf, -np.inf]).astype(dtype)
+    x = np.array([-9, -2, -1.5, -1, 0, 0.25, 1, 2.75, 3, 4, 99, np.nan, np.inf, -np.inf]).astype(
+        dtype
+    )
     places = np.array([-1.5, -1, -1, 0, 1, 3, 4, 4]).astype(dtype)
     return x, places, np.array([1, 2, 2, -1, 0, 8, 3, -6]).astype(dtype)
 
@@ -378,10 +489,18 @@ def test_interp_simulated(dtype):
     for left, right in ((None, None), (-5.0, None), (None, 7.0)):
         plan = search.interp(*layouts(*arrays), sides=(left is not None) + 2 * (right is not None))
         got = cm.testing.simulate(plan, *arrays, scalars=(T(left or 0), T(right or 0)))
-        np.testing.assert_array_equal(got.astype("f8"), interpolated(*arrays, left, right).astype("f8"))
-    for n, values in ((1, [3]), (4, [np.inf, np.inf, 1, -np.inf]), (4, [-np.inf, 2, np.inf, np.inf])):
+        np.testing.assert_array_equal(
+            got.astype("f8"), interpolated(*arrays, left, right).astype("f8")
+        )
+    for n, values in (
+        (1, [3]),
+        (4, [np.inf, np.inf, 1, -np.inf]),
+        (4, [-np.inf, 2, np.inf, np.inf]),
+    ):
         arrays = arrays[0], np.arange(n).astype(dtype) - 1, np.array(values).astype(dtype)
-        got = cm.testing.simulate(search.interp(*layouts(*arrays), sides=0), *arrays, scalars=(T(0), T(0)))
+        got = cm.testing.simulate(
+            search.interp(*layouts(*arrays), sides=0), *arrays, scalars=(T(0), T(0))
+        )
         np.testing.assert_array_equal(got.astype("f8"), interpolated(*arrays).astype("f8"))
 
 
@@ -396,11 +515,15 @@ def test_interp(device, dtype):
             np.testing.assert_array_equal(got.to_numpy().astype("f8"), expected.astype("f8"))
     for n in (1, 2):
         got = cm.interp(cm.asarray(x), cm.asarray(places[:n]), cm.asarray(values[:n]))
-        np.testing.assert_array_equal(got.to_numpy().astype("f8"), interpolated(x, places[:n], values[:n]).astype("f8"))
+        np.testing.assert_array_equal(
+            got.to_numpy().astype("f8"), interpolated(x, places[:n], values[:n]).astype("f8")
+        )
     for values in ([np.inf, np.inf, 1, -np.inf], [-np.inf, 2, np.inf, np.inf]):
         places, values = np.arange(4).astype(dtype) - 1, np.array(values).astype(dtype)
         got = cm.interp(*map(cm.asarray, (x, places, values)))
-        np.testing.assert_array_equal(got.to_numpy().astype("f8"), interpolated(x, places, values).astype("f8"))
+        np.testing.assert_array_equal(
+            got.to_numpy().astype("f8"), interpolated(x, places, values).astype("f8")
+        )
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)
@@ -417,7 +540,8 @@ def test_isin(device, dtype):
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)
 def test_keys_are_in_order(dtype):
-    """The key, as Python integers: the order of keys is the order of numbers, NaN last, zeros equal."""
+    """The key, as Python integers: the order of keys is the order of numbers, NaN last, zeros
+    equal."""
     x = np.unique(numbers((60,), dtype).astype("f8"))
     x = np.append(x[~np.isnan(x)], [np.nan]) if np.dtype(dtype).kind not in "biu" else x
     code = keys.coding(np.dtype(dtype))
@@ -432,19 +556,35 @@ def test_keys_are_in_order(dtype):
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["u1", "i2", "u4", "f4", "i8", "f8"])
 def test_digits_that_all_keys_share_on_gpu(dtype):
-    """Passes that move nothing, in all places and numbers: the result is where it belongs, and the input as it was."""
+    """Passes that move nothing, in all places and numbers: the result is where it belongs, and the
+    input as it was."""
     word = np.dtype(f"u{np.dtype(dtype).itemsize}")
     rng, size = np.random.default_rng(0), word.itemsize
-    for moving in {0, 1, 2, 5, 2 ** (size - 1), 2**size - 2, 2**size - 1, *rng.integers(0, 2**size, 6).tolist()}:
+    for moving in {
+        0,
+        1,
+        2,
+        5,
+        2 ** (size - 1),
+        2**size - 2,
+        2**size - 1,
+        *rng.integers(0, 2**size, 6).tolist(),
+    }:
         mask = sum(0xFF << 8 * p for p in range(size) if moving >> p & 1) & (1 << 8 * size) - 1
-        bits = rng.integers(0, 1 << 8 * size, 40_000, dtype=np.uint64) & np.uint64(mask) | np.uint64(0x3C3C3C3C3C3C3C3C & ~mask)
+        bits = rng.integers(0, 1 << 8 * size, 40_000, dtype=np.uint64) & np.uint64(
+            mask
+        ) | np.uint64(0x3C3C3C3C3C3C3C3C & ~mask)
         x = bits.astype(word).view(dtype)
         x[np.isnan(x)] = 1
         there = cm.asarray(x, device="cuda")
         for descending in (False, True):
             order = order_of(x, 0, descending)
-            ours = [planner(there._layout, axis=0, descending=descending, version="onesweep").bind("x", [there._layout])(there)
-                    for planner in (sort.sort, sort.argsort)]
+            ours = [
+                planner(there._layout, axis=0, descending=descending, version="onesweep").bind(
+                    "x", [there._layout]
+                )(there)
+                for planner in (sort.sort, sort.argsort)
+            ]
             assert ours[0].to_numpy().tobytes() == x[order].tobytes()
             np.testing.assert_array_equal(ours[1].to_numpy(), order)
             assert there.to_numpy().tobytes() == x.tobytes()
@@ -453,7 +593,9 @@ def test_digits_that_all_keys_share_on_gpu(dtype):
 @pytest.mark.gpu
 @pytest.mark.parametrize("version", ["onesweep", "radix", "network", "held"])
 @pytest.mark.parametrize("dtype", REAL, ids=str)
-@pytest.mark.parametrize("shape", [(1,), (2, 1000), (3, 4096), (3, 4097), (1, 300_000), (90, 3000), (700, 130)])
+@pytest.mark.parametrize(
+    "shape", [(1,), (2, 1000), (3, 4096), (3, 4097), (1, 300_000), (90, 3000), (700, 130)]
+)
 def test_sort_on_gpu(version, dtype, shape):
     if version in ("network", "held") and shape[-1] > sort.NETWORK:
         return
@@ -462,7 +604,10 @@ def test_sort_on_gpu(version, dtype, shape):
     axis = len(shape) - 1
     for descending in (False, True):
         order = order_of(x, axis, descending)
-        for planner, expected in ((sort.sort, np.take_along_axis(x, order, axis)), (sort.argsort, order)):
+        for planner, expected in (
+            (sort.sort, np.take_along_axis(x, order, axis)),
+            (sort.argsort, order),
+        ):
             plan = planner(there._layout, axis=axis, descending=descending, version=version)
             got = plan.bind("sort", [there._layout])(there).to_numpy()
             same_bits(got, expected)
@@ -475,38 +620,85 @@ def test_sort_with_wide_counts_on_gpu(dtype, monkeypatch):
     monkeypatch.setattr(onesweep, "_WIDE", 1)
     x = numbers((2, 20_000), dtype)
     there = cm.asarray(x, device="cuda")
-    for planner, expected in ((sort.sort, np.take_along_axis(x, order_of(x, 1), 1)), (sort.argsort, order_of(x, 1))):
+    for planner, expected in (
+        (sort.sort, np.take_along_axis(x, order_of(x, 1), 1)),
+        (sort.argsort, order_of(x, 1)),
+    ):
         plan = planner(there._layout, axis=1, descending=False, version="onesweep")
         same_bits(plan.bind("sort", [there._layout])(there).to_numpy(), expected)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("version", ["tiles", "rows", "lines", "columns"])
-@pytest.mark.parametrize("dtype, target", [("f4", "f4"), ("i4", "i8"), ("f8", "f8"), ("?", "i8"), ("c16", "c16"), ("u1", "u8")])
-@pytest.mark.parametrize("shape, axis", [((5,), 0), ((3, 8191), 1), ((2, 8193), 1), ((6_000_001,), 0), ((500, 77), 0),
-                                         ((2, 1030, 33), 1)])
+@pytest.mark.parametrize(
+    "dtype, target",
+    [("f4", "f4"), ("i4", "i8"), ("f8", "f8"), ("?", "i8"), ("c16", "c16"), ("u1", "u8")],
+)
+@pytest.mark.parametrize(
+    "shape, axis",
+    [
+        ((5,), 0),
+        ((3, 8191), 1),
+        ((2, 8193), 1),
+        ((6_000_001,), 0),
+        ((500, 77), 0),
+        ((2, 1030, 33), 1),
+    ],
+)
 def test_scan_on_gpu(version, dtype, target, shape, axis):
     """Several groups of tiles, rows that end within a tile; twice the same bits."""
-    shape, axis = ((90, scan.LONGEST), 1) if version == "rows" and shape[axis] > scan.LONGEST else (shape, axis)
+    shape, axis = (
+        ((90, scan.LONGEST), 1)
+        if version == "rows" and shape[axis] > scan.LONGEST
+        else (shape, axis)
+    )
     rng = np.random.default_rng(3)
-    x = rng.integers(0, 2, shape).astype(dtype) if dtype in "?i4u1" else rng.standard_normal(shape).astype(dtype)
+    x = (
+        rng.integers(0, 2, shape).astype(dtype)
+        if dtype in "?i4u1"
+        else rng.standard_normal(shape).astype(dtype)
+    )
     there = cm.asarray(x, device="cuda")
-    run = scan.scan(there._layout, kind="sum", axis=axis, dtype=np.dtype(target), version=version).bind("scan", [there._layout])
+    run = scan.scan(
+        there._layout, kind="sum", axis=axis, dtype=np.dtype(target), version=version
+    ).bind("scan", [there._layout])
     results = [run(there).to_numpy() for _ in range(3)]
     for other in results[1:]:
         np.testing.assert_array_equal(results[0], other)
-    # One addition after another in float64 is no truth for sums of float64: they are better than that here.
-    expected = np.cumsum(x.astype({"f": np.longdouble, "c": np.clongdouble}.get(x.dtype.kind, target)), axis)
+    # One addition after another in float64 is no truth for sums of float64: they are better than
+    # that here.
+    expected = np.cumsum(
+        x.astype({"f": np.longdouble, "c": np.clongdouble}.get(x.dtype.kind, target)), axis
+    )
     error = np.abs(results[0] - expected).max()
-    assert error <= (0 if x.dtype.kind in "biu" else 64 * np.finfo(dtype).eps * np.abs(expected).max())
+    assert error <= (
+        0 if x.dtype.kind in "biu" else 64 * np.finfo(dtype).eps * np.abs(expected).max()
+    )
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["f2", "bfloat16", "f4"])
-@pytest.mark.parametrize("shape", [(77, 5), (77, 8), (33, 40), (130, 64), (19, 100), (9, 256), (21, 500), (5, 1000), (5, 1001),
-                                   (7, 1024), (3, 1032), (70, 2100), (2, 4096)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (77, 5),
+        (77, 8),
+        (33, 40),
+        (130, 64),
+        (19, 100),
+        (9, 256),
+        (21, 500),
+        (5, 1000),
+        (5, 1001),
+        (7, 1024),
+        (3, 1032),
+        (70, 2100),
+        (2, 4096),
+    ],
+)
 def test_scan_rows_on_gpu(dtype, shape):
-    """Two to 32 lanes a row, rows that end within a block, a step and an access; sums that are whole numbers are exact."""
+    """Two to 32 lanes a row, rows that end within a block, a step and an access; sums that are
+    whole numbers are exact."""
     x = np.random.default_rng(4).integers(-1, 2, shape)
     expected = np.cumsum(x, 1).astype("f8")
     assert np.abs(expected).max() <= 256  # bfloat16 holds these
@@ -514,36 +706,67 @@ def test_scan_rows_on_gpu(dtype, shape):
     there[0, 0] = expected[0] = np.inf
     plan = scan.scan(there._layout, kind="sum", axis=1, dtype=there.dtype, version="rows")
     assert named(plan) == ["scan_rows"]
-    np.testing.assert_array_equal(plan.bind("scan", [there._layout])(there).astype("f8").to_numpy(), expected)
+    np.testing.assert_array_equal(
+        plan.bind("scan", [there._layout])(there).astype("f8").to_numpy(), expected
+    )
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("n", [300, 1025])
-@pytest.mark.parametrize("kind, function", [("nanmax", np.fmax), ("min", np.minimum), ("prod", np.multiply),
-                                            ("nansum", np.add)])
+@pytest.mark.parametrize(
+    "kind, function",
+    [("nanmax", np.fmax), ("min", np.minimum), ("prod", np.multiply), ("nansum", np.add)],
+)
 def test_other_scan_rows_on_gpu(kind, function, n):
     rng = np.random.default_rng(5)
-    x = rng.choice([1.0, -1.0, 0.5, 2.0], (50, n)) if kind == "prod" else rng.integers(-9, 10, (50, n)).astype("f8")
+    x = (
+        rng.choice([1.0, -1.0, 0.5, 2.0], (50, n))
+        if kind == "prod"
+        else rng.integers(-9, 10, (50, n)).astype("f8")
+    )
     if kind.startswith("nan"):
         x[rng.random(x.shape) < 0.1] = np.nan
     there = cm.asarray(x, device="cuda")
     plan = scan.scan(there._layout, kind=kind, axis=1, dtype=x.dtype, version="rows")
     whole = np.nan_to_num(x) if kind == "nansum" else x
-    np.testing.assert_array_equal(plan.bind("scan", [there._layout])(there).to_numpy(), function.accumulate(whole, 1))
+    np.testing.assert_array_equal(
+        plan.bind("scan", [there._layout])(there).to_numpy(), function.accumulate(whole, 1)
+    )
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("kind, dtype, target", [
-    ("sum", "f4", "f4"), ("sum", "f8", "f8"), ("sum", "i4", "i8"), ("sum", "?", "i8"), ("max", "i1", "i1"), ("sum", "f2", "f4"),
-    ("sum", "c8", "c8"), ("sum", "f4", "c8"), ("nanmin", "f4", "f4"), ("sum", "u2", "u8"), ("sum", "f8", "f4"),
-    ("sum", "f4", "c16"), ("sum", "i8", "i8")])
-@pytest.mark.parametrize("shape", [(5, 16 * 7), (2, 16 * 150_003), (300, 16 * 1030), (1, 16 * 300_001)])
+@pytest.mark.parametrize(
+    "kind, dtype, target",
+    [
+        ("sum", "f4", "f4"),
+        ("sum", "f8", "f8"),
+        ("sum", "i4", "i8"),
+        ("sum", "?", "i8"),
+        ("max", "i1", "i1"),
+        ("sum", "f2", "f4"),
+        ("sum", "c8", "c8"),
+        ("sum", "f4", "c8"),
+        ("nanmin", "f4", "f4"),
+        ("sum", "u2", "u8"),
+        ("sum", "f8", "f4"),
+        ("sum", "f4", "c16"),
+        ("sum", "i8", "i8"),
+    ],
+)
+@pytest.mark.parametrize(
+    "shape", [(5, 16 * 7), (2, 16 * 150_003), (300, 16 * 1030), (1, 16 * 300_001)]
+)
 def test_the_ring_on_gpu(kind, dtype, target, shape):
-    """Rows of one tile and of many groups of tiles, ends within an access of a warp; twice the same bits."""
+    """Rows of one tile and of many groups of tiles, ends within an access of a warp; twice the same
+    bits."""
     if capability(0) != (9, 0):
         pytest.skip("needs compute capability 9.0")
     rng = np.random.default_rng(5)
-    x = rng.integers(0, 2, shape).astype(dtype) if dtype in "?i4u2i1" else rng.standard_normal(shape, "f4").astype(dtype)
+    x = (
+        rng.integers(0, 2, shape).astype(dtype)
+        if dtype in "?i4u2i1"
+        else rng.standard_normal(shape, "f4").astype(dtype)
+    )
     if kind == "nanmin":
         x[rng.random(shape) < 0.1] = np.nan
     there = cm.asarray(x, device="cuda")
@@ -558,13 +781,20 @@ def test_the_ring_on_gpu(kind, dtype, target, shape):
         np.testing.assert_array_equal(first, function.accumulate(x, 1))
         return
     exact = x.dtype.kind in "biu"
-    # One addition after another in float64 is no truth for sums of float64: they are better than that here.
-    expected = np.cumsum(x.astype({"f": np.longdouble, "c": np.clongdouble}.get(x.dtype.kind, target)), 1)
-    precision = 0 if exact else max(np.finfo(dtype).eps if dtype != "f2" else 0, np.finfo(target).eps)
+    # One addition after another in float64 is no truth for sums of float64: they are better than
+    # that here.
+    expected = np.cumsum(
+        x.astype({"f": np.longdouble, "c": np.clongdouble}.get(x.dtype.kind, target)), 1
+    )
+    precision = (
+        0 if exact else max(np.finfo(dtype).eps if dtype != "f2" else 0, np.finfo(target).eps)
+    )
     assert np.abs(first - expected).max() <= 64 * precision * np.abs(expected).max()
 
 
-@pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="planned without the simulator")
+@pytest.mark.skipif(
+    os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="planned without the simulator"
+)
 @pytest.mark.parametrize("dtype", ["u1", "u2", "u4"])
 @pytest.mark.parametrize("target, order", [(True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("rows", [1, 3])
@@ -576,8 +806,16 @@ def test_what_passes_of_short_keys_read_and_write(dtype, target, order, rows):
     whose = lambda a: (a.kind, a.index)  # noqa: E731
     coding = keys.coding(dtype)
     with assume((9, 0)):
-        steps = onesweep.sweep_steps(Input(0), Output(0) if target else None, Output(1) if order else None, coding, (rows, n),
-                                     coding.no_flip, 0, temps)
+        steps = onesweep.sweep_steps(
+            Input(0),
+            Output(0) if target else None,
+            Output(1) if order else None,
+            coding,
+            (rows, n),
+            coding.no_flip,
+            0,
+            temps,
+        )
     passes = [step for step in steps if step.kernel.__name__ == "onesweep"]
     assert len(passes) == dtype.itemsize
     results[whose(Input(0))] = x

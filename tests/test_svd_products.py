@@ -1,6 +1,7 @@
-"""Singular values by way of A^H A: diagonal_values, root_values, singular_vectors, near_one and as_they_were by name, the plans
-in the simulator with LAPACK in the library's place, and on a GPU; and eigenvalues of small matrices without symmetry, which
-LAPACK finds on the host. What the public functions do: test_linalg.py."""
+"""Singular values by way of A^H A: diagonal_values, root_values, singular_vectors, near_one and
+as_they_were by name, the plans in the simulator with LAPACK in the library's place, and on a GPU;
+and eigenvalues of small matrices without symmetry, which LAPACK finds on the host. What the public
+functions do: test_linalg.py."""
 
 from __future__ import annotations
 
@@ -54,13 +55,17 @@ CASES = {
     "huge": lambda rng, n: rng.standard_normal((n, n)) * 1e300,
     "tiny": lambda rng, n: rng.standard_normal((n, n)) * 1e-300,
 }
-TYPES = [(case, dtype) for case in CASES for dtype in ("f4", "f8", "c8", "c16")
-         if case not in ("huge", "tiny") or dtype in ("f8", "c16")]
+TYPES = [
+    (case, dtype)
+    for case in CASES
+    for dtype in ("f4", "f8", "c8", "c16")
+    if case not in ("huge", "tiny") or dtype in ("f8", "c16")
+]
 
 
 def check(a: np.ndarray, x: cm.ndarray, full: bool, own: int = 4) -> None:
-    """LAPACK's values in double precision, within epsilons of the largest one: 4 of float32, which is computed in float64, and
-    `own` n of float64 itself; vectors orthonormal, and A again."""
+    """LAPACK's values in double precision, within epsilons of the largest one: 4 of float32, which
+    is computed in float64, and `own` n of float64 itself; vectors orthonormal, and A again."""
     wide = np.promote_types(a.dtype, np.float64)
     exact = np.linalg.svd(a.astype(wide), full_matrices=full)
     u, s, vh = (part.to_numpy() for part in la.svd(x, full))
@@ -71,14 +76,21 @@ def check(a: np.ndarray, x: cm.ndarray, full: bool, own: int = 4) -> None:
     assert np.abs(s - exact.S).max() <= bound
     assert (np.diff(s, axis=-1) <= 0).all() and (s >= 0).all()
     u, vh = u.astype(wide), vh.astype(wide)
-    assert np.abs((u[..., :k] * s[..., None, :].astype(np.float64)) @ vh[..., :k, :] - a).max() <= bound
+    assert (
+        np.abs((u[..., :k] * s[..., None, :].astype(np.float64)) @ vh[..., :k, :] - a).max()
+        <= bound
+    )
     for q in (u, H(vh)):
         assert np.abs(H(q) @ q - np.eye(q.shape[-1])).max() <= near
     only = la.svdvals(x).to_numpy()
-    assert only.dtype == s.dtype and np.abs(only - exact.S).max() <= bound and (np.diff(only, axis=-1) <= 0).all()
+    assert (
+        only.dtype == s.dtype
+        and np.abs(only - exact.S).max() <= bound
+        and (np.diff(only, axis=-1) <= 0).all()
+    )
 
 
-# ---------------------------------------------------------------- LAPACK in the library's place, on the simulator's memory
+# ---------------------------------------------------------------- LAPACK in the library's place, on
 
 
 def at(address: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -96,7 +108,10 @@ def gemm(dtype, m, n, k, a, b, c, count=1, *, alpha=1):
 
     def run(stream, x, y, z):
         for i in range(count):
-            x_i, y_i, z_i = (at + i * matrix.batch * dtype.itemsize for at, matrix in zip((x, y, z), (a, b, c), strict=True))
+            x_i, y_i, z_i = (
+                at + i * matrix.batch * dtype.itemsize
+                for at, matrix in zip((x, y, z), (a, b, c), strict=True)
+            )
             at(z_i, (m, n), dtype)[...] = alpha * operand(x_i, a, m, k) @ operand(y_i, b, k, n)
 
     return run
@@ -105,7 +120,9 @@ def gemm(dtype, m, n, k, a, b, c, count=1, *, alpha=1):
 def syevd(dtype, n, triangle, vectors, count):
     def run(stream, a, w, info):
         columns = at(a, (count, n, n), dtype).mT
-        at(w, (count, n), np.float64)[...], found = np.linalg.eigh(columns, "UL"[triangle == solver.LOWER])
+        at(w, (count, n), np.float64)[...], found = np.linalg.eigh(
+            columns, "UL"[triangle == solver.LOWER]
+        )
         columns[...] = found if vectors else np.nan  # destroyed
         at(info, (count,), np.int32)[...] = 0
 
@@ -140,7 +157,10 @@ def gesvdj(dtype, n, vectors, count):
         found = np.linalg.svd(at(a, (count, n, n), dtype).mT)
         at(s, (count, n), np.float64)[...] = found.S
         if vectors:
-            at(u, (count, n, n), dtype).mT[...], at(v, (count, n, n), dtype).mT[...] = found.U, H(found.Vh)
+            at(u, (count, n, n), dtype).mT[...], at(v, (count, n, n), dtype).mT[...] = (
+                found.U,
+                H(found.Vh),
+            )
         at(info, (count,), np.int32)[...] = 0
 
     return run
@@ -165,9 +185,13 @@ def test_plans_with_lapack(lapack, case, dtype):
     a = CASES[case](rng, 5)
     a = (a * (1 + 0.5j) if dtype[0] == "c" else a).astype(dtype)
     for full in (True, False):
-        for x in (cm.asarray(a, device="cuda:0"), cm.asarray(np.ascontiguousarray(a.mT), device="cuda:0").mT):
-            # Of 20,000 random matrices of 5 rows, LAPACK's own SVD gives A back within 5.7 n epsilons, these steps done by it
-            # within 7.0; which matrix loses how much depends on the processor's kernels.
+        for x in (
+            cm.asarray(a, device="cuda:0"),
+            cm.asarray(np.ascontiguousarray(a.mT), device="cuda:0").mT,
+        ):
+            # Of 20,000 random matrices of 5 rows, LAPACK's own SVD gives A back within 5.7 n
+            # epsilons, these steps done by it within 7.0; which matrix loses how much depends on
+            # the processor's kernels.
             check(a, x, full, own=8)
 
 
@@ -184,20 +208,35 @@ def test_products_on_a_gpu(case, dtype):
     exact = np.linalg.svd(little.astype(np.promote_types(dtype, np.float64)), full_matrices=False)
     bound = 40 * eps(dtype) * max(float(exact.S.max()), 1e-300)
     u, s, vh = run_version("gpu", lambda x: singular.svd(x, full=False, version="products"), little)
-    assert np.abs(s - exact.S).max() <= bound and np.abs((u * s[..., None, :]) @ vh - little).max() <= bound
-    assert np.abs(run_version("gpu", lambda x: singular.svdvals(x, version="products"), little) - exact.S).max() <= bound
+    assert (
+        np.abs(s - exact.S).max() <= bound
+        and np.abs((u * s[..., None, :]) @ vh - little).max() <= bound
+    )
+    assert (
+        np.abs(
+            run_version("gpu", lambda x: singular.svdvals(x, version="products"), little) - exact.S
+        ).max()
+        <= bound
+    )
 
 
 def test_which_routines():
     """Jacobi's method comes after the products where they are no more precise than A."""
+
     def library(plan: Plan) -> list[str]:
-        return [step.fn.__qualname__.split(".")[0] for step in plan.steps if not isinstance(step, Launch)]
+        return [
+            step.fn.__qualname__.split(".")[0]
+            for step in plan.steps
+            if not isinstance(step, Launch)
+        ]
 
     for dtype, more in (("f4", []), ("c8", []), ("f8", ["gesvdj"]), ("c16", ["gesvdj"])):
         a = Layout.new((600, 500), np.dtype(dtype), 0)
         after = [*more, "orgqr", "gemm", "gemm"] if more else ["orgqr"]
         assert library(singular.svd(a, full=True)) == ["gemm", "syevd", "gemm", "geqrf", *after]
-        assert library(singular.svdvals(a)) == (["gemm", "syevd", "gemm", "geqrf", "gesvdj"] if more else ["gemm", "syevd"])
+        assert library(singular.svdvals(a)) == (
+            ["gemm", "syevd", "gemm", "geqrf", "gesvdj"] if more else ["gemm", "syevd"]
+        )
         for planner in (singular.svdvals, functools.partial(singular.svd, full=True)):
             assert library(planner(a, version="bidiagonal")) == ["gesvd"]
 
@@ -223,8 +262,21 @@ def test_values_from_a_diagonal(machine, dtype):
     r = np.zeros((2, 4, 3), dtype)
     r[0, [0, 1, 2], [0, 1, 2]] = [-3, 1e-9, -2e-9]
     r[1, [0, 1, 2], [0, 1, 2]] = [2, -1, 0]
-    signed, s = run_version(machine, lambda r: Plan([r.like((2, 3), "f8"), r.like((2, 3), "f4")], [Launch(
-        singular.diagonal_values, 1, 128, [Input(0), Output(0), Output(1), Flag(), Ticket()])]), r)
+    signed, s = run_version(
+        machine,
+        lambda r: Plan(
+            [r.like((2, 3), "f8"), r.like((2, 3), "f4")],
+            [
+                Launch(
+                    singular.diagonal_values,
+                    1,
+                    128,
+                    [Input(0), Output(0), Output(1), Flag(), Ticket()],
+                )
+            ],
+        ),
+        r,
+    )
     np.testing.assert_array_equal(signed, [[-3, 1e-9, -2e-9], [2, -1, 0]])
     np.testing.assert_array_equal(s, np.float32([[3, 2e-9, 2e-9], [2, 1, 0]]))
 
@@ -236,22 +288,56 @@ def test_powers_of_two(machine, dtype):
     a = rand(np.random.default_rng(0), (3, 700), dtype) * np.array([[1e300], [1e-300], [0]])
     a[0, 5] = np.nan
     a[1, 5] = np.inf
-    most = [np.nanmax(np.abs(np.where(np.isfinite(row), row, 0).astype(dtype).view("f8"))) for row in a]
-    near, powers = run_version(machine, lambda a: Plan([a.like(), a.like((3,), "i4")], [
-        *copy_part(whole(Input(0), a), whole(Output(0), a)),
-        Launch(singular.near_one(a.dtype), 3, singular.THREADS, [Output(0), Output(1)])]), a)
+    most = [
+        np.nanmax(np.abs(np.where(np.isfinite(row), row, 0).astype(dtype).view("f8"))) for row in a
+    ]
+    near, powers = run_version(
+        machine,
+        lambda a: Plan(
+            [a.like(), a.like((3,), "i4")],
+            [
+                *copy_part(whole(Input(0), a), whole(Output(0), a)),
+                Launch(singular.near_one(a.dtype), 3, singular.THREADS, [Output(0), Output(1)]),
+            ],
+        ),
+        a,
+    )
     np.testing.assert_array_equal(powers, [-np.frexp(x)[1] for x in most])
     np.testing.assert_array_equal(near.view("f8"), np.ldexp(a.view("f8"), powers[:, None]))
     s = np.array([[0.75, 0.5], [1, 0.25], [0, 0]])
-    found = run_version(machine, lambda s, p: Plan([s.like()], [Launch(
-        singular.as_they_were, 1, 128, [Input(0), Input(1), Output(0), Flag(), Ticket()])]), s, powers.astype("i4"))
+    found = run_version(
+        machine,
+        lambda s, p: Plan(
+            [s.like()],
+            [
+                Launch(
+                    singular.as_they_were, 1, 128, [Input(0), Input(1), Output(0), Flag(), Ticket()]
+                )
+            ],
+        ),
+        s,
+        powers.astype("i4"),
+    )
     np.testing.assert_array_equal(found, np.ldexp(s, -powers[:, None]))
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_roots_of_eigenvalues(machine):
-    found = run_version(machine, lambda w: Plan([w.like(dtype="f4")], [Launch(singular.root_values(np.dtype("f4")), 1, 128, [
-        Input(0), Output(0), Flag(), Ticket()])]), np.array([[-9.0, -2.0, 1e-17]]))
+    found = run_version(
+        machine,
+        lambda w: Plan(
+            [w.like(dtype="f4")],
+            [
+                Launch(
+                    singular.root_values(np.dtype("f4")),
+                    1,
+                    128,
+                    [Input(0), Output(0), Flag(), Ticket()],
+                )
+            ],
+        ),
+        np.array([[-9.0, -2.0, 1e-17]]),
+    )
     np.testing.assert_array_equal(found, np.float32([[3, 2**0.5, 0]]))
 
 
@@ -260,11 +346,32 @@ def test_roots_of_eigenvalues(machine):
 def test_vectors_from_double_precision(machine, dtype):
     rng = np.random.default_rng(0)
     wide = np.promote_types(dtype, np.float64)
-    q, v, signed = rand(rng, (2, 5, 4), wide), rand(rng, (2, 3, 3), wide), rng.standard_normal((2, 3))
+    q, v, signed = (
+        rand(rng, (2, 5, 4), wide),
+        rand(rng, (2, 3, 3), wide),
+        rng.standard_normal((2, 3)),
+    )
     inputs = [Input(0), Input(1), Input(2)]
-    left, right = run_version(machine, lambda q, v, d: Plan([q.like(dtype=dtype), v.like(dtype=dtype)], [Launch(
-        singular.singular_vectors(np.dtype(dtype)), 1, 128, [*inputs, Output(0), Output(1)])]), q, v, signed)
-    signs = np.concatenate([np.where(signed < 0, -1, 1), np.ones((2, 1))], 1)  # the added vector has none
+    left, right = run_version(
+        machine,
+        lambda q, v, d: Plan(
+            [q.like(dtype=dtype), v.like(dtype=dtype)],
+            [
+                Launch(
+                    singular.singular_vectors(np.dtype(dtype)),
+                    1,
+                    128,
+                    [*inputs, Output(0), Output(1)],
+                )
+            ],
+        ),
+        q,
+        v,
+        signed,
+    )
+    signs = np.concatenate(
+        [np.where(signed < 0, -1, 1), np.ones((2, 1))], 1
+    )  # the added vector has none
     np.testing.assert_array_equal(left, (q * signs[:, None]).astype(dtype))
     np.testing.assert_array_equal(right, H(v).astype(dtype))
 
@@ -280,7 +387,10 @@ def check_eig(a: np.ndarray, x: cm.ndarray) -> None:
     assert np.abs(np.linalg.norm(v, axis=-2) - 1).max() <= 8 * small_part
     only = la.eigvals(x).to_numpy()
     assert only.dtype == w.dtype
-    assert np.abs(np.sort_complex(only.ravel()) - np.sort_complex(w.ravel())).max() <= 64 * small_part * size
+    assert (
+        np.abs(np.sort_complex(only.ravel()) - np.sort_complex(w.ravel())).max()
+        <= 64 * small_part * size
+    )
 
 
 @pytest.mark.simulator

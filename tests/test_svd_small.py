@@ -1,5 +1,6 @@
-"""Singular values of small matrices by our own kernels, svd_small and values_small by name: values, vectors, matrices of
-deficient rank, graded ones, zeros, NaN; in Numba's simulator and on a GPU. What the public functions do: test_linalg.py."""
+"""Singular values of small matrices by our own kernels, svd_small and values_small by name: values,
+vectors, matrices of deficient rank, graded ones, zeros, NaN; in Numba's simulator and on a GPU.
+What the public functions do: test_linalg.py."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ CASES = {
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
 @pytest.mark.parametrize("case", CASES)
 def test_small_decompositions(machine, dtype, case):
-    """Within n eps: values of the largest, vectors of orthonormality, the product of the largest value."""
+    """Within n eps: values of the largest, vectors of orthonormality, the product of the largest
+    value."""
     rng = np.random.default_rng(1)
     a = CASES[case](rng).astype(dtype)
     if dtype in ("c8", "c16"):
@@ -62,7 +64,9 @@ def test_small_decompositions(machine, dtype, case):
     values = run_version(machine, lambda x: planned(singular.svdvals(x), "values_small"), a)
     assert values.dtype == real_dtype(a.dtype) and (abs(values - want) <= bound * size).all()
     for full in (True, False):
-        u, s, vh = run_version(machine, lambda x, full=full: planned(singular.svd(x, full=full), "svd_small"), a)
+        u, s, vh = run_version(
+            machine, lambda x, full=full: planned(singular.svd(x, full=full), "svd_small"), a
+        )
         np.testing.assert_array_equal(s, values)
         m, n = a.shape[-2:]
         assert (u.shape[-2:], vh.shape[-2:]) == ((m, m if full else k), (n if full else k, n))
@@ -85,10 +89,14 @@ def test_small_singular_values_of_graded_matrices_keep_their_digits(machine, dty
     lengths = np.logspace(0, -12, 6)
     a = (rng.standard_normal((6, 6)) * lengths).astype(dtype)
     s = run_version(machine, singular.svdvals, a)
-    want = np.linalg.slogdet(a.astype("f8") / lengths)[1] + np.log(lengths).sum()  # their product is that of the values
+    want = (
+        np.linalg.slogdet(a.astype("f8") / lengths)[1] + np.log(lengths).sum()
+    )  # their product is that of the values
     assert abs(np.log(s.astype("f8")).sum() - want) <= 500 * np.finfo(dtype).eps
     diagonal = np.diag(np.logspace(0, -20, 6)).astype(dtype)
-    np.testing.assert_array_equal(run_version(machine, singular.svdvals, diagonal), np.diag(diagonal))
+    np.testing.assert_array_equal(
+        run_version(machine, singular.svdvals, diagonal), np.diag(diagonal)
+    )
 
 
 @pytest.mark.simulator
@@ -125,14 +133,19 @@ def test_values_of_a_matrix_that_is_not_finite(bad):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
-@pytest.mark.parametrize("shape", [(16, 16), (3, 33, 20), (64, 64), (2, 100, 60), (60, 100), (128, 128), (200, 9),
-                                   (500, 16, 16)])
+@pytest.mark.parametrize(
+    "shape",
+    [(16, 16), (3, 33, 20), (64, 64), (2, 100, 60), (60, 100), (128, 128), (200, 9), (500, 16, 16)],
+)
 def test_larger_ones(dtype, shape):
     """Those that fit, by the small version; the same bits in every run, alone and in a batch."""
     a = rand(np.random.default_rng(0), shape, dtype)
     gpu = cm.asarray(a, device="cuda")
     if names_or_none(singular.svd(gpu._layout, full=False)) == ["svd_small"]:
-        first, second = cm.linalg.svd(gpu, full_matrices=False), cm.linalg.svd(gpu[None], full_matrices=False)
+        first, second = (
+            cm.linalg.svd(gpu, full_matrices=False),
+            cm.linalg.svd(gpu[None], full_matrices=False),
+        )
         for x, y in zip(first, second, strict=True):
             np.testing.assert_array_equal(x.to_numpy(), y.to_numpy()[0])
     exact = np.result_type(dtype, "f8")
@@ -146,16 +159,23 @@ def test_larger_ones(dtype, shape):
 
 
 def names_or_none(plan):
-    return [step.kernel.__name__ for step in plan.steps] if all(hasattr(step, "kernel") for step in plan.steps) else None
+    return (
+        [step.kernel.__name__ for step in plan.steps]
+        if all(hasattr(step, "kernel") for step in plan.steps)
+        else None
+    )
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_inverse_values(machine, dtype):
-    """inverse_values, by name and as NumPy computes it: up to the bound is 0; none above it, all above it, NaN."""
+    """inverse_values, by name and as NumPy computes it: up to the bound is 0; none above it, all
+    above it, NaN."""
     s = np.array([[4, 2, 1, 0.5], [4, 0, 0, 0], [0, 0, 0, 0], [8, 8, 8, 8], [np.nan] * 4], dtype)
     for ratio in (0.25, 0.0, 1.0):
-        inverse, rank = run_version(machine, lambda x, ratio=ratio: planners.inverted(x, ratio=ratio), s)
+        inverse, rank = run_version(
+            machine, lambda x, ratio=ratio: planners.inverted(x, ratio=ratio), s
+        )
         theirs = host.inverted(s, ratio=ratio)
         large = s > ratio * s[:, :1]
         np.testing.assert_array_equal(inverse, np.divide(1, s, where=large, out=np.zeros_like(s)))
@@ -164,35 +184,74 @@ def test_inverse_values(machine, dtype):
             np.testing.assert_array_equal(ours, other)
             assert ours.dtype == other.dtype
     assert names(planners.inverted(layout_of(s), ratio=0.5)) == ["inverse_values"]
-    one = run_version(machine, lambda x: planners.inverted(x, ratio=0.1), np.array([2, 1, 0.1], dtype))
+    one = run_version(
+        machine, lambda x: planners.inverted(x, ratio=0.1), np.array([2, 1, 0.1], dtype)
+    )
     assert one[0].shape == (3,) and one[1].shape == () and one[1] == 2
 
 
 def test_which_matrices_are_small():
-    """Those that fit into shared memory, of at most MOST columns. One of float32 beyond SMALL has a faster way, and so have
-    the values alone of any number of them."""
+    """Those that fit into shared memory, of at most MOST columns. One of float32 beyond SMALL has a
+    faster way, and so have the values alone of any number of them."""
+
     def first(shape, dtype="f4", full=False, capability=(9, 0), planner=singular.svd):
         with devices.assume(capability):
-            step = planner(Layout.new(shape, np.dtype(dtype), 0), **{"full": full} if planner is singular.svd else {}).steps[0]
+            step = planner(
+                Layout.new(shape, np.dtype(dtype), 0),
+                **{"full": full} if planner is singular.svd else {},
+            ).steps[0]
         return getattr(getattr(step, "kernel", None), "__name__", None)
 
     assert first((64, 64)) == first((64, 64), "f8") == first((2, 128, 128)) == "svd_small"
     assert first((5, 7, 9)) == first((400, 16)) == "svd_small"
-    assert first((80, 80), "f8") == "svd_small" not in (first((65, 65)), first((65, 70), "c8"), first((128, 128)))
+    assert (
+        first((80, 80), "f8")
+        == "svd_small"
+        not in (first((65, 65)), first((65, 70), "c8"), first((128, 128)))
+    )
     values = functools.partial(first, planner=singular.svdvals)
-    assert values((64, 64)) == values((9, 64, 70)) == values((9, 65, 65), "f8") == "values_small" != values((9, 65, 65))
-    assert first((64, 64), capability=(7, 5)) == "svd_small" != first((64, 64), "f8", capability=(7, 5))
+    assert (
+        values((64, 64))
+        == values((9, 64, 70))
+        == values((9, 65, 65), "f8")
+        == "values_small"
+        != values((9, 65, 65))
+    )
+    assert (
+        first((64, 64), capability=(7, 5))
+        == "svd_small"
+        != first((64, 64), "f8", capability=(7, 5))
+    )
     assert first((9, 9), "c8") == first((30, 64), "c16") == "svd_small"
-    assert "svd_small" not in (first((jacobi.MOST + 1,) * 2), first((128, 128), "f8"), first((2_000, 90)))
-    assert first((jacobi.ADDED, 9), full=True) == "svd_small" != first((jacobi.ADDED + 1, 9), full=True)
+    assert "svd_small" not in (
+        first((jacobi.MOST + 1,) * 2),
+        first((128, 128), "f8"),
+        first((2_000, 90)),
+    )
+    assert (
+        first((jacobi.ADDED, 9), full=True)
+        == "svd_small"
+        != first((jacobi.ADDED + 1, 9), full=True)
+    )
 
 
-@pytest.mark.parametrize(("call", "launches"), [
-    (cm.linalg.svd, 1), (cm.linalg.svdvals, 1), (cm.linalg.matrix_rank, 2), (cm.linalg.pinv, 4),
-    (lambda a: cm.linalg.norm(a, 2), 2), (lambda a: cm.linalg.norm(a, "nuc"), 2),
-    (lambda a: cm.linalg.lstsq(a[None], a[None, :, :3]), 5), (lambda a: cm.linalg.lstsq(a, a[0]), 5),
-    (lambda a: cm.linalg.lstsq(a[:9], a[:9]), 5),  # where there are no residuals the rank stays on the device
-])
+@pytest.mark.parametrize(
+    ("call", "launches"),
+    [
+        (cm.linalg.svd, 1),
+        (cm.linalg.svdvals, 1),
+        (cm.linalg.matrix_rank, 2),
+        (cm.linalg.pinv, 4),
+        (lambda a: cm.linalg.norm(a, 2), 2),
+        (lambda a: cm.linalg.norm(a, "nuc"), 2),
+        (lambda a: cm.linalg.lstsq(a[None], a[None, :, :3]), 5),
+        (lambda a: cm.linalg.lstsq(a, a[0]), 5),
+        (
+            lambda a: cm.linalg.lstsq(a[:9], a[:9]),
+            5,
+        ),  # where there are no residuals the rank stays on the device
+    ],
+)
 def test_how_many_launches(fake, call, launches):
     a = on_gpu(np.ones((16, 16), np.float32))
     fake.launches.clear()

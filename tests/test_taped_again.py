@@ -1,4 +1,5 @@
-"""Calls whose gradient is recorded and that were seen before: they skip their checks, and the gradient is the same."""
+"""Calls whose gradient is recorded and that were seen before: they skip their checks, and the
+gradient is the same."""
 
 from __future__ import annotations
 
@@ -19,8 +20,11 @@ def forget() -> None:
         getattr(card, "taped", {}).clear()
 
 
-def gradients(row: Row, arrays: list[np.ndarray], which: tuple[int, ...], again: bool) -> list[np.ndarray]:
-    """Gradients, by some of the arguments, of the sum of squares of what the row's function returns; and of one of these."""
+def gradients(
+    row: Row, arrays: list[np.ndarray], which: tuple[int, ...], again: bool
+) -> list[np.ndarray]:
+    """Gradients, by some of the arguments, of the sum of squares of what the row's function
+    returns; and of one of these."""
     given: list[Any] = [cm.asarray(a) for a in arrays]
 
     def value(*xs: cm.ndarray) -> cm.ndarray:
@@ -28,8 +32,11 @@ def gradients(row: Row, arrays: list[np.ndarray], which: tuple[int, ...], again:
         for i, x in zip(which, xs, strict=True):
             full[i] = x
         out = row.run(cm, *full)
-        return sum(cm.real(y * cm.conj(y)).sum() for y in (out if isinstance(out, (tuple, list)) else [out])
-                   if y.dtype in (np.float64, np.complex128))
+        return sum(
+            cm.real(y * cm.conj(y)).sum()
+            for y in (out if isinstance(out, (tuple, list)) else [out])
+            if y.dtype in (np.float64, np.complex128)
+        )
 
     if not again:
         forget()
@@ -38,8 +45,10 @@ def gradients(row: Row, arrays: list[np.ndarray], which: tuple[int, ...], again:
     if row.second:
         if not again:
             forget()
-        found += cm.grad(lambda *xs: sum((g * g).sum() for g in cm.grad(value, tuple(range(len(which))))(*xs)),
-                         tuple(range(len(which))))(*xs)
+        found += cm.grad(
+            lambda *xs: sum((g * g).sum() for g in cm.grad(value, tuple(range(len(which))))(*xs)),
+            tuple(range(len(which))),
+        )(*xs)
     return [g.to_numpy() for g in found]
 
 
@@ -50,18 +59,31 @@ def test_gradients_seen_before(device, row):
     choices = dict.fromkeys([floats, *[(i,) for i in floats], floats])
     first = row.arrays(np.dtype(np.float64))
     second = [a * 1.0078125 if a.dtype == np.float64 else a for a in first]
-    wanted = {(which, number): gradients(row, arrays, which, False)
-              for which, (number, arrays) in itertools.product(choices, enumerate((first, second)))}
+    wanted = {
+        (which, number): gradients(row, arrays, which, False)
+        for which, (number, arrays) in itertools.product(choices, enumerate((first, second)))
+    }
     forget()
     for _ in range(2):
         for (which, number), each in wanted.items():
-            for found, right in zip(gradients(row, (first, second)[number], which, True), each, strict=True):
+            for found, right in zip(
+                gradients(row, (first, second)[number], which, True), each, strict=True
+            ):
                 np.testing.assert_array_equal(found, right)
 
 
-@pytest.mark.parametrize(("card", "name"), [
-    ("conv2d", "ml.conv2d"), ("_conv2d_input_grad", "ml.conv_transpose2d"), ("vector_norm", "linalg.vector_norm"),
-    ("cumulative", "cumsum"), ("take", "take"), ("layer_norm", "ml.layer_norm"), ("rms_norm", "ml.rms_norm")])
+@pytest.mark.parametrize(
+    ("card", "name"),
+    [
+        ("conv2d", "ml.conv2d"),
+        ("_conv2d_input_grad", "ml.conv_transpose2d"),
+        ("vector_norm", "linalg.vector_norm"),
+        ("cumulative", "cumsum"),
+        ("take", "take"),
+        ("layer_norm", "ml.layer_norm"),
+        ("rms_norm", "ml.rms_norm"),
+    ],
+)
 def test_checks_are_left_out(card, name):
     """The rows of these functions are looked up."""
     row = next(row for row in ROWS if row.name == name)
@@ -73,7 +95,8 @@ def test_checks_are_left_out(card, name):
 
 
 def test_what_is_done_beside_the_card(device):
-    """A row of an embedding gets no gradient, also where one was taken of the same layouts before, without that."""
+    """A row of an embedding gets no gradient, also where one was taken of the same layouts before,
+    without that."""
     places, table = cm.asarray([0, 2, 1, 2]), cm.ones((3, 2))
     for padding, counts in itertools.product((1, None, 2, 1), (range(2))):
         wanted = np.array([1.0, 1, 2])
@@ -84,7 +107,8 @@ def test_what_is_done_beside_the_card(device):
 
 
 def test_kept_and_changed_in_place(device):
-    """What is looked up is recorded like any other call: arrays that are kept may not be changed."""
+    """What is looked up is recorded like any other call: arrays that are kept may not be
+    changed."""
     x, w = cm.ones((1, 2, 5, 5)), cm.ones((3, 2, 3, 3))
     for _ in range(3):
         y, pull = cm.vjp(cm.ml.conv2d, x, w)

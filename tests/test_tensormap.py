@@ -1,4 +1,5 @@
-"""Tensor maps: encoded once an address, safe under streams, graphs and two devices (fake driver); real ones on a GPU."""
+"""Tensor maps: encoded once an address, safe under streams, graphs and two devices (fake driver);
+real ones on a GPU."""
 
 import ctypes
 import struct
@@ -25,8 +26,11 @@ def mapped(seen, *inputs, shape=(4, 8), index=0):
         seen.append((words(int(read)), words(int(write)), int(read)))
         out[0] = 1
 
-    arguments = [TensorMap(Input(0), shape, None, (2, 8)), TensorMap(Output(0), shape, None, (2, 8), swizzle=0),
-                 Output(0).flat]
+    arguments = [
+        TensorMap(Input(0), shape, None, (2, 8)),
+        TensorMap(Output(0), shape, None, (2, 8), swizzle=0),
+        Output(0).flat,
+    ]
     return bind(kernel, list(inputs), [(shape, np.float32)], arguments, device=index)
 
 
@@ -49,11 +53,14 @@ def test_an_address_is_encoded_once(fake):
         run(z)
     cm.cuda.synchronize()
     assert {s[2]: s[0][0] for s in seen} == {seen[0][2]: x.ptr, seen[1][2]: z.ptr}
-    assert fake.calls["cuTensorMapEncodeTiled"] == 3  # x, z and the one output block that is used again and again
+    assert (
+        fake.calls["cuTensorMapEncodeTiled"] == 3
+    )  # x, z and the one output block that is used again and again
 
 
 def test_every_stream_sees_a_map_that_is_there(fake):
-    """The fake's streams run as late as they may: the map must not wait in the queue of the stream that met it first."""
+    """The fake's streams run as late as they may: the map must not wait in the queue of the stream
+    that met it first."""
     seen = []
     x = gpu(np.zeros((4, 8), np.float32))
     run = mapped(seen, x)
@@ -88,7 +95,9 @@ def test_a_full_table_starts_again(fake, monkeypatch):
     for x in arrays * 2:
         run(x)
     cm.cuda.synchronize()
-    assert [s[0][0] for s in seen] == [x.ptr for x in arrays * 2]  # every launch found its own map, though run late
+    assert [s[0][0] for s in seen] == [
+        x.ptr for x in arrays * 2
+    ]  # every launch found its own map, though run late
     assert len(tensormap._tables[0].blocks) == 4
 
 
@@ -115,14 +124,22 @@ def test_what_no_map_can_describe():
         with pytest.raises(AssertionError, match="multiples of 16"):
             TensorMap(Input(0), (4, 6), strides, (2, 6)).template(np.dtype(np.float32))
     with pytest.raises(AssertionError, match="offset 8"):
-        TensorMap(Input(0).view((4, 8), offset=8), (4, 8), None, (2, 8)).template(np.dtype(np.float32))
+        TensorMap(Input(0).view((4, 8), offset=8), (4, 8), None, (2, 8)).template(
+            np.dtype(np.float32)
+        )
 
 
 @pytest.mark.gpu
 def test_the_driver_takes_them():
     template = tensormap.Template((3, 40, 64), (40 * 128, 128, 2), (1, 8, 64), "bfloat16")
-    window = tensormap.Template((2, 14, 14, 64), (14 * 14 * 128, 14 * 128, 128, 2), (64, 64), "bfloat16", lower=(-1, -1),
-                                upper=(-1, -1))
+    window = tensormap.Template(
+        (2, 14, 14, 64),
+        (14 * 14 * 128, 14 * 128, 128, 2),
+        (64, 64),
+        "bfloat16",
+        lower=(-1, -1),
+        upper=(-1, -1),
+    )
     assert len(template.encode(1 << 20)) == len(window.encode(1 << 20)) == tensormap.BYTES
     assert template.encode(1 << 20) != template.encode(1 << 21)
     with pytest.raises(CudaError):

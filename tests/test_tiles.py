@@ -1,4 +1,5 @@
-"""Elementwise work on arrays that lie across each other: both versions by name, at sizes on both sides of their squares."""
+"""Elementwise work on arrays that lie across each other: both versions by name, at sizes on both
+sides of their squares."""
 
 from __future__ import annotations
 
@@ -15,11 +16,23 @@ EXPRESSION = "x - y * 2"
 BIG = 8192  # rows and columns of what has enough squares of 128 x 128
 
 
-def plan(*layouts: Layout, version: str | None = None, expression: str = EXPRESSION, inplace: bool = False):
+def plan(
+    *layouts: Layout,
+    version: str | None = None,
+    expression: str = EXPRESSION,
+    inplace: bool = False,
+):
     from cudamath.kernels.elementwise import elementwise
 
     dtype = layouts[0].dtype
-    return elementwise(*layouts, expression=expression, compute=dtype, output=dtype, version=version, inplace=inplace)
+    return elementwise(
+        *layouts,
+        expression=expression,
+        compute=dtype,
+        output=dtype,
+        version=version,
+        inplace=inplace,
+    )
 
 
 def numbers(shape, dtype=F32, seed=0):
@@ -47,10 +60,14 @@ def arranged(shape, axes, dtype=F32, seed=0):
 @pytest.mark.parametrize(("shape", "first", "second"), CASES[:5], ids=str)
 def test_tiled_in_the_simulator(shape, first, second):
     x, y = arranged(shape, first), arranged(shape, second, seed=1)
-    if first == second:  # the result takes the order of both: only a target of another order lies across
+    if (
+        first == second
+    ):  # the result takes the order of both: only a target of another order lies across
         y = y + 0
     made = plan(*map(layout_of, (x, y)), version=None if first == second else "tiled")
-    assert made.steps[0].kernel.__name__ == ("plain" if first == second and x.strides == y.strides else "tiled")
+    assert made.steps[0].kernel.__name__ == (
+        "plain" if first == second and x.strides == y.strides else "tiled"
+    )
     np.testing.assert_array_equal(simulate(made, x, y), x - y * 2)
 
 
@@ -58,7 +75,9 @@ def test_tiled_in_the_simulator(shape, first, second):
 def test_tiled_with_one_value_a_row_and_a_scalar():
     x, y = numbers((24, 40)).T, numbers((40, 1))
     z = numbers((40, 24))
-    out = simulate(plan(*map(layout_of, (x, y, z)), version="tiled", expression="x - y * 2 + z"), x, y, z)
+    out = simulate(
+        plan(*map(layout_of, (x, y, z)), version="tiled", expression="x - y * 2 + z"), x, y, z
+    )
     np.testing.assert_array_equal(out, x - y * 2 + z)
     target = z.copy()
     simulate(plan(layout_of(target), layout_of(x), version="tiled", inplace=True), target, x)
@@ -70,8 +89,15 @@ def test_tiled_with_one_value_a_row_and_a_scalar():
 @pytest.mark.parametrize("shape", [(16, 24), (136, 152), (2, 24, 136)], ids=str)
 def test_pairs_in_the_simulator(shape, dtype):
     x = np.random.default_rng(0).integers(0, 20_000, shape).astype(dtype)
-    low, high = (-9_000, -1) if dtype == "i2" else (20_000, 21_000)  # numbers of both signs, or with the highest bit
-    y = np.random.default_rng(1).integers(low, high, (*shape[:-2], *shape[:-3:-1])).astype(dtype).swapaxes(-1, -2)
+    low, high = (
+        (-9_000, -1) if dtype == "i2" else (20_000, 21_000)
+    )  # numbers of both signs, or with the highest bit
+    y = (
+        np.random.default_rng(1)
+        .integers(low, high, (*shape[:-2], *shape[:-3:-1]))
+        .astype(dtype)
+        .swapaxes(-1, -2)
+    )
     made = plan(*map(layout_of, (x, y)), version="tiled_pairs", expression="x + y")
     assert [step.kernel.__name__ for step in made.steps] == ["tiled_pairs"]
     np.testing.assert_array_equal(simulate(made, x, y), x + y)
@@ -97,10 +123,17 @@ def test_the_version_fits_the_layouts():
     assert version(straight, transposed((64, 64), F32, aligned=False)) == "tiled"
     assert version(Layout.new((64, 8), F32, 0), transposed((64, 8), F32)) == "plain"
     half = np.dtype(np.float16)
-    for n, m, name in ((BIG, BIG, "tiled_pairs"), (BIG, BIG + 4, "tiled_vector"), (64, 64, "tiled_vector"),
-                       (BIG, BIG + 3, "tiled")):
+    for n, m, name in (
+        (BIG, BIG, "tiled_pairs"),
+        (BIG, BIG + 4, "tiled_vector"),
+        (64, 64, "tiled_vector"),
+        (BIG, BIG + 3, "tiled"),
+    ):
         assert version(Layout.new((n, m), half, 0), transposed((n, m), half)) == name
-    assert version(Layout.new((BIG, BIG), half, 0), transposed((BIG, BIG), half, aligned=False)) == "tiled"
+    assert (
+        version(Layout.new((BIG, BIG), half, 0), transposed((BIG, BIG), half, aligned=False))
+        == "tiled"
+    )
     assert version(Layout.new((BIG, BIG), F32, 0), transposed((BIG, BIG), F32)) == "tiled_vector"
     double = np.dtype(np.float64)  # two squares of 64 x 65 float64 are more than a block may have
     assert version(transposed((64, 64), double), Layout.new((64, 64), double, 0)) == "tiled_vector"
@@ -119,7 +152,10 @@ def test_results_lie_as_their_operands():
     assert result_layout([gaps, gaps], (8, 6), F32).strides == b.strides
     if not build.SIMULATOR:
         assert plan(a, a).steps[0].kernel.__name__ == "vector"
-        assert plan(transposed((64, 64), F32), Layout.of((64,), (4,), F32, 0)).steps[0].kernel.__name__ == "rows"
+        assert (
+            plan(transposed((64, 64), F32), Layout.of((64,), (4,), F32, 0)).steps[0].kernel.__name__
+            == "rows"
+        )
 
 
 @pytest.mark.skipif(build.SIMULATOR, reason="the simulator does not compile")
@@ -134,7 +170,10 @@ def test_compiles_without_spills(version):
 
 @pytest.mark.skipif(build.SIMULATOR, reason="the simulator does not compile")
 def test_pairs_compile_without_spills():
-    layouts = [Layout.new((128, 128), np.dtype(cm.bfloat16), 0), transposed((128, 128), np.dtype(cm.bfloat16))]
+    layouts = [
+        Layout.new((128, 128), np.dtype(cm.bfloat16), 0),
+        transposed((128, 128), np.dtype(cm.bfloat16)),
+    ]
     for capability in ((7, 5), (9, 0)):
         (found,) = compile_plan(plan(*layouts, version="tiled_pairs"), layouts, capability)
         assert found.spills == 0 and found.registers <= 64 and found.shared == 2 * 128 * 128, found
@@ -145,21 +184,36 @@ def test_pairs_compile_without_spills():
 def test_versions_on_the_gpu(dtype):
     dtype = np.dtype(dtype)
     squares = ((64, 64), (68, 60), (128, 256), (1000, 516), (4100, 36), (1000, 520), (16, 384))
-    cases = [*CASES, *(((n, m), (0, 1), (1, 0)) for n, m in squares),
-             ((5, 132, 260), (0, 2, 1), (0, 1, 2)), ((68, 7, 72), (2, 1, 0), (0, 1, 2)),
-             ((5, 136, 264), (0, 2, 1), (0, 1, 2)), ((72, 8, 136), (2, 1, 0), (0, 1, 2))]
+    cases = [
+        *CASES,
+        *(((n, m), (0, 1), (1, 0)) for n, m in squares),
+        ((5, 132, 260), (0, 2, 1), (0, 1, 2)),
+        ((68, 7, 72), (2, 1, 0), (0, 1, 2)),
+        ((5, 136, 264), (0, 2, 1), (0, 1, 2)),
+        ((72, 8, 136), (2, 1, 0), (0, 1, 2)),
+    ]
     for shape, first, second in cases:
         x, y = arranged(shape, first, dtype), arranged(shape, second, dtype, 1)
         for version in ("tiled", "tiled_vector", "tiled_pairs"):
-            if first == second or version == "tiled_vector" and (dtype.kind == "c" or any(n % 4 for n in shape)):
+            if (
+                first == second
+                or version == "tiled_vector"
+                and (dtype.kind == "c" or any(n % 4 for n in shape))
+            ):
                 continue
             if version == "tiled_pairs" and (dtype.itemsize != 2 or any(n % 8 for n in shape)):
                 continue
-            ours = [cm.asarray(np.ascontiguousarray(v.transpose(axes)), device="cuda").transpose(
-                tuple(np.argsort(axes).tolist())) for v, axes in ((x, first), (y, second))]
+            ours = [
+                cm.asarray(np.ascontiguousarray(v.transpose(axes)), device="cuda").transpose(
+                    tuple(np.argsort(axes).tolist())
+                )
+                for v, axes in ((x, first), (y, second))
+            ]
             made = plan(*[v._layout for v in ours], version=version, expression="x * y")
             out = made.bind("test", [v._layout for v in ours])(*ours).to_numpy()
-            np.testing.assert_array_equal(out, (x * y).astype(dtype), err_msg=f"{version} {dtype} {shape}")
+            np.testing.assert_array_equal(
+                out, (x * y).astype(dtype), err_msg=f"{version} {dtype} {shape}"
+            )
 
 
 @pytest.mark.gpu

@@ -1,5 +1,5 @@
-"""Values against NumPy: every elementwise function on every dtype, on awkward numbers, strides, broadcasts and scalars;
-every other function of the records in every floating-point dtype."""
+"""Values against NumPy: every elementwise function on every dtype, on awkward numbers, strides,
+broadcasts and scalars; every other function of the records in every floating-point dtype."""
 
 from __future__ import annotations
 
@@ -12,7 +12,18 @@ import records
 from hypothesis import given
 from hypothesis import strategies as st
 from records import CREATION, ELEMENTWISE, ROWS, Elementwise, Row
-from strategies import BF16, DTYPES, FLOATS, awkward, broadcastable, eps, kind, numbers, of_kinds, views
+from strategies import (
+    BF16,
+    DTYPES,
+    FLOATS,
+    awkward,
+    broadcastable,
+    eps,
+    kind,
+    numbers,
+    of_kinds,
+    views,
+)
 
 import cudamath as cm
 from cudamath.testing import assert_close
@@ -36,8 +47,9 @@ def wider(dtype: np.dtype) -> np.dtype:
 
 
 def answer(row: Elementwise, *arrays: np.ndarray) -> np.ndarray:
-    """NumPy's answer; but its complex log1p is log(1 + z), which loses the digits that this function is there for; and
-    infinity divided by a finite number, rounded down, is NaN there, where the array API wants infinity."""
+    """NumPy's answer; but its complex log1p is log(1 + z), which loses the digits that this
+    function is there for; and infinity divided by a finite number, rounded down, is NaN there,
+    where the array API wants infinity."""
     out = np.asarray(row.numpy(*arrays))
     if row.name == "floor_divide" and out.dtype.kind == "f":
         out = np.where(np.isinf(arrays[0]) & np.isfinite(arrays[1]), np.true_divide(*arrays), out)
@@ -49,8 +61,11 @@ def answer(row: Elementwise, *arrays: np.ndarray) -> np.ndarray:
     return out
 
 
-def check(row: Elementwise, ours: cm.ndarray, arrays: list[np.ndarray], exact: bool | None = None) -> None:
-    """Compare with NumPy: in the same dtype where the answer is exact, else in a wider one, within row.ulp."""
+def check(
+    row: Elementwise, ours: cm.ndarray, arrays: list[np.ndarray], exact: bool | None = None
+) -> None:
+    """Compare with NumPy: in the same dtype where the answer is exact, else in a wider one, within
+    row.ulp."""
     dtype = result_dtype(row, *[a.dtype for a in arrays])
     assert isinstance(ours, cm.ndarray)
     assert ours.dtype == dtype, f"{row.name}: dtype {ours.dtype}, NumPy returns {dtype}"
@@ -66,8 +81,16 @@ def check(row: Elementwise, ours: cm.ndarray, arrays: list[np.ndarray], exact: b
             wide = np.dtype(np.float32) if dtype == BF16 and row.name != "nextafter" else dtype
         # functions of whole numbers take them in the result's dtype
         narrow = [a if kind(a.dtype) == "c" else a.astype(dtype) for a in arrays]
-        expected = answer(row, *[a.astype(wider(a.dtype) if kind(a.dtype) == "c" and row.ulp else wide) for a in narrow])
-        rounded = expected.astype(np.float32).astype(dtype) if dtype == BF16 else expected.astype(dtype)
+        expected = answer(
+            row,
+            *[
+                a.astype(wider(a.dtype) if kind(a.dtype) == "c" and row.ulp else wide)
+                for a in narrow
+            ],
+        )
+        rounded = (
+            expected.astype(np.float32).astype(dtype) if dtype == BF16 else expected.astype(dtype)
+        )
     assert got.shape == rounded.shape
     if row.ulp == 0:
         same = (got == rounded) | (np.isnan(got.astype(wide)) & np.isnan(rounded.astype(wide)))
@@ -79,14 +102,20 @@ def check(row: Elementwise, ours: cm.ndarray, arrays: list[np.ndarray], exact: b
             near = np.abs(g - expected) <= ulp * (eps(dtype) * np.abs(expected) + tiny)
         same = near | (g == r) | (np.isnan(g) & np.isnan(r))
         if kind(dtype) == "c":  # an infinite part and a finite one
-            parts = [np.isclose(getattr(g, p), getattr(r, p), rtol=ulp * eps(dtype), atol=0, equal_nan=True)
-                     for p in ("real", "imag")]
+            parts = [
+                np.isclose(
+                    getattr(g, p), getattr(r, p), rtol=ulp * eps(dtype), atol=0, equal_nan=True
+                )
+                for p in ("real", "imag")
+            ]
             same |= ~np.isfinite(r) & parts[0] & parts[1]
     if not same.all():
         at = tuple(int(i) for i in np.argwhere(~same)[0])
         places = [np.broadcast_to(a, got.shape)[at] for a in arrays]
-        raise AssertionError(f"{row.name} {dtype}: {(~same).sum()} of {same.size} differ; at {places}: {got[at]}, "
-                             f"expected {rounded[at]}")
+        raise AssertionError(
+            f"{row.name} {dtype}: {(~same).sum()} of {same.size} differ; at {places}: {got[at]}, "
+            f"expected {rounded[at]}"
+        )
 
 
 @pytest.mark.parametrize(("row", "dtype"), CASES, ids=NAMES)
@@ -98,11 +127,17 @@ def test_random_numbers(device, row, dtype):
     check(row, row.function(*[cm.asarray(a) for a in arrays]), arrays)
 
 
-@pytest.mark.filterwarnings("error")  # floating-point errors pass in silence, and NumPy is called as it wants to be
-@pytest.mark.parametrize(("row", "dtype"), [c for c in CASES if c[0].wild],
-                         ids=[n for n, c in zip(NAMES, CASES, strict=True) if c[0].wild])
+@pytest.mark.filterwarnings(
+    "error"
+)  # floating-point errors pass in silence, and NumPy is called as it wants to be
+@pytest.mark.parametrize(
+    ("row", "dtype"),
+    [c for c in CASES if c[0].wild],
+    ids=[n for n, c in zip(NAMES, CASES, strict=True) if c[0].wild],
+)
 def test_awkward_numbers(device, row, dtype):
-    """NaN, infinities, signed zeros, extremes, division by zero, shifts beyond the width, branch cuts; all pairs."""
+    """NaN, infinities, signed zeros, extremes, division by zero, shifts beyond the width, branch
+    cuts; all pairs."""
     some = awkward(dtype)
     if row.name == "reciprocal" and kind(dtype) in "iu":
         some = some[some != 0]  # what NumPy makes of 1 / 0 there depends on the machine
@@ -111,18 +146,45 @@ def test_awkward_numbers(device, row, dtype):
     ours = row.function(*[cm.asarray(a) for a in arrays])
     check(row, ours, arrays)
     # -0.0 == 0.0, yet 1 / -0.0 is not 1 / 0.0; of two zeros either is the maximum
-    if row.ulp == 0 and kind(ours.dtype) == "f" and row.name not in ("maximum", "minimum", "fmax", "fmin"):
+    if (
+        row.ulp == 0
+        and kind(ours.dtype) == "f"
+        and row.name not in ("maximum", "minimum", "fmax", "fmin")
+    ):
         with np.errstate(all="ignore"):
             expected = row.numpy(*[a.astype(np.float64) if a.dtype == BF16 else a for a in arrays])
         known = ~np.isnan(expected)
-        np.testing.assert_array_equal(np.signbit(ours.to_numpy().astype(np.float64))[known], np.signbit(expected)[known])
+        np.testing.assert_array_equal(
+            np.signbit(ours.to_numpy().astype(np.float64))[known], np.signbit(expected)[known]
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.dtype(t) for t in ("c8", "c16")], ids=str)
-@pytest.mark.parametrize("name", ["exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin",
-                                  "acos", "atan", "asinh", "acosh", "atanh"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "exp",
+        "expm1",
+        "log",
+        "log1p",
+        "sqrt",
+        "sin",
+        "cos",
+        "tan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asin",
+        "acos",
+        "atan",
+        "asinh",
+        "acosh",
+        "atanh",
+    ],
+)
 def test_complex_parts(device, name, dtype):
-    """Real and imaginary part each, near 0, on and beside the cuts: sign and digits, as NumPy has them."""
+    """Real and imaginary part each, near 0, on and beside the cuts: sign and digits, as NumPy has
+    them."""
     row = next(r for r in ELEMENTWISE if r.name == name)
     parts = np.array([0.0, -0.0, 1e-6, -1e-6, 0.3, -0.7, 0.99, 1.0, -1.0, 1.01, 3.0, -5.0])
     z = np.empty((len(parts),) * 2, dtype)
@@ -134,24 +196,42 @@ def test_complex_parts(device, name, dtype):
     got = row.function(cm.asarray(z)).to_numpy()
     for part in ("real", "imag"):
         g, e = getattr(got, part), getattr(expected, part)
-        np.testing.assert_array_equal(np.signbit(g), np.signbit(e), err_msg=f"sign of the {part} part")
-        np.testing.assert_allclose(g, e.astype(g.dtype), rtol=64 * eps(dtype), atol=0, err_msg=f"{name}, {part} part")
+        np.testing.assert_array_equal(
+            np.signbit(g), np.signbit(e), err_msg=f"sign of the {part} part"
+        )
+        np.testing.assert_allclose(
+            g, e.astype(g.dtype), rtol=64 * eps(dtype), atol=0, err_msg=f"{name}, {part} part"
+        )
 
 
-SPECIAL = np.array([complex(a, b) for a in (0.0, 0.5, -1.5, np.inf, -np.inf, np.nan) for b in (0.0, 0.5, np.inf, np.nan)])
+SPECIAL = np.array(
+    [
+        complex(a, b)
+        for a in (0.0, 0.5, -1.5, np.inf, -np.inf, np.nan)
+        for b in (0.0, 0.5, np.inf, np.nan)
+    ]
+)
 
 
 def check_special(row: Elementwise, got: np.ndarray) -> None:
-    """Parts that are infinite, zero or NaN are so as in NumPy, whose C library follows annex G of the standard (which
-    leaves some signs open); expm1 is exp - 1 there."""
+    """Parts that are infinite, zero or NaN are so as in NumPy, whose C library follows annex G of
+    the standard (which leaves some signs open); expm1 is exp - 1 there."""
     with np.errstate(all="ignore"):
         expected = np.exp(SPECIAL) - 1 if row.name == "expm1" else row.numpy(SPECIAL)
     for part in ("real", "imag"):
-        np.testing.assert_allclose(abs(getattr(got, part)), abs(getattr(expected, part)), rtol=1e-12, atol=1e-12,
-                                   err_msg=f"{row.name}, {part} part")
+        np.testing.assert_allclose(
+            abs(getattr(got, part)),
+            abs(getattr(expected, part)),
+            rtol=1e-12,
+            atol=1e-12,
+            err_msg=f"{row.name}, {part} part",
+        )
 
 
-@pytest.mark.parametrize("name", ["exp", "expm1", "sqrt", "sign", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atanh", "atan"])
+@pytest.mark.parametrize(
+    "name",
+    ["exp", "expm1", "sqrt", "sign", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atanh", "atan"],
+)
 def test_complex_special_cases(device, name):
     row = next(r for r in ELEMENTWISE if r.name == name)
     check_special(row, row.function(cm.asarray(SPECIAL)).to_numpy())
@@ -159,14 +239,17 @@ def test_complex_special_cases(device, name):
 
 @given(data=st.data())
 def test_strides_and_broadcasts(device, data):
-    """Any function, any shapes that broadcast, any strides (0 and negative among them), any two dtypes."""
+    """Any function, any shapes that broadcast, any strides (0 and negative among them), any two
+    dtypes."""
     row = data.draw(st.sampled_from([r for r in ELEMENTWISE if r.name != "pow"]))
     shapes = data.draw(broadcastable(row.inputs))
     arrays, ours = [], []
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
     for shape in shapes.input_shapes:
         view = data.draw(views(shape))
-        base = numbers(rng, view.base, data.draw(st.sampled_from(of_kinds(row.kinds))), row.low, row.high)
+        base = numbers(
+            rng, view.base, data.draw(st.sampled_from(of_kinds(row.kinds))), row.low, row.high
+        )
         arrays.append(view.of(base))
         ours.append(view.of(cm.asarray(base)))
     common = cm.result_type(*ours)
@@ -176,7 +259,9 @@ def test_strides_and_broadcasts(device, data):
         return
     out = row.function(*ours)
     assert out.shape == shapes.result_shape
-    if kind(result_dtype(row, *[common] * row.inputs)) not in "fc":  # exact also where a common float would not be
+    if (
+        kind(result_dtype(row, *[common] * row.inputs)) not in "fc"
+    ):  # exact also where a common float would not be
         with np.errstate(all="ignore"):
             expected = row.numpy(*[a.astype(np.float32) if a.dtype == BF16 else a for a in arrays])
         assert out.dtype == result_dtype(row, *[common] * row.inputs)
@@ -187,13 +272,16 @@ def test_strides_and_broadcasts(device, data):
 
 # ---------------------------------------------------------------- Python scalars (NEP 50)
 
-BINARY = [r for r in ELEMENTWISE if r.inputs == 2 and r.name != "pow" and not r.name.startswith("bitwise")]
+BINARY = [
+    r for r in ELEMENTWISE if r.inputs == 2 and r.name != "pow" and not r.name.startswith("bitwise")
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("scalar", [True, 2, 1.5, 0.1, 1 + 2j], ids=str)
 def test_scalars_on_either_side(device, dtype, scalar):
-    """A Python scalar never widens an array, whichever side it is on; called twice, as the second call is remembered."""
+    """A Python scalar never widens an array, whichever side it is on; called twice, as the second
+    call is remembered."""
     base = numbers(np.random.default_rng(3), 40, dtype, 1, 3)
     x = cm.asarray(base)
     common = cm.result_type(x, scalar)
@@ -210,13 +298,20 @@ def test_scalars_on_either_side(device, dtype, scalar):
 
 @pytest.mark.parametrize("dtype", DTYPES[1:9], ids=str)
 def test_integers_out_of_range(device, dtype):
-    """Comparisons answer for any Python integer; arithmetic with one that the dtype cannot hold is refused, by name."""
+    """Comparisons answer for any Python integer; arithmetic with one that the dtype cannot hold is
+    refused, by name."""
     limits = np.iinfo(dtype)
     base = np.array([limits.min, 0, limits.max], dtype)
     x = cm.asarray(base)
     for scalar in (0, limits.max + 1, limits.min - 1, 1 << 70, -(1 << 70), 5):
-        for ours, theirs in ((cm.less, np.less), (cm.less_equal, np.less_equal), (cm.greater, np.greater),
-                             (cm.greater_equal, np.greater_equal), (cm.equal, np.equal), (cm.not_equal, np.not_equal)):
+        for ours, theirs in (
+            (cm.less, np.less),
+            (cm.less_equal, np.less_equal),
+            (cm.greater, np.greater),
+            (cm.greater_equal, np.greater_equal),
+            (cm.equal, np.equal),
+            (cm.not_equal, np.not_equal),
+        ):
             np.testing.assert_array_equal(ours(x, scalar), theirs(base, scalar))
             np.testing.assert_array_equal(ours(scalar, x), theirs(scalar, base))
     x + 1
@@ -279,7 +374,10 @@ def test_sixteen_bits_overflow_and_round_once(device):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_in_place(device, dtype):
     base = numbers(np.random.default_rng(1), (4, 6), dtype, 1, 3)
-    for row, operator in ((records.ELEMENTWISE[0], "__iadd__"), (records.ELEMENTWISE[2], "__imul__")):
+    for row, operator in (
+        (records.ELEMENTWISE[0], "__iadd__"),
+        (records.ELEMENTWISE[2], "__imul__"),
+    ):
         for other in (base[0].copy(), 2):
             x = cm.array(base)
             view = x[::2, 1:4]
@@ -290,10 +388,16 @@ def test_in_place(device, dtype):
             theirs = base.copy()
             part = other[1:4] if isinstance(other, np.ndarray) else np.asarray(other, dtype)
             theirs[::2, 1:4] = row.numpy(theirs[::2, 1:4], part)
-            result = getattr(view, operator)(cm.asarray(part) if isinstance(other, np.ndarray) else other)
+            result = getattr(view, operator)(
+                cm.asarray(part) if isinstance(other, np.ndarray) else other
+            )
             assert result is view
             got = x.to_numpy()
-            if kind(dtype) == "c":  # a GPU multiplies and adds with one rounding: each part of a product within 2 eps |x| |y|
+            if (
+                kind(dtype) == "c"
+                # a GPU multiplies and adds with one rounding: each part of a product within 2 eps
+                # |x| |y|
+            ):
                 assert (np.abs(got - theirs) <= 4 * np.finfo(dtype).eps * np.abs(theirs)).all()
             else:
                 np.testing.assert_array_equal(got.astype(np.float64), theirs.astype(np.float64))
@@ -342,12 +446,17 @@ def test_rows(device, row: Row, dtype):
         elif row.name == "astype":
             assert got.dtype == np.float64
         else:
-            assert got.dtype == (cm.result_type(dtype, np.float32) if row.name in ("real", "imag") else dtype)
+            assert got.dtype == (
+                cm.result_type(dtype, np.float32) if row.name in ("real", "imag") else dtype
+            )
         assert_close(got, truth, rtol=0, atol=row.allowed(dtype, truth), what=f"{row.name} {dtype}")
 
 
-@pytest.mark.parametrize("row", [r for r in ROWS if not any(isinstance(a, records.Whole) for a in r.inputs)],
-                         ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "row",
+    [r for r in ROWS if not any(isinstance(a, records.Whole) for a in r.inputs)],
+    ids=lambda row: row.name,
+)
 def test_rows_take_any_strides(device, row: Row):
     """Transposed and reversed inputs give what contiguous copies give."""
     arrays = row.arrays(np.dtype(np.float64))
@@ -360,17 +469,31 @@ def test_rows_take_any_strides(device, row: Row):
         np.testing.assert_array_equal(x, a)
         strided.append(x)
     ours, straight = row.run(cm, *strided), row.run(cm, *[cm.asarray(a) for a in arrays])
-    pairs = zip(ours, straight, strict=True) if isinstance(ours, (tuple, list)) else [(ours, straight)]
+    pairs = (
+        zip(ours, straight, strict=True) if isinstance(ours, (tuple, list)) else [(ours, straight)]
+    )
     for got, expected in pairs:
-        size = float(np.abs(expected.to_numpy()).max(initial=0)) if kind(expected.dtype) in "fc" else 0.0
-        assert_close(got, expected, rtol=0, atol=8 * eps(np.dtype(np.float64)) * size, what=row.name)
+        size = (
+            float(np.abs(expected.to_numpy()).max(initial=0))
+            if kind(expected.dtype) in "fc"
+            else 0.0
+        )
+        assert_close(
+            got, expected, rtol=0, atol=8 * eps(np.dtype(np.float64)) * size, what=row.name
+        )
 
 
 def test_whether_arrays_are_equal(device):
     x = cm.asarray([1.0, np.nan, np.inf])
     near = cm.asarray([1.0 + 1e-9, np.nan, np.inf])
-    assert cm.array_equal(x[::2], x[::2]) and not cm.array_equal(x, x) and not cm.array_equal(x, x[:2])
-    assert cm.allclose(x[::2], near[::2]) and not cm.allclose(x, near) and not cm.allclose(x[:1], x[:1] + 1)
+    assert (
+        cm.array_equal(x[::2], x[::2]) and not cm.array_equal(x, x) and not cm.array_equal(x, x[:2])
+    )
+    assert (
+        cm.allclose(x[::2], near[::2])
+        and not cm.allclose(x, near)
+        and not cm.allclose(x[:1], x[:1] + 1)
+    )
     assert np.allclose(x[::2], near[::2].to_numpy())
 
 

@@ -1,4 +1,5 @@
-"""Little arrays of the host on their way to a GPU: copied by way of a room from the second of a layout on."""
+"""Little arrays of the host on their way to a GPU: copied by way of a room from the second of a
+layout on."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ import cudamath as cm
 from cudamath.core import rooms, writing
 from cudamath.runtime import memory
 
-DTYPES = [np.dtype(t) for t in ("?", "i1", "u2", "i4", "i8", "f2", "f4", "f8", "c8", "c16")] + [cm.dtype("bfloat16")]
+DTYPES = [np.dtype(t) for t in ("?", "i1", "u2", "i4", "i8", "f2", "f4", "f8", "c8", "c16")] + [
+    cm.dtype("bfloat16")
+]
 SHAPES = [(), (1,), (7,), (3, 5), (2, 0), (16, 16, 4)]
 
 
@@ -27,9 +30,16 @@ def test_arrays_arrive(fake, shape, dtype):
         for seed in range(4):
             value = numbers(shape, dtype, seed)
             turned = value.T.copy().T if seed % 2 else value[::-1].copy()[::-1] if shape else value
-            arrays = [cm.asarray(value), cm.array(turned), cm.asarray(value.tolist(), dtype), cm.asarray(value, "c16")]
+            arrays = [
+                cm.asarray(value),
+                cm.array(turned),
+                cm.asarray(value.tolist(), dtype),
+                cm.asarray(value, "c16"),
+            ]
             made += [(value, x) for x in arrays]
-            assert [x.dtype for x in arrays] == [dtype] * 3 + ["c16"] and {x.shape for x in arrays} == {shape}
+            assert [x.dtype for x in arrays] == [dtype] * 3 + ["c16"] and {
+                x.shape for x in arrays
+            } == {shape}
             assert all(x.is_contiguous for x in arrays)
         for value, x in made:
             np.testing.assert_array_equal(x.to_numpy(), value.astype(x.dtype))
@@ -55,13 +65,16 @@ def test_what_goes_by_way_of_a_room(fake):
             before = dict(fake.calls)
             x = cm.asarray(value)
             assert fake.calls["cuMemcpyHtoDAsync"] == before["cuMemcpyHtoDAsync"] + 1
-            assert fake.calls["cuPointerGetAttribute"] == before["cuPointerGetAttribute"] + questions
+            assert (
+                fake.calls["cuPointerGetAttribute"] == before["cuPointerGetAttribute"] + questions
+            )
             np.testing.assert_array_equal(x.to_numpy(), value)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_assignment_is_one_copy(fake, dtype):
-    """To all of an array or to a part of it that lies in one piece, of the same shape and dtype; whatever host strides."""
+    """To all of an array or to a part of it that lies in one piece, of the same shape and dtype;
+    whatever host strides."""
     with cm.device("cuda:0"):
         for count in (6, writing.MOST // 8):  # by way of a room, and straight
             expected = np.zeros((8, count), dtype)
@@ -73,7 +86,10 @@ def test_assignment_is_one_copy(fake, dtype):
                 before, used = fake.calls["cuMemcpyHtoDAsync"], cm.cuda.memory_allocated()
                 x[key] = value
                 expected[key] = value
-                assert (fake.calls["cuMemcpyHtoDAsync"], cm.cuda.memory_allocated()) == (before + 1, used)
+                assert (fake.calls["cuMemcpyHtoDAsync"], cm.cuda.memory_allocated()) == (
+                    before + 1,
+                    used,
+                )
                 np.testing.assert_array_equal(x.to_numpy(), expected)
             assert fake.launches == []
 
@@ -122,7 +138,10 @@ def test_copy_false_and_subclasses(fake):
         value = np.arange(6.0)
         for _ in range(2):
             cm.asarray(value)
-            with pytest.raises(ValueError, match="^asarray: ndarray cannot become an array on cuda:0 without a copy"):
+            with pytest.raises(
+                ValueError,
+                match="^asarray: ndarray cannot become an array on cuda:0 without a copy",
+            ):
                 cm.asarray(value, copy=False)
             assert cm.asarray(value.view(Named)).tolist() == value.tolist()
             with pytest.raises(TypeError, match="^asarray: .* a mask would be lost"):
@@ -143,7 +162,11 @@ def test_in_a_graph_and_under_a_profile(fake, monkeypatch):
         graph.replay()
         assert x.tolist() == y.tolist() == [0, 1, 2]
         seen = []
-        monkeypatch.setattr(memory, "observe", lambda kind, nbytes, stream, work: seen.append((kind, nbytes)) or work())
+        monkeypatch.setattr(
+            memory,
+            "observe",
+            lambda kind, nbytes, stream, work: seen.append((kind, nbytes)) or work(),
+        )
         x = cm.asarray(value)
         y[...] = value
         assert seen == [("copy host to device", 24)] * 2
@@ -195,7 +218,8 @@ def test_threads_have_rooms_of_their_own(fake):
 
 @pytest.mark.gpu
 def test_on_a_gpu_behind_work():
-    """The device is busy when the caller's memory changes: pageable, page-locked, and a list; of every dtype; from threads."""
+    """The device is busy when the caller's memory changes: pageable, page-locked, and a list; of
+    every dtype; from threads."""
     check_from_threads("cuda", 300)
     with cm.device("cuda"):
         big = cm.ones((4096, 4096), dtype="float32")
@@ -218,4 +242,8 @@ def test_on_a_gpu_behind_work():
                 y[2] = host.T.copy().T
                 host[...] = 0
                 assert x.to_numpy().tobytes() == value.tobytes()
-                assert [part.tobytes() for part in y.to_numpy()] == [host.tobytes(), value.tobytes(), value.tobytes()]
+                assert [part.tobytes() for part in y.to_numpy()] == [
+                    host.tobytes(),
+                    value.tobytes(),
+                    value.tobytes(),
+                ]

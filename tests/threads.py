@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 
 def together(count: int, work: Callable[[int], object]) -> None:
-    """work(0), work(1), ..., each in a thread of its own, at the same time. Raises the first error of any."""
+    """work(0), work(1), ..., each in a thread of its own, at the same time. Raises the first error
+    of any."""
     errors: list[BaseException] = []
 
     def careful(k: int) -> None:

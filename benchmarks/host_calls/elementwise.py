@@ -31,7 +31,10 @@ CALLS: dict[str, Pair] = {
     "isclose(a, b)": same(lambda lib, x: lib.isclose(x.a, x.b)),
     "logaddexp(a, b)": same(lambda lib, x: lib.logaddexp(x.a, x.b)),
     "where(mask, a, 0)": same(lambda lib, x: lib.where(x.mask, x.a, 0.0)),
-    "positive(a)": (lambda lib, x: lib.positive(x.a), lambda lib, x: lib.clone(x.a)),  # PyTorch's returns a itself
+    "positive(a)": (
+        lambda lib, x: lib.positive(x.a),
+        lambda lib, x: lib.clone(x.a),
+    ),  # PyTorch's returns a itself
     "conj(waves)": (lambda lib, x: lib.conj(x.waves), lambda lib, x: lib.conj_physical(x.waves)),
     "real(waves)": same(lambda lib, x: lib.real(x.waves)),
     "imag(waves)": same(lambda lib, x: lib.imag(x.waves)),
@@ -44,19 +47,91 @@ CALLS: dict[str, Pair] = {
     "waves * 2j": same(lambda lib, x: x.waves * 2j),
     "waves + 1": same(lambda lib, x: x.waves + 1),
 }
-CALLS |= {f"{name}(a)": named(name, "a") for name in (
-    "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sin", "cos", "tan", "ceil", "floor", "trunc",
-    "log", "log2", "log10", "log1p", "expm1", "exp2", "sign", "signbit", "square", "reciprocal", "isfinite", "isinf",
-    "deg2rad", "angle", "fix", "frexp", "isneginf", "isposinf")}
-CALLS |= {f"{name}(a)": named(name, "a", torch=torch) for name, torch in {
-    "radians": "deg2rad", "degrees": "rad2deg", "rint": "round"}.items()}
-CALLS |= {f"{name}(a, b)": named(name, "a", "b") for name in (
-    "subtract", "multiply", "divide", "remainder", "floor_divide", "pow", "minimum", "fmax", "fmin", "fmod", "atan2", "hypot",
-    "copysign", "nextafter", "logaddexp2", "heaviside", "greater", "less", "greater_equal", "less_equal", "not_equal")}
+CALLS |= {
+    f"{name}(a)": named(name, "a")
+    for name in (
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "sin",
+        "cos",
+        "tan",
+        "ceil",
+        "floor",
+        "trunc",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "expm1",
+        "exp2",
+        "sign",
+        "signbit",
+        "square",
+        "reciprocal",
+        "isfinite",
+        "isinf",
+        "deg2rad",
+        "angle",
+        "fix",
+        "frexp",
+        "isneginf",
+        "isposinf",
+    )
+}
+CALLS |= {
+    f"{name}(a)": named(name, "a", torch=torch)
+    for name, torch in {"radians": "deg2rad", "degrees": "rad2deg", "rint": "round"}.items()
+}
+CALLS |= {
+    f"{name}(a, b)": named(name, "a", "b")
+    for name in (
+        "subtract",
+        "multiply",
+        "divide",
+        "remainder",
+        "floor_divide",
+        "pow",
+        "minimum",
+        "fmax",
+        "fmin",
+        "fmod",
+        "atan2",
+        "hypot",
+        "copysign",
+        "nextafter",
+        "logaddexp2",
+        "heaviside",
+        "greater",
+        "less",
+        "greater_equal",
+        "less_equal",
+        "not_equal",
+    )
+}
 CALLS["equal(a, b)"] = named("equal", "a", "b", torch="eq")
-CALLS |= {f"{name}(classes, classes)": named(name, "classes", "classes") for name in (
-    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "gcd", "lcm")}
-CALLS |= {f"{name}(mask, mask)": named(name, "mask", "mask") for name in ("logical_and", "logical_or", "logical_xor")}
+CALLS |= {
+    f"{name}(classes, classes)": named(name, "classes", "classes")
+    for name in (
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+        "bitwise_left_shift",
+        "bitwise_right_shift",
+        "gcd",
+        "lcm",
+    )
+}
+CALLS |= {
+    f"{name}(mask, mask)": named(name, "mask", "mask")
+    for name in ("logical_and", "logical_or", "logical_xor")
+}
 CALLS |= {
     "a - b": same(lambda lib, x: x.a - x.b),
     "a * b": same(lambda lib, x: x.a * x.b),
@@ -98,33 +173,49 @@ CALLS |= {
     "clip(a, 0)": (lambda lib, x: lib.clip(x.a, 0.0, None), lambda lib, x: lib.clamp(x.a, min=0.0)),
     "a.clip(0.2, 0.8)": same(lambda lib, x: x.a.clip(0.2, 0.8)),
     "clip(a, b, b)": same(lambda lib, x: lib.clip(x.a, x.b, x.b)),
-    "maximum(a, 0.5)": (lambda lib, x: lib.maximum(x.a, 0.5), lambda lib, x: lib.clamp_min(x.a, 0.5)),
-    "minimum(a, 0.5)": (lambda lib, x: lib.minimum(x.a, 0.5), lambda lib, x: lib.clamp_max(x.a, 0.5)),
+    "maximum(a, 0.5)": (
+        lambda lib, x: lib.maximum(x.a, 0.5),
+        lambda lib, x: lib.clamp_min(x.a, 0.5),
+    ),
+    "minimum(a, 0.5)": (
+        lambda lib, x: lib.minimum(x.a, 0.5),
+        lambda lib, x: lib.clamp_max(x.a, 0.5),
+    ),
     "maximum(a, v)": same(lambda lib, x: lib.maximum(x.a, x.v)),
     "round(a)": same(lambda lib, x: lib.round(x.a)),
     "a.round()": same(lambda lib, x: x.a.round()),
-    "where(mask, 1, 0)": (lambda lib, x: lib.where(x.mask, 1.0, 0.0), lambda lib, x: lib.where(x.mask, 1.0, 0.0)),
+    "where(mask, 1, 0)": (
+        lambda lib, x: lib.where(x.mask, 1.0, 0.0),
+        lambda lib, x: lib.where(x.mask, 1.0, 0.0),
+    ),
     "where(mask, a, v)": same(lambda lib, x: lib.where(x.mask, x.a, x.v)),
     "where(a > b, a, b)": same(lambda lib, x: lib.where(x.a > x.b, x.a, x.b)),
-    "isclose(a, b, 1e-3)": (lambda lib, x: lib.isclose(x.a, x.b, rtol=1e-3, atol=1e-5),
-                            lambda lib, x: lib.isclose(x.a, x.b, rtol=1e-3, atol=1e-5)),
+    "isclose(a, b, 1e-3)": (
+        lambda lib, x: lib.isclose(x.a, x.b, rtol=1e-3, atol=1e-5),
+        lambda lib, x: lib.isclose(x.a, x.b, rtol=1e-3, atol=1e-5),
+    ),
     "allclose(a, a)": same(lambda lib, x: lib.allclose(x.chances, x.chances)),
     "isreal(a)": same(lambda lib, x: lib.isreal(x.a)),
     "cbrt(a)": (lambda lib, x: lib.cbrt(x.chances), lambda lib, x: lib.pow(x.chances, 1 / 3)),
     "modf(a)": (lambda lib, x: lib.modf(x.a), lambda lib, x: (lib.frac(x.a), lib.trunc(x.a))),
-    "divmod(a, b)": (lambda lib, x: lib.divmod(x.a, x.b), lambda lib, x: (lib.floor_divide(x.a, x.b), lib.remainder(x.a, x.b))),
+    "divmod(a, b)": (
+        lambda lib, x: lib.divmod(x.a, x.b),
+        lambda lib, x: (lib.floor_divide(x.a, x.b), lib.remainder(x.a, x.b)),
+    ),
     "add(a, b)": same(lambda lib, x: lib.add(x.a, x.b)),
     "negative(a)": same(lambda lib, x: lib.negative(x.a)),
     "pow(a, 2.5)": same(lambda lib, x: lib.pow(x.a, 2.5)),
     "real(a)": same(lambda lib, x: lib.real(x.a)),
     "conj(a)": same(lambda lib, x: lib.conj(x.a)),
     "waves.real * 2.0": same(lambda lib, x: x.waves.real * 2.0),
-    "abs(waves) ** 2": same(lambda lib, x: abs(x.waves)**2),
+    "abs(waves) ** 2": same(lambda lib, x: abs(x.waves) ** 2),
     "logical_and(a, b)": same(lambda lib, x: lib.logical_and(x.a, x.b)),
     "logical_not(a)": same(lambda lib, x: lib.logical_not(x.a)),
     "nan_to_num(a, 1.0)": same(lambda lib, x: lib.nan_to_num(x.a, nan=1.0)),
-    "select([mask], [a], b)": (lambda lib, x: lib.select([x.mask, x.mask], [x.a, x.b], 0.0),
-                               lambda lib, x: lib.where(x.mask, x.a, lib.where(x.mask, x.b, 0.0))),
+    "select([mask], [a], b)": (
+        lambda lib, x: lib.select([x.mask, x.mask], [x.a, x.b], 0.0),
+        lambda lib, x: lib.where(x.mask, x.a, lib.where(x.mask, x.b, 0.0)),
+    ),
     "result_type(a, b)": same(lambda lib, x: lib.result_type(x.a, x.b)),
     "promote_types": same(lambda lib, x: lib.promote_types(lib.float16, lib.float32)),
     "finfo(float32).max": same(lambda lib, x: lib.finfo(lib.float32).max),

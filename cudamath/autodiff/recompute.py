@@ -1,14 +1,17 @@
-"""`checkpoint`: intermediate results computed again where the gradient needs them, in place of being kept.
+"""`checkpoint`: intermediate results computed again where the gradient needs them, in place of
+being kept.
 
-The function runs as ever, recorded. Then the nodes between its results and what it took from outside (arguments, and
-arrays it closes over) are replaced by a single one, and with them goes what they kept. The rule of that node runs the
-function again, recorded, and takes the gradient through what was recorded.
+The function runs as ever, recorded. Then the nodes between its results and what it took from
+outside (arguments, and arrays it closes over) are replaced by a single one, and with them goes what
+they kept. The rule of that node runs the function again, recorded, and takes the gradient through
+what was recorded.
 
-Random draws must give the same numbers the second time. So the generator's answers (key, stream, counter) are noted
-down during the first run and handed out again during the second, in order, while the generator itself stays where it is.
+Random draws must give the same numbers the second time. So the generator's answers (key, stream,
+counter) are noted down during the first run and handed out again during the second, in order, while
+the generator itself stays where it is.
 
-The second run sees the variables around the function (those it closes over, globals) as they were at the first: layers
-are often functions made in a loop, whose variable has its last value by then.
+The second run sees the variables around the function (those it closes over, globals) as they were
+at the first: layers are often functions made in a loop, whose variable has its last value by then.
 """
 
 from __future__ import annotations
@@ -45,9 +48,13 @@ class _Noting:
         tape.state.draws = self.before
 
     def take(self, generator: Any, name: str, blocks: int, device: Any) -> tuple:
-        """The next stretch of the generator's sequence, or of what is being repeated around this."""
-        found = (generator.take_next if self.before is None else functools.partial(self.before.take, generator))(
-            name, blocks, device)
+        """The next stretch of the generator's sequence, or of what is being repeated around
+        this."""
+        found = (
+            generator.take_next
+            if self.before is None
+            else functools.partial(self.before.take, generator)
+        )(name, blocks, device)
         self.taken.append((name, blocks, found))
         return found
 
@@ -69,8 +76,10 @@ class _Repeating:
     def take(self, _generator: Any, name: str, blocks: int, _device: Any) -> tuple:
         """What the same draw was given before."""
         if self.next == len(self.taken) or self.taken[self.next][:2] != (name, blocks):
-            raise RuntimeError(f"checkpoint: {self.function} drew other random numbers when it was computed again "
-                               f"({name}, {blocks} blocks); it must do the same each time")
+            raise RuntimeError(
+                f"checkpoint: {self.function} drew other random numbers when it was computed again "
+                f"({name}, {blocks} blocks); it must do the same each time"
+            )
         self.next += 1
         return self.taken[self.next - 1][2]
 
@@ -80,8 +89,23 @@ class _Segment:
 
     __slots__ = ("fn", "args", "kwargs", "taken", "places", "outside")
 
-    def __init__(self, fn: Callable, args: tuple, kwargs: dict, taken: list, places: list[int], outside: tuple):
-        self.fn, self.args, self.kwargs, self.taken, self.places, self.outside = fn, args, kwargs, taken, places, outside
+    def __init__(
+        self,
+        fn: Callable,
+        args: tuple,
+        kwargs: dict,
+        taken: list,
+        places: list[int],
+        outside: tuple,
+    ):
+        self.fn, self.args, self.kwargs, self.taken, self.places, self.outside = (
+            fn,
+            args,
+            kwargs,
+            taken,
+            places,
+            outside,
+        )
 
     def arrays(self) -> list[Any]:
         """The arguments and what the function names, which must be the same for the second run."""
@@ -95,13 +119,16 @@ def _as_now(fn: Callable) -> Callable:
     cells = [types.CellType(value) for value in closed_over(fn)]
     if len(cells) < len(fn.__closure__ or ()):  # one of them has no value yet
         return fn
-    same = types.FunctionType(fn.__code__, dict(fn.__globals__), fn.__name__, fn.__defaults__, tuple(cells))
+    same = types.FunctionType(
+        fn.__code__, dict(fn.__globals__), fn.__name__, fn.__defaults__, tuple(cells)
+    )
     same.__kwdefaults__ = fn.__kwdefaults__
     return same
 
 
 def closed_over(fn: Any) -> list[Any]:
-    """The values of the variables that `fn`, if it is a plain function, closes over, as far as they have one."""
+    """The values of the variables that `fn`, if it is a plain function, closes over, as far as they
+    have one."""
     values = []
     for cell in getattr(fn, "__closure__", None) or ():
         with contextlib.suppress(ValueError):
@@ -110,23 +137,31 @@ def closed_over(fn: Any) -> list[Any]:
 
 
 def _named(fn: Any) -> Iterator[Any]:
-    """What `fn` reads besides its arguments: variables around it, what a partial function was given."""
+    """What `fn` reads besides its arguments: variables around it, what a partial function was
+    given."""
     while isinstance(fn, functools.partial):
         yield fn.args, fn.keywords
         fn = fn.func
     if type(fn) is types.FunctionType:
         yield from closed_over(fn)
-        yield from [fn.__globals__[name] for name in _globals_of(fn.__code__) if name in fn.__globals__]
+        yield from [
+            fn.__globals__[name] for name in _globals_of(fn.__code__) if name in fn.__globals__
+        ]
 
 
-@functools.lru_cache(1024)  # what a name means may change from call to call; which are read depends on the code alone
+@functools.lru_cache(
+    1024
+)  # what a name means may change from call to call; which are read depends on the code alone
 def _globals_of(code: types.CodeType) -> frozenset[str]:
     """The names of the global variables that this code reads itself."""
-    return frozenset(each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL")
+    return frozenset(
+        each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"
+    )
 
 
 class _Checkpoint:
-    """The op of such a call: its only input is the segment, its parents are what the function took from outside."""
+    """The op of such a call: its only input is the segment, its parents are what the function took
+    from outside."""
 
     name = "checkpoint"
     several = True
@@ -143,26 +178,31 @@ class _Checkpoint:
             if each is not None:
                 y = leaves[place] if place < len(leaves) else None
                 if type(y) is not ndarray or y._node is None or y.shape != each.shape:
-                    raise RuntimeError(f"checkpoint: {name} returned something else when it was computed again; it must do the "
-                                       "same each time")
+                    raise RuntimeError(
+                        f"checkpoint: {name} returned something else when it was computed again; "
+                        "it must do the "
+                        "same each time"
+                    )
                 roots.append((y._node, each))
         leaves = []
         return tape.backward(roots, segment.outside, level.writes, release=tape.state.paused)
 
 
 def checkpoint(fn: Callable) -> Callable:
-    """The same function, whose intermediate results are not kept for the gradient but computed again when it is taken.
+    """The same function, whose intermediate results are not kept for the gradient but computed
+    again when it is taken.
 
-    The memory of a deep model then grows with the number of checkpointed parts and the size of one of them, instead of
-    with everything computed; the price is a second forward pass.
+    The memory of a deep model then grows with the number of checkpointed parts and the size of one
+    of them, instead of with everything computed; the price is a second forward pass.
 
     Parameters
     ----------
     fn : callable
-        Arguments and results are trees; arrays among them may be differentiated, arrays that it closes over too. It must
-        do the same when it is called again: not depend on what changes in between, nor change anything itself (counts,
-        running statistics). The variables around it are taken as they were at the first call, though. Random draws,
-        dropout for instance, are repeated bit for bit, whatever the generator.
+        Arguments and results are trees; arrays among them may be differentiated, arrays that it
+        closes over too. It must do the same when it is called again: not depend on what changes in
+        between, nor change anything itself (counts, running statistics). The variables around it
+        are taken as they were at the first call, though. Random draws, dropout for instance, are
+        repeated bit for bit, whatever the generator.
 
     Returns
     -------
@@ -174,11 +214,13 @@ def checkpoint(fn: Callable) -> Callable:
     TypeError
         `fn` is not a function.
     RuntimeError
-        While the gradient is taken: `fn` drew other random numbers or returned something else than the first time, or an
-        array that it was given, closes over or knows as a global was changed in place in between.
+        While the gradient is taken: `fn` drew other random numbers or returned something else than
+        the first time, or an array that it was given, closes over or knows as a global was changed
+        in place in between.
 
-    Gradient: the same as without, of any order; bit for bit, except that contributions to the gradient of an array that is
-    used several times are added part by part. Works inside `cm.cuda.graph`.
+    Gradient: the same as without, of any order; bit for bit, except that contributions to the
+    gradient of an array that is used several times are added part by part. Works inside
+    `cm.cuda.graph`.
 
     Source: Chen et al., "Training deep nets with sublinear memory cost", 2016.
 
@@ -199,11 +241,16 @@ def checkpoint(fn: Callable) -> Callable:
         with _Noting() as noting:
             result = fn(*args, **kwargs)
         leaves, structure = optree.tree_flatten(cast(Any, result))
-        places = [i for i, y in enumerate(leaves)
-                  if type(y) is ndarray and y._node is not None and tape.owner(y._node).order >= start]
+        places = [
+            i
+            for i, y in enumerate(leaves)
+            if type(y) is ndarray and y._node is not None and tape.owner(y._node).order >= start
+        ]
         outside = _outside([leaves[i]._node for i in places], start)
         segment = _Segment(again, args, kwargs, noting.taken, places, outside)
-        node = tape.node_of(_Checkpoint, outside, (segment,), None, {}, tuple([leaves[i]._layout for i in places]))
+        node = tape.node_of(
+            _Checkpoint, outside, (segment,), None, {}, tuple([leaves[i]._layout for i in places])
+        )
         for index, i in enumerate(places):
             leaves[i] = leaves[i]._alias()
             leaves[i]._node = tape.Part(node, index) if outside else None

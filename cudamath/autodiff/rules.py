@@ -20,13 +20,27 @@ __all__ = ["custom_vjp"]
 
 
 class _Call:
-    """What the rule of one call needs: the residuals, the arguments' structures and which of their leaves are arrays."""
+    """What the rule of one call needs: the residuals, the arguments' structures and which of their
+    leaves are arrays."""
 
     __slots__ = ("rule", "residuals", "structures", "layouts", "places", "form", "outputs")
 
-    def __init__(self, rule: custom_vjp, residuals: Any, structures: list, layouts: list, places: list[int], form: Any,
-                 outputs: list):
-        self.rule, self.residuals, self.structures, self.layouts = rule, residuals, structures, layouts
+    def __init__(
+        self,
+        rule: custom_vjp,
+        residuals: Any,
+        structures: list,
+        layouts: list,
+        places: list[int],
+        form: Any,
+        outputs: list,
+    ):
+        self.rule, self.residuals, self.structures, self.layouts = (
+            rule,
+            residuals,
+            structures,
+            layouts,
+        )
         self.places, self.form, self.outputs = places, form, outputs
 
     def arrays(self) -> list[Any]:
@@ -35,7 +49,8 @@ class _Call:
 
 
 class _Custom:
-    """The op of such calls: its only input is the call, its parents are the arrays among the arguments."""
+    """The op of such calls: its only input is the call, its parents are the arrays among the
+    arguments."""
 
     name = "custom_vjp"
     several = True
@@ -47,13 +62,20 @@ class _Custom:
         from ..ops.creation import zeros
 
         name = call.rule.name
-        full = [zeros(layout.shape, dtype=layout.dtype, device=layout_device) if each is None else owned(each)
-                for each, (layout, layout_device) in zip(g, call.outputs, strict=True)]
+        full = [
+            zeros(layout.shape, dtype=layout.dtype, device=layout_device)
+            if each is None
+            else owned(each)
+            for each, (layout, layout_device) in zip(g, call.outputs, strict=True)
+        ]
         given = call.rule.backward(call.residuals, call.form.unflatten(full))  # type: ignore[misc]
         if not isinstance(given, (tuple, list)) or len(given) != len(call.structures):
             seen = f"{len(given)}" if isinstance(given, (tuple, list)) else type(given).__name__
-            raise TypeError(f"custom_vjp: {name}: the backward function must return a tuple of {len(call.structures)} "
-                            f"gradients, one an argument, got {seen}")
+            raise TypeError(
+                f"custom_vjp: {name}: the backward function must return a tuple of "
+                f"{len(call.structures)} "
+                f"gradients, one an argument, got {seen}"
+            )
         leaves: list[Any] = []
         for number, (structure, each) in enumerate(zip(call.structures, given, strict=True)):
             if each is None:
@@ -62,16 +84,21 @@ class _Custom:
             try:
                 leaves += structure.flatten_up_to(each)
             except ValueError:
-                raise ValueError(f"custom_vjp: {name}: the gradient of argument {number} has structure "
-                                 f"{optree.tree_structure(each)}, the argument {structure}") from None
+                raise ValueError(
+                    f"custom_vjp: {name}: the gradient of argument {number} has structure "
+                    f"{optree.tree_structure(each)}, the argument {structure}"
+                ) from None
         found = []
         for place, layout in zip(call.places, call.layouts, strict=True):
             each = leaves[place]
             if each is not None and type(each) is not ndarray:
                 each = asarray(each, layout.dtype, name="custom_vjp")
             if each is not None and each.shape != layout.shape:
-                raise ValueError(f"custom_vjp: {name}: a gradient must be {layout.dtype} of shape {layout.shape} like its "
-                                 f"argument, got {each.dtype} of shape {each.shape}")
+                raise ValueError(
+                    f"custom_vjp: {name}: a gradient must be {layout.dtype} of shape "
+                    f"{layout.shape} like its "
+                    f"argument, got {each.dtype} of shape {each.shape}"
+                )
             found.append(each)
         return found
 
@@ -82,7 +109,8 @@ class custom_vjp:
         @cm.custom_vjp
         def f(x, y): ...
 
-        def forward(x, y): ...        -> (f(x, y), residuals)       residuals: any tree, what `backward` needs
+        def forward(x, y): ...        -> (f(x, y), residuals)       residuals: any tree, what
+                                      `backward` needs
         def backward(residuals, g): ...   -> (gradient of x, gradient of y)
 
         f.defvjp(forward, backward)
@@ -90,25 +118,29 @@ class custom_vjp:
     Parameters
     ----------
     fn : callable
-        Takes trees of arrays (and anything else, which is constant), by position, and returns a tree of arrays.
+        Takes trees of arrays (and anything else, which is constant), by position, and returns a
+        tree of arrays.
 
     Returns
     -------
     callable
-        Calls `fn` where no gradient is recorded, else `forward`. Its method `defvjp(forward, backward)` sets the rule:
-        `backward` gets a tree like the result and returns a tuple with one gradient per argument: a tree like the
-        argument, or None for no gradient. Leaves in the place of leaves that are not arrays are ignored.
+        Calls `fn` where no gradient is recorded, else `forward`. Its method `defvjp(forward,
+        backward)` sets the rule: `backward` gets a tree like the result and returns a tuple with
+        one gradient per argument: a tree like the argument, or None for no gradient. Leaves in the
+        place of leaves that are not arrays are ignored.
 
     Raises
     ------
     TypeError
-        `fn`, `forward` or `backward` is not a function; a gradient is taken and no rule was set; `forward` or `backward`
-        returns something of the wrong form; `fn` or `forward` closes over an array whose gradient is being recorded.
+        `fn`, `forward` or `backward` is not a function; a gradient is taken and no rule was set;
+        `forward` or `backward` returns something of the wrong form; `fn` or `forward` closes over
+        an array whose gradient is being recorded.
     ValueError
         Gradients whose structure or shapes differ from those of the arguments.
 
-    The rule is differentiated itself for higher orders: residuals depend on the arguments as `forward` computes them.
-    Only arguments are differentiated: arrays that `fn` closes over are constants, and must be (`stop_gradient`).
+    The rule is differentiated itself for higher orders: residuals depend on the arguments as
+    `forward` computes them. Only arguments are differentiated: arrays that `fn` closes over are
+    constants, and must be (`stop_gradient`).
 
     >>> import cudamath as cm
     >>> @cm.custom_vjp
@@ -133,7 +165,8 @@ class custom_vjp:
         self.backward: Callable | None = None
 
     def defvjp(self, forward: Callable, backward: Callable) -> None:
-        """Set the rule: `forward(*args) -> (result, residuals)`, `backward(residuals, g) -> gradients`, one an argument."""
+        """Set the rule: `forward(*args) -> (result, residuals)`, `backward(residuals, g) ->
+        gradients`, one an argument."""
         for what, rule in (("forward", forward), ("backward", backward)):
             require_function("custom_vjp", rule, f"a function as {what}")
         self.forward, self.backward = forward, backward
@@ -145,16 +178,27 @@ class custom_vjp:
             return self.fn(*args)
         for x in optree.tree_leaves(cast(Any, closed_over(self.fn) + closed_over(self.forward))):
             if type(x) is ndarray and x._node is not None:
-                raise TypeError(f"custom_vjp: {self.name} closes over {x.dtype} of shape {x.shape}, whose gradient is being "
-                                "recorded and would be lost; make it an argument, or give stop_gradient(x) if it is meant as a "
-                                "constant")
+                raise TypeError(
+                    f"custom_vjp: {self.name} closes over {x.dtype} of shape {x.shape}, whose "
+                    "gradient is being "
+                    "recorded and would be lost; make it an argument, or give stop_gradient(x) if "
+                    "it is meant as a "
+                    "constant"
+                )
         if not places:
             return self.fn(*args)
         if self.forward is None:
-            raise TypeError(f"custom_vjp: {self.name} has no gradient rule; set one by {self.name}.defvjp(forward, backward)")
+            raise TypeError(
+                f"custom_vjp: {self.name} has no gradient rule; set one by "
+                f"{self.name}.defvjp(forward, backward)"
+            )
         within = getattr(self.local, "within", 0)
-        if tape.state.depth - within > 1:  # the rule may be differentiated: how residuals depend on the arguments is recorded
-            self.local.within = within + 1  # `forward` may call the function itself: that is for one order less
+        if (
+            tape.state.depth - within > 1
+        ):  # the rule may be differentiated: how residuals depend on the arguments is recorded
+            self.local.within = (
+                within + 1
+            )  # `forward` may call the function itself: that is for one order less
             try:
                 pair = self.forward(*args)
             finally:
@@ -163,17 +207,35 @@ class custom_vjp:
             with tape.paused():
                 pair = self.forward(*stop_gradient(args))
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise TypeError(f"custom_vjp: {self.name}: the forward function must return a pair (result, residuals), got "
-                            f"{type(pair).__name__}")
+            raise TypeError(
+                f"custom_vjp: {self.name}: the forward function must return a pair (result, "
+                "residuals), got "
+                f"{type(pair).__name__}"
+            )
         result, residuals = pair
         outputs, form = optree.tree_flatten(cast(Any, result))
         for y in outputs:
             if type(y) is not ndarray:
-                raise TypeError(f"custom_vjp: {self.name} must return arrays, got {type(y).__name__}")
-        call = _Call(self, residuals, [optree.tree_structure(arg) for arg in args], [leaves[i]._layout for i in places], places,
-                     form, [(y._layout, y.device) for y in outputs])
-        node = tape.node_of(_Custom, tuple([leaves[i]._node for i in places]), (call,), None, {},
-                            tuple([y._layout for y in outputs]))
+                raise TypeError(
+                    f"custom_vjp: {self.name} must return arrays, got {type(y).__name__}"
+                )
+        call = _Call(
+            self,
+            residuals,
+            [optree.tree_structure(arg) for arg in args],
+            [leaves[i]._layout for i in places],
+            places,
+            form,
+            [(y._layout, y.device) for y in outputs],
+        )
+        node = tape.node_of(
+            _Custom,
+            tuple([leaves[i]._node for i in places]),
+            (call,),
+            None,
+            {},
+            tuple([y._layout for y in outputs]),
+        )
         results = []
         for index, y in enumerate(outputs):
             y = y._alias()  # a residual may be the result itself: it must not carry this node

@@ -26,8 +26,11 @@ def _leaves(name: str, tree: Any) -> tuple[list[Any], Any]:
     for leaf in leaves:
         x = leaf if isinstance(leaf, ndarray) else asarray(leaf, name=name)
         if x.dtype not in INEXACT:
-            raise TypeError(f"{name}: gradients are taken with respect to floating-point or complex arrays, got {x.dtype} "
-                            f"of shape {x.shape}")
+            raise TypeError(
+                f"{name}: gradients are taken with respect to floating-point or complex arrays, "
+                f"got {x.dtype} "
+                f"of shape {x.shape}"
+            )
         arrays.append(x)
     return arrays, structure
 
@@ -35,14 +38,17 @@ def _leaves(name: str, tree: Any) -> tuple[list[Any], Any]:
 def _with_aux(name: str, result: Any) -> tuple[Any, Any]:
     """What a function with has_aux returned, taken apart."""
     if not isinstance(result, (tuple, list)) or len(result) != 2:
-        raise TypeError(f"{name}: with has_aux the function must return a pair (value, aux), got {type(result).__name__}"
-                        + (f" of {len(result)}" if isinstance(result, (tuple, list)) else ""))
+        raise TypeError(
+            f"{name}: with has_aux the function must return a pair (value, aux), got "
+            f"{type(result).__name__}"
+            + (f" of {len(result)}" if isinstance(result, (tuple, list)) else "")
+        )
     return result[0], result[1]
 
 
 class Level:
-    """Everything inside is recorded; nested levels are counted so that only the outermost gradient runs unrecorded. `leaf`: an
-    argument. `writes`: what was changed in place up to the end."""
+    """Everything inside is recorded; nested levels are counted so that only the outermost gradient
+    runs unrecorded. `leaf`: an argument. `writes`: what was changed in place up to the end."""
 
     def __enter__(self) -> Level:
         state = tape.state
@@ -66,7 +72,8 @@ class Level:
 
 
 def _pull(roots: list, wanted: list, writes: dict, *, release: bool) -> list:
-    """Gradients at the wanted leaves; recorded themselves if a gradient around this one is being taken."""
+    """Gradients at the wanted leaves; recorded themselves if a gradient around this one is being
+    taken."""
     state = tape.state
     if state.depth:
         return tape.backward(roots, wanted, writes, release=False)
@@ -78,15 +85,20 @@ def _pull(roots: list, wanted: list, writes: dict, *, release: bool) -> list:
 
 
 def _seed(y: ndarray) -> ndarray:
-    """The gradient of a number by itself: one. On a GPU it lies there already, for all gradients: see `owned`."""
+    """The gradient of a number by itself: one. On a GPU it lies there already, for all gradients:
+    see `owned`."""
     layout = y._layout
-    one = None if layout.device < 0 else lasting.number(1.0, layout if layout.contiguous and layout.aligned else layout.like())
+    one = (
+        None
+        if layout.device < 0
+        else lasting.number(1.0, layout if layout.contiguous and layout.aligned else layout.like())
+    )
     return _creation().ones_like(y._alias()) if one is None else one
 
 
 def owned(g: ndarray) -> ndarray:
-    """A gradient that may be handed out: where it is a view of a number that lasts, one of a number of its own, since who
-    changes a gradient in place must change nothing else."""
+    """A gradient that may be handed out: where it is a view of a number that lasts, one of a number
+    of its own, since who changes a gradient in place must change nothing else."""
     if type(g._owner) is not lasting.Lasting:
         return g
     own = _creation().full_like(g._owner.whole, g._owner.value)
@@ -96,16 +108,21 @@ def owned(g: ndarray) -> ndarray:
 
 
 def _apart(gradients: list, given: Sequence[ndarray] = ()) -> list:
-    """Gradients of which no two lie in one memory, nor in that of what was given: who adds to one in place means that one
-    alone. Broadcast views may stay, since they cannot be changed in place."""
+    """Gradients of which no two lie in one memory, nor in that of what was given: who adds to one
+    in place means that one alone. Broadcast views may stay, since they cannot be changed in place.
+    """
     if len(gradients) + len(given) == 1:
         return gradients
     seen: dict[int, list[ndarray]] = {}
     for x in given:
         seen[_memory(x)] = [x]
     for i, g in enumerate(gradients):
-        if g is None or g._node is not None or g._layout.device == TRACED or (
-                0 in g._layout.strides and not g._layout.contiguous):
+        if (
+            g is None
+            or g._node is not None
+            or g._layout.device == TRACED
+            or (0 in g._layout.strides and not g._layout.contiguous)
+        ):
             continue
         others = seen.get(_memory(g))
         if others is None:
@@ -118,7 +135,8 @@ def _apart(gradients: list, given: Sequence[ndarray] = ()) -> list:
 
 
 def _memory(x: ndarray) -> int:
-    """Arrays that begin at one address have the same: the address, or on the CPU, where that takes long, whose memory it is."""
+    """Arrays that begin at one address have the same: the address, or on the CPU, where that takes
+    long, whose memory it is."""
     if x._layout.device != CPU:
         return x._data
     return id(x._data if x._data.base is None else x._data.base)
@@ -136,15 +154,19 @@ def _zeros(g: Any, x: ndarray) -> ndarray:
     return _creation().zeros_like(x) if g is None else g
 
 
-def value_and_grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Callable:
+def value_and_grad(
+    fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = False
+) -> Callable:
     """A function that returns `(fn(...), gradient)`.
 
     Parameters
     ----------
     fn : callable
-        Returns one real floating-point number (shape ()); with `has_aux`, a pair of it and anything else.
+        Returns one real floating-point number (shape ()); with `has_aux`, a pair of it and anything
+        else.
     argnums : int or sequence of int
-        Positions of the arguments to differentiate: trees of floating-point arrays. A sequence gives a tuple.
+        Positions of the arguments to differentiate: trees of floating-point arrays. A sequence
+        gives a tuple.
     has_aux : bool
         `fn` returns `(value, aux)`; so then does the result: `((value, aux), gradient)`.
 
@@ -156,7 +178,8 @@ def value_and_grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: b
     Raises
     ------
     TypeError
-        `fn` is not a function, its result no single floating-point number, or an argument holds integers.
+        `fn` is not a function, its result no single floating-point number, or an argument holds
+        integers.
 
     Examples
     --------
@@ -164,7 +187,7 @@ def value_and_grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: b
     >>> value, gradient = cm.value_and_grad(lambda w: (w["a"] ** 2).sum())({"a": cm.array([1.0, 2.0])})
     >>> float(value), gradient["a"].tolist()
     (5.0, [2.0, 4.0])
-    """
+    """  # noqa: E501
     require_function("value_and_grad", fn)
     return _differentiated("value_and_grad", fn, argnums, has_aux)
 
@@ -173,7 +196,9 @@ def _positions(name: str, argnums: Any) -> tuple[tuple[int, ...], bool]:
     """Which arguments are meant, and whether they are given as several."""
     if type(argnums) is int:
         return (argnums,), False
-    several = not hasattr(argnums, "__index__") or isinstance(argnums, np.ndarray) and argnums.ndim > 0
+    several = (
+        not hasattr(argnums, "__index__") or isinstance(argnums, np.ndarray) and argnums.ndim > 0
+    )
     try:
         given: list[Any] = list(argnums) if several else [argnums]
         positions = tuple([operator.index(position) for position in given])
@@ -184,7 +209,9 @@ def _positions(name: str, argnums: Any) -> tuple[tuple[int, ...], bool]:
     return positions, several
 
 
-def _differentiated(name: str, fn: Callable, argnums: int | Sequence[int], has_aux: bool) -> Callable:
+def _differentiated(
+    name: str, fn: Callable, argnums: int | Sequence[int], has_aux: bool
+) -> Callable:
     """What the function `name` returns: "value_and_grad", or "grad", without the value."""
     positions, several = _positions(name, argnums)
     both = name == "value_and_grad"
@@ -194,7 +221,9 @@ def _differentiated(name: str, fn: Callable, argnums: int | Sequence[int], has_a
         flattened: dict[int, tuple] = {}
         for position in positions:
             if not -count <= position < count:
-                raise ValueError(f"{name}: argnums {position} but the function was called with {count} arguments")
+                raise ValueError(
+                    f"{name}: argnums {position} but the function was called with {count} arguments"
+                )
             if position % count in flattened:
                 raise ValueError(f"{name}: argnums {argnums} name an argument of {count} twice")
             x = args[position]
@@ -208,14 +237,30 @@ def _differentiated(name: str, fn: Callable, argnums: int | Sequence[int], has_a
                 new[position] = leaves[0] if structure is None else structure.unflatten(leaves)
             result = fn(*new, **kwargs)
         value, aux = _with_aux(name, result) if has_aux else (result, None)
-        if not isinstance(value, ndarray) or value._layout.size != 1 or value._layout.dtype not in FLOATING:
-            seen = f"{value.dtype} of shape {value.shape}" if isinstance(value, ndarray) else type(value).__name__
-            raise TypeError(f"{name}: the function must return one real floating-point number, got {seen}")
+        if (
+            not isinstance(value, ndarray)
+            or value._layout.size != 1
+            or value._layout.dtype not in FLOATING
+        ):
+            seen = (
+                f"{value.dtype} of shape {value.shape}"
+                if isinstance(value, ndarray)
+                else type(value).__name__
+            )
+            raise TypeError(
+                f"{name}: the function must return one real floating-point number, got {seen}"
+            )
         wanted = [leaf._node for leaf in marked]
         gradients: list = [None] * len(wanted)
         if value._node is not None and wanted:
-            gradients = _apart([None if g is None else owned(g)
-                                for g in _pull([(value._node, _seed(value))], wanted, level.writes, release=True)])
+            gradients = _apart(
+                [
+                    None if g is None else owned(g)
+                    for g in _pull(
+                        [(value._node, _seed(value))], wanted, level.writes, release=True
+                    )
+                ]
+            )
         trees, at = [], 0
         for arrays, structure in flattened.values():
             end = at + len(arrays)
@@ -235,11 +280,13 @@ def _differentiated(name: str, fn: Callable, argnums: int | Sequence[int], has_a
 
 
 def grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Callable:
-    """A function that returns the gradient of `fn` (see `value_and_grad`); with `has_aux`, `(gradient, aux)`.
+    """A function that returns the gradient of `fn` (see `value_and_grad`); with `has_aux`,
+    `(gradient, aux)`.
 
-    Args: fn: function of arrays or trees that returns one real floating-point number (0-d); argnums: which
-    positional arguments to differentiate; has_aux: fn returns (number, anything else). Returns: a function with
-    fn's arguments; the gradient has the form of the argument. Raises: as ``value_and_grad``.
+    Args: fn: function of arrays or trees that returns one real floating-point number (0-d);
+    argnums: which positional arguments to differentiate; has_aux: fn returns (number, anything
+    else). Returns: a function with fn's arguments; the gradient has the form of the argument.
+    Raises: as ``value_and_grad``.
 
     >>> import cudamath as cm
     >>> cm.grad(lambda x: x ** 3)(2.0).item()
@@ -252,7 +299,8 @@ def grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = Fals
 
 
 def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
-    """`(fn(*primals), pull)`: `pull(g)` gives the gradients of <g, fn(*primals)> by the primals, any number of times.
+    """`(fn(*primals), pull)`: `pull(g)` gives the gradients of <g, fn(*primals)> by the primals,
+    any number of times.
 
     Parameters
     ----------
@@ -266,14 +314,15 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     Returns
     -------
     tuple
-        The result and `pull`: a function of a tree with the structure, shapes and dtypes of the result, that returns a
-        tuple with one gradient per primal. What `pull` needs lives as long as `pull`; where it was changed in place meanwhile,
-        `pull` raises RuntimeError.
+        The result and `pull`: a function of a tree with the structure, shapes and dtypes of the
+        result, that returns a tuple with one gradient per primal. What `pull` needs lives as long
+        as `pull`; where it was changed in place meanwhile, `pull` raises RuntimeError.
 
     Raises
     ------
     TypeError
-        `fn` is not a function; primals that are not floating-point or complex, results that are not arrays.
+        `fn` is not a function; primals that are not floating-point or complex, results that are not
+        arrays.
     ValueError
         From `pull`: a gradient that does not fit the result.
 
@@ -286,7 +335,9 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     flattened = [_leaves("vjp", primal) for primal in primals]
     with Level() as level:
         marked = [[level.leaf(x) for x in arrays] for arrays, _ in flattened]
-        result = fn(*[s.unflatten(leaves) for (_, s), leaves in zip(flattened, marked, strict=True)])
+        result = fn(
+            *[s.unflatten(leaves) for (_, s), leaves in zip(flattened, marked, strict=True)]
+        )
         kept = tape.Kept(level)
     result, aux = _with_aux("vjp", result) if has_aux else (result, None)
     outputs, structure = optree.tree_flatten(result)
@@ -297,22 +348,41 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     def pull(g: Any) -> tuple:
         given, shape_of_g = optree.tree_flatten(g)
         if shape_of_g != structure:
-            raise ValueError(f"vjp: the gradient has structure {shape_of_g}, the result {structure}")
+            raise ValueError(
+                f"vjp: the gradient has structure {shape_of_g}, the result {structure}"
+            )
         roots = []
         for y, each in zip(outputs, given, strict=True):
-            each = each if isinstance(each, ndarray) else asarray(each, dtype=y.dtype, device=y.device, name="vjp")
+            each = (
+                each
+                if isinstance(each, ndarray)
+                else asarray(each, dtype=y.dtype, device=y.device, name="vjp")
+            )
             if each.shape != y.shape or each.dtype != y.dtype:
-                raise ValueError(f"vjp: the gradient must be {y.dtype} of shape {y.shape} like the result, got {each.dtype} "
-                                 f"of shape {each.shape}")
+                raise ValueError(
+                    f"vjp: the gradient must be {y.dtype} of shape {y.shape} like the result, got "
+                    f"{each.dtype} "
+                    f"of shape {each.shape}"
+                )
             if y._node is not None and y.dtype in INEXACT:
                 roots.append((y._node, each))
         wanted = [leaf._node for leaves in marked for leaf in leaves]
         gradients = [None] * len(wanted)
         if roots and wanted:
-            gradients = _apart(_pull(roots, wanted, tape.changes.writes, release=False), [each for _, each in roots])
+            gradients = _apart(
+                _pull(roots, wanted, tape.changes.writes, release=False),
+                [each for _, each in roots],
+            )
         out, at = [], 0
         for arrays, s in flattened:
-            out.append(s.unflatten([_zeros(d, x) for d, x in zip(gradients[at:at + len(arrays)], arrays, strict=True)]))
+            out.append(
+                s.unflatten(
+                    [
+                        _zeros(d, x)
+                        for d, x in zip(gradients[at : at + len(arrays)], arrays, strict=True)
+                    ]
+                )
+            )
             at += len(arrays)
         return tuple(out)
 
@@ -324,34 +394,40 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
 
 
 def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    """`(fn(*primals), derivative)`: the derivative of `fn` at the primals, in the direction of the tangents.
+    """`(fn(*primals), derivative)`: the derivative of `fn` at the primals, in the direction of the
+    tangents.
 
-    The result changes by `derivative` eps, to first order, where the primals change by tangents eps. A Hessian times a
-    vector is `jvp(grad(f), (x,), (v,))[1]`.
+    The result changes by `derivative` eps, to first order, where the primals change by tangents
+    eps. A Hessian times a vector is `jvp(grad(f), (x,), (v,))[1]`.
 
     Parameters
     ----------
     fn : callable
         Returns an array or a tree of arrays.
     primals : sequence of trees
-        The arguments. Integer and bool arrays, numbers and anything that is not an array are constants.
+        The arguments. Integer and bool arrays, numbers and anything that is not an array are
+        constants.
     tangents : sequence of trees
-        For each primal a tree of its structure, with arrays of its shapes and dtypes; None for a constant.
+        For each primal a tree of its structure, with arrays of its shapes and dtypes; None for a
+        constant.
 
     Returns
     -------
     (result, derivative)
-        `derivative` has the structure, shapes and dtypes of the result; None for results that are integers or bool.
+        `derivative` has the structure, shapes and dtypes of the result; None for results that are
+        integers or bool.
 
     Raises
     ------
     ValueError
         Tangents that do not fit the primals.
     TypeError
-        `fn` is not a function; primals or tangents are not sequences; a result is not an array; a constant has a tangent.
+        `fn` is not a function; primals or tangents are not sequences; a result is not an array; a
+        constant has a tangent.
 
-    Costs about three times the function: the gradient u -> J^T u is linear in u, so its own gradient, at any u, is
-    v -> J v. Hence it exists for whatever has a second derivative here, and composes with `grad`, `vjp` and itself.
+    Costs about three times the function: the gradient u -> J^T u is linear in u, so its own
+    gradient, at any u, is v -> J v. Hence it exists for whatever has a second derivative here, and
+    composes with `grad`, `vjp` and itself.
 
     Source: Townsend, "A new trick for calculating Jacobian vector products", 2017.
 
@@ -362,12 +438,14 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     >>> f = lambda x: (x ** 3).sum()
     >>> cm.jvp(cm.grad(f), (cm.array([1.0, 2.0]),), (cm.array([1.0, 0.5]),))[1].tolist()
     [6.0, 6.0]
-    """
+    """  # noqa: E501
     require_function("jvp", fn)
     for what, value in (("primals", primals), ("tangents", tangents)):
         if not isinstance(value, (tuple, list)):
-            raise TypeError(f"jvp: wants {what} as a tuple or list, one an argument of the function, got "
-                            f"{type(value).__name__}")
+            raise TypeError(
+                f"jvp: wants {what} as a tuple or list, one an argument of the function, got "
+                f"{type(value).__name__}"
+            )
     tree: Any = tuple(primals)
     leaves, structure = optree.tree_flatten(tree)
     towards: Any = tuple(tangents)
@@ -375,19 +453,26 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
         directions: list[Any] = structure.flatten_up_to(towards)
     except ValueError:
         form = optree.tree_structure(towards)
-        raise ValueError(f"jvp: the tangents have structure {form}, the primals {structure}") from None
+        raise ValueError(
+            f"jvp: the tangents have structure {form}, the primals {structure}"
+        ) from None
     places, xs, vs = [], [], []
     for i, (leaf, v) in enumerate(zip(leaves, directions, strict=True)):
         x: ndarray | None = leaf if isinstance(leaf, ndarray) else _array(leaf)
         if x is None or x.dtype not in INEXACT:
             if v is not None:
                 seen = type(leaf).__name__ if x is None else f"{x.dtype} of shape {x.shape}"
-                raise TypeError(f"jvp: wants None as the tangent of a constant ({seen}), got {type(v).__name__}")
+                raise TypeError(
+                    f"jvp: wants None as the tangent of a constant ({seen}), got {type(v).__name__}"
+                )
             continue
         v = v if isinstance(v, ndarray) else asarray(v, dtype=x.dtype, device=x.device, name="jvp")
         if v.shape != x.shape or v.dtype != x.dtype:
-            raise ValueError(f"jvp: the tangent must be {x.dtype} of shape {x.shape} like the primal, got {v.dtype} of shape "
-                             f"{v.shape}")
+            raise ValueError(
+                f"jvp: the tangent must be {x.dtype} of shape {x.shape} like the primal, got "
+                f"{v.dtype} of shape "
+                f"{v.shape}"
+            )
         places.append(i)
         xs.append(x)
         vs.append(v)
@@ -432,8 +517,8 @@ def _array(leaf: Any) -> ndarray | None:
 def stop_gradient(x: Any) -> Any:
     """The same values as constants: nothing is differentiated through them.
 
-    Args: x: an array or a tree, of which all arrays become constants. Returns: arrays over the same memory; what is not an
-    array as it is. Gradient: none.
+    Args: x: an array or a tree, of which all arrays become constants. Returns: arrays over the same
+    memory; what is not an array as it is. Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.grad(lambda x: x * cm.stop_gradient(x))(3.0).item()

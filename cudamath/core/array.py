@@ -1,7 +1,8 @@
 """The array: a layout, the address of its bytes, and the owner that keeps them alive.
 
-Operators and methods that compute (`+`, `.sum()`, `x[mask]`, ...) are put on the class by `ops/methods.py`, because
-ops stand above this room. Here are creation from foreign objects, transfer, views and protocols.
+Operators and methods that compute (`+`, `.sum()`, `x[mask]`, ...) are put on the class by
+`ops/methods.py`, because ops stand above this room. Here are creation from foreign objects,
+transfer, views and protocols.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ from .writing import learn, written
 
 
 class ndarray:
-    """An n-dimensional array on the CPU or on a GPU. Make one with `cm.array`, `cm.zeros`, ... or any function.
+    """An n-dimensional array on the CPU or on a GPU. Make one with `cm.array`, `cm.zeros`, ... or
+    any function.
 
-    On the CPU `_data` is a NumPy array of exactly this shape and these strides; on a GPU it is an address, and
-    `_owner` keeps the memory alive. `_node` is set while a gradient is being recorded.
+    On the CPU `_data` is a NumPy array of exactly this shape and these strides; on a GPU it is an
+    address, and `_owner` keeps the memory alive. `_node` is set while a gradient is being recorded.
 
     >>> import cudamath as cm
     >>> x = cm.array([[1.0, 2.0], [3.0, 4.0]])
@@ -46,7 +48,6 @@ class ndarray:
     _node: Any
 
     if TYPE_CHECKING:  # installed by ops/methods.py
-
         _stack: Callable[..., ndarray]
 
         def __getattr__(self, name: str) -> Any: ...
@@ -149,7 +150,9 @@ class ndarray:
 
     def __contains__(self, value: Any) -> bool:
         equal = self == value
-        return equal if isinstance(equal, bool) else bool(equal.any())  # None, a string: nothing that an array holds
+        return (
+            equal if isinstance(equal, bool) else bool(equal.any())
+        )  # None, a string: nothing that an array holds
 
     # ------------------------------------------------------------ views and aliases
 
@@ -163,7 +166,9 @@ class ndarray:
         """A view in another layout, `offset` bytes further; not recorded (ops record it)."""
         out = object.__new__(ndarray)
         out._layout, out._owner, out._node = layout, self._owner, None
-        out._data = _numpy_view(self._data, layout, offset) if layout.device == CPU else self._data + offset
+        out._data = (
+            _numpy_view(self._data, layout, offset) if layout.device == CPU else self._data + offset
+        )
         return out
 
     @property
@@ -187,10 +192,12 @@ class ndarray:
     # ------------------------------------------------------------ transfer
 
     def to_numpy(self) -> np.ndarray:
-        """The elements as a NumPy array. On the CPU this shares memory; from a GPU it is a copy, and waits for it.
+        """The elements as a NumPy array. On the CPU this shares memory; from a GPU it is a copy,
+        and waits for it.
 
-        Where a gradient is being recorded these are constants, as is what `tolist`, `item` and `float` give. `np.asarray(x)`,
-        DLPack and `__cuda_array_interface__` do not say that a constant is meant, and raise TypeError there.
+        Where a gradient is being recorded these are constants, as is what `tolist`, `item` and
+        `float` give. `np.asarray(x)`, DLPack and `__cuda_array_interface__` do not say that a
+        constant is meant, and raise TypeError there.
         """
         layout = self._layout
         if layout.device == CPU:
@@ -199,32 +206,47 @@ class ndarray:
         if read is not None:
             return read(self)
         if layout.device == TRACED:
-            raise TypeError(f"fuse: the function asked for the values of an array of shape {layout.shape}; it must do the "
-                            "same for all values (use where instead of if)")
+            raise TypeError(
+                f"fuse: the function asked for the values of an array of shape {layout.shape}; it "
+                "must do the "
+                "same for all values (use where instead of if)"
+            )
         if not layout.contiguous:
             return self.copy().to_numpy()
         return array_reader(layout)(self)
 
     def to(self, device: Any, *, copy: bool = False) -> ndarray:
-        """This array on another device ("cpu", "cuda:1", ...); itself if it is there already and no copy is requested."""
+        """This array on another device ("cpu", "cuda:1", ...); itself if it is there already and no
+        copy is requested."""
         index = CPU if device.__class__ is str and device == "cpu" else index_of(device)
         if index == self._layout.device:
             return self.copy() if copy else self
         return self._to(index)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> ndarray:
-        """The array API's name of `to`. Transfers run on the current stream: `stream` must be None."""
+        """The array API's name of `to`. Transfers run on the current stream: `stream` must be
+        None."""
         if stream is not None:
-            raise ValueError(f"to_device: wants stream=None (transfers run on the current stream), got {stream!r}")
+            raise ValueError(
+                "to_device: wants stream=None (transfers run on the current stream), got "
+                f"{stream!r}"
+            )
         return self.to(device)
 
     def item(self, *index: int) -> Any:
-        """The only element as a Python scalar, or the one at `index`: an integer counts in C order."""
+        """The only element as a Python scalar, or the one at `index`: an integer counts in C
+        order."""
         if self._node is not None:
             refuse_as_number(self)
         chosen = self
         if index:
-            chosen = self[index] if len(index) > 1 else self[index[0]] if isinstance(index[0], tuple) else self.ravel()[index]
+            chosen = (
+                self[index]
+                if len(index) > 1
+                else self[index[0]]
+                if isinstance(index[0], tuple)
+                else self.ravel()[index]
+            )
         if chosen._layout.size != 1:
             raise ValueError(f"item: wants an array of one element, got shape {self.shape}")
         return number_of(chosen) if chosen._layout.device >= 0 else chosen.to_numpy().item()
@@ -234,7 +256,8 @@ class ndarray:
         return self.to_numpy().tolist()
 
     def tobytes(self, order: str | None = "C") -> bytes:
-        """The elements' bytes, in C order or NumPy's other ones ("F"; "A": Fortran order if the array is in it)."""
+        """The elements' bytes, in C order or NumPy's other ones ("F"; "A": Fortran order if the
+        array is in it)."""
         if order == "A":  # the copy in host memory lies in C order
             order = "F" if self.flags.fnc else "C"
         host = self.to_numpy()
@@ -248,7 +271,9 @@ class ndarray:
         if read is not None and self._node is None:
             return read(self)
         if self._layout.size != 1:
-            raise TypeError(f"only arrays of one element can become a Python number, got shape {self.shape}")
+            raise TypeError(
+                f"only arrays of one element can become a Python number, got shape {self.shape}"
+            )
         return self.item()
 
     def __float__(self) -> float:
@@ -262,23 +287,34 @@ class ndarray:
 
     def __bool__(self) -> bool:
         if self.size != 1:
-            raise ValueError(f"the truth value of an array of shape {self.shape} is ambiguous; use any() or all()")
+            raise ValueError(
+                f"the truth value of an array of shape {self.shape} is ambiguous; use any() or "
+                "all()"
+            )
         return bool(self.item())
 
     def __index__(self) -> int:
         if self.dtype not in dtypes.INTEGER or self.ndim:
-            raise TypeError(f"only 0-d integer arrays can be an index, got {self.dtype} of shape {self.shape}")
+            raise TypeError(
+                f"only 0-d integer arrays can be an index, got {self.dtype} of shape {self.shape}"
+            )
         return int(self.item())
 
     def __round__(self, ndigits: int | None = None) -> Any:
         """`round(x)` of a 0-d array: a Python number, as of NumPy's scalars."""
         if self.ndim:
-            raise TypeError(f"round: only 0-d arrays become a Python number, got shape {self.shape}; see cm.round")
+            raise TypeError(
+                f"round: only 0-d arrays become a Python number, got shape {self.shape}; see "
+                "cm.round"
+            )
         return round(self.item(), ndigits)
 
     def __trunc__(self) -> int:
         if self.ndim:
-            raise TypeError(f"trunc: only 0-d arrays become a Python number, got shape {self.shape}; see cm.trunc")
+            raise TypeError(
+                f"trunc: only 0-d arrays become a Python number, got shape {self.shape}; see "
+                "cm.trunc"
+            )
         return math.trunc(self.item())
 
     # ------------------------------------------------------------ protocols
@@ -290,10 +326,14 @@ class ndarray:
         host = self.to_numpy()
         if dtype is not None and np.dtype(dtype) != host.dtype:
             if copy is False:
-                raise ValueError(f"__array__: {host.dtype} cannot become {np.dtype(dtype)} without a copy")
+                raise ValueError(
+                    f"__array__: {host.dtype} cannot become {np.dtype(dtype)} without a copy"
+                )
             return host.astype(dtype)
         if copy is False and self._layout.device != CPU:
-            raise ValueError(f"__array__: the array is on {self.device}; NumPy cannot see it without a copy")
+            raise ValueError(
+                f"__array__: the array is on {self.device}; NumPy cannot see it without a copy"
+            )
         return host.copy() if copy and self._layout.device == CPU else host
 
     @property
@@ -306,8 +346,14 @@ class ndarray:
         index = self._layout.device
         return (1, 0) if index == CPU else (2, index)
 
-    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
-                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
         from . import dlpack
 
         if self._node is not None:
@@ -325,8 +371,14 @@ class ndarray:
 
     def __repr__(self) -> str:
         body = np.array2string(self.to_numpy(), separator=", ", prefix="array(")
-        extra = "" if self.dtype in (np.float64, np.int64, np.bool_, np.complex128) and self.size else f", dtype={self.dtype}"
-        if not self.size and self.ndim != 1 or self.size > np.get_printoptions()["threshold"]:  # not shown by numbers
+        extra = (
+            ""
+            if self.dtype in (np.float64, np.int64, np.bool_, np.complex128) and self.size
+            else f", dtype={self.dtype}"
+        )
+        if (
+            not self.size and self.ndim != 1 or self.size > np.get_printoptions()["threshold"]
+        ):  # not shown by numbers
             extra = f", shape={self.shape}{extra}"
         place = "" if self._layout.device == CPU else f", device='{self.device}'"
         return f"array({body}{extra}{place})"
@@ -341,7 +393,10 @@ class ndarray:
         from html import escape
 
         head = f"{'×'.join(map(str, self.shape)) or 'scalar'} {self.dtype} on {self.device}"
-        return f"<div><small>{head}, {memory.human(self.nbytes)}</small><pre>{escape(str(self))}</pre></div>"
+        return (
+            f"<div><small>{head}, "
+            f"{memory.human(self.nbytes)}</small><pre>{escape(str(self))}</pre></div>"
+        )
 
     __hash__ = None  # type: ignore[assignment]  # == compares elements
 
@@ -354,11 +409,22 @@ class _Holder:
 
 
 def numpy_over(held: Any, address: int, layout: Layout, read_only: bool) -> np.ndarray:
-    """A NumPy array over memory that `held` keeps alive, in any strides. (What lies on a GPU must not be looked at.)"""
+    """A NumPy array over memory that `held` keeps alive, in any strides. (What lies on a GPU must
+    not be looked at.)"""
     if layout.size == 0:
         return np.empty(layout.shape, layout.dtype)
-    return np.asarray(_Holder(held, {"data": (address, read_only), "shape": layout.shape, "strides": layout.strides,
-                                     "typestr": f"|V{layout.itemsize}", "version": 3})).view(layout.dtype)
+    return np.asarray(
+        _Holder(
+            held,
+            {
+                "data": (address, read_only),
+                "shape": layout.shape,
+                "strides": layout.strides,
+                "typestr": f"|V{layout.itemsize}",
+                "version": 3,
+            },
+        )
+    ).view(layout.dtype)
 
 
 def _numpy_view(base: np.ndarray, layout: Layout, offset: int) -> np.ndarray:
@@ -393,43 +459,59 @@ def allocate(layout: Layout) -> ndarray:
 
 
 def over(layout: Layout, address: Any, owner: Any) -> ndarray:
-    """An array over device memory that `owner` keeps alive; on the CPU a NumPy array is in the place of the address."""
+    """An array over device memory that `owner` keeps alive; on the CPU a NumPy array is in the
+    place of the address."""
     out = object.__new__(ndarray)
     out._layout, out._data, out._owner, out._node = layout, address, owner, None
     return out
 
 
 class ReadOnly(memory.Borrowed):
-    """What owns the memory of arrays on a GPU that another library lent to be read. Views of them have the same owner."""
+    """What owns the memory of arrays on a GPU that another library lent to be read. Views of them
+    have the same owner."""
 
     __slots__ = ()
 
 
 def read_only(x: ndarray) -> bool:
     """Whether the memory of an array must not be changed."""
-    return not x._data.flags.writeable if x._layout.device == CPU else x._owner.__class__ is ReadOnly
+    return (
+        not x._data.flags.writeable if x._layout.device == CPU else x._owner.__class__ is ReadOnly
+    )
 
 
 def refuse_read_only(name: str, x: ndarray) -> None:
     """ValueError for an array whose memory must not be changed."""
     if read_only(x):
-        raise ValueError(f"{name}: assignment destination is read-only: {x.dtype} of shape {x.shape}; copy it first")
+        raise ValueError(
+            f"{name}: assignment destination is read-only: {x.dtype} of shape {x.shape}; copy it "
+            "first"
+        )
 
 
 def refuse_misaligned(name: str, layout: Layout, address: int) -> None:
-    """ValueError for numbers on a GPU between its borders: the first kernel that read one would lose the whole context."""
+    """ValueError for numbers on a GPU between its borders: the first kernel that read one would
+    lose the whole context."""
     width = min(layout.itemsize, 8)  # a complex128 is two numbers
     steps = [step for step, n in zip(layout.strides, layout.shape, strict=True) if n > 1]
     if layout.size and any([at % width for at in (address, *steps)]):
-        raise ValueError(f"{name}: {layout.dtype} of shape {layout.shape} and strides {layout.strides} at {address:#x}: a GPU "
-                         f"reads such numbers at multiples of {width} bytes only; copy the bytes first")
+        raise ValueError(
+            f"{name}: {layout.dtype} of shape {layout.shape} and strides {layout.strides} at "
+            f"{address:#x}: a GPU "
+            f"reads such numbers at multiples of {width} bytes only; copy the bytes first"
+        )
 
 
 def borrowed(name: str, layout: Layout, address: int, lender: Any, reading: bool) -> ndarray:
-    """An array over memory on a GPU of another library's object, to be read alone or to be changed too."""
+    """An array over memory on a GPU of another library's object, to be read alone or to be changed
+    too."""
     if not (layout.aligned and layout.contiguous):
         refuse_misaligned(name, layout, address)
-    return over(layout, address, (ReadOnly if reading else memory.Borrowed)(lender, stream.stream_of(layout.device)))
+    return over(
+        layout,
+        address,
+        (ReadOnly if reading else memory.Borrowed)(lender, stream.stream_of(layout.device)),
+    )
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype, device: int) -> ndarray:
@@ -438,7 +520,8 @@ def empty(shape: tuple[int, ...], dtype: np.dtype, device: int) -> ndarray:
 
 
 def upload(host: np.ndarray, device: int, ours: bool = False) -> ndarray:
-    """A NumPy array copied to a device number; on the CPU the same memory. ours: NumPy made it, so it is pageable memory."""
+    """A NumPy array copied to a device number; on the CPU the same memory. ours: NumPy made it, so
+    it is pageable memory."""
     if device == CPU:
         return wrap(host)
     if device == TRACED:
@@ -450,7 +533,13 @@ def upload(host: np.ndarray, device: int, ours: bool = False) -> ndarray:
         return known
     host = host if host.flags.c_contiguous else np.ascontiguousarray(host)
     out = empty(host.shape, host.dtype, device)
-    memory.upload(out._data, host.__array_interface__["data"][0], host.nbytes, out._owner.stream, wait=not ours)
+    memory.upload(
+        out._data,
+        host.__array_interface__["data"][0],
+        host.nbytes,
+        out._owner.stream,
+        wait=not ours,
+    )
     learn(out._layout, over)
     return out
 
@@ -461,11 +550,14 @@ def _unpickle(host: np.ndarray, device: int) -> ndarray:
     return upload(host, device if device < device_count() else CPU)
 
 
-def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None = None, name: str = "asarray") -> ndarray:
-    """`obj` as an ndarray: NumPy arrays, scalars, nested lists, and anything with DLPack or `__cuda_array_interface__`.
+def asarray(
+    obj: Any, dtype: Any = None, device: Any = None, copy: bool | None = None, name: str = "asarray"
+) -> ndarray:
+    """`obj` as an ndarray: NumPy arrays, scalars, nested lists, and anything with DLPack or
+    `__cuda_array_interface__`.
 
-    Arrays that are already on the wanted device are taken without a copy unless `copy=True` or the dtype changes;
-    `copy=False` raises ValueError where a copy would be needed.
+    Arrays that are already on the wanted device are taken without a copy unless `copy=True` or the
+    dtype changes; `copy=False` raises ValueError where a copy would be needed.
     """
     if dtype is None and type(obj) is np.ndarray and copy is not False:
         known = written(obj, index_of(device))
@@ -476,8 +568,12 @@ def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None =
         out = obj
     elif isinstance(obj, (bool, int, float, complex)) and not isinstance(obj, np.generic):
         return upload(_host_scalar(obj, wanted, name), index_of(device), ours=True)
-    elif (inside := _arrays_in(obj) if isinstance(obj, (list, tuple)) else []) and any([x._node for x in inside]):
-        out = _stacked(obj, inside[0].device, name)  # on the device, so that the gradient goes through
+    elif (inside := _arrays_in(obj) if isinstance(obj, (list, tuple)) else []) and any(
+        [x._node for x in inside]
+    ):
+        out = _stacked(
+            obj, inside[0].device, name
+        )  # on the device, so that the gradient goes through
     else:
         taken = _foreign(obj, name)
         if taken is None:
@@ -487,9 +583,20 @@ def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None =
             if wanted is not None:
                 host = _cast_host(name, host, wanted, copy)
             index = index_of(device)
-            if copy is False and (index != CPU or not isinstance(obj, (np.ndarray, np.generic)) or not obj.dtype.isnative):
-                raise ValueError(f"{name}: {type(obj).__name__} cannot become an array on {device_of(index)} without a copy")
-            return upload(host.copy() if copy and index == CPU else host, index, ours=type(obj) in (list, tuple))
+            if copy is False and (
+                index != CPU
+                or not isinstance(obj, (np.ndarray, np.generic))
+                or not obj.dtype.isnative
+            ):
+                raise ValueError(
+                    f"{name}: {type(obj).__name__} cannot become an array on {device_of(index)} "
+                    "without a copy"
+                )
+            return upload(
+                host.copy() if copy and index == CPU else host,
+                index,
+                ours=type(obj) in (list, tuple),
+            )
         out = taken
     if wanted is not None and out.dtype != wanted:
         if copy is False:
@@ -497,13 +604,16 @@ def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None =
         out, copy = out.astype(wanted), None
     if device is not None and index_of(device) != out._layout.device:
         if copy is False:
-            raise ValueError(f"{name}: an array on {out.device} cannot become one on {device} without a copy")
+            raise ValueError(
+                f"{name}: an array on {out.device} cannot become one on {device} without a copy"
+            )
         out, copy = out.to(device), None
     return out.copy() if copy else out
 
 
 def _host_scalar(obj: Any, wanted: np.dtype | None, name: str) -> np.ndarray:
-    """A Python number as a 0-d array: of the default dtype of its kind (an integer: the one that holds it) unless given."""
+    """A Python number as a 0-d array: of the default dtype of its kind (an integer: the one that
+    holds it) unless given."""
     if wanted is None and not isinstance(obj, int):
         wanted = dtypes.scalar_dtype(float if isinstance(obj, float) else complex)
     try:
@@ -532,20 +642,32 @@ def _host_array(obj: Any, name: str, dtype: np.dtype | None = None) -> np.ndarra
     host = host if host.dtype.isnative else host.astype(host.dtype.newbyteorder("="))
     masked = hasattr(obj, "filled") and np.any(obj.mask)  # of numpy.ma
     if masked or (host.dtype not in dtypes.ANY and host.dtype not in dtypes.STORAGE):
-        raise TypeError(f"{name}: wants numbers or something with the array protocols, got {type(obj).__name__} (dtype "
-                        f"{host.dtype}{', a mask would be lost: x.filled(value)' if masked else ''})")
-    if not isinstance(obj, (np.ndarray, np.generic)) and not hasattr(obj, "__array__") and host.dtype in (
-            np.float64, np.complex128):
-        host = host.astype(dtypes.scalar_dtype(float if host.dtype == np.float64 else complex), copy=False)
+        raise TypeError(
+            f"{name}: wants numbers or something with the array protocols, got "
+            f"{type(obj).__name__} (dtype "
+            f"{host.dtype}{', a mask would be lost: x.filled(value)' if masked else ''})"
+        )
+    if (
+        not isinstance(obj, (np.ndarray, np.generic))
+        and not hasattr(obj, "__array__")
+        and host.dtype in (np.float64, np.complex128)
+    ):
+        host = host.astype(
+            dtypes.scalar_dtype(float if host.dtype == np.float64 else complex), copy=False
+        )
     return host
 
 
 def _arrays_in(obj: Any) -> list[ndarray]:
     """The ndarrays in nested lists."""
     if isinstance(obj, (list, tuple)):
-        if {bool, int, float, complex}.issuperset(map(type, obj)):  # most lists: no item is looked at in Python
+        if {bool, int, float, complex}.issuperset(
+            map(type, obj)
+        ):  # most lists: no item is looked at in Python
             return []
-        return [x for item in obj if isinstance(item, (list, tuple, ndarray)) for x in _arrays_in(item)]
+        return [
+            x for item in obj if isinstance(item, (list, tuple, ndarray)) for x in _arrays_in(item)
+        ]
     return [obj]
 
 
@@ -563,7 +685,8 @@ def _to_host(obj: Any) -> Any:
 
 
 def _foreign(obj: Any, name: str) -> ndarray | None:
-    """An array of another library on a GPU (or, by DLPack, anywhere) without a copy; None if it is not one."""
+    """An array of another library on a GPU (or, by DLPack, anywhere) without a copy; None if it is
+    not one."""
     if isinstance(obj, (np.ndarray, np.generic)):
         return None
     if hasattr(obj, "__dlpack_device__") and hasattr(obj, "__dlpack__"):
@@ -591,6 +714,9 @@ def same_device(name: str, arrays: Any) -> int:
                 from . import trace
 
                 raise trace.no_argument(x if first._layout.device == TRACED else first)
-            raise DeviceError(f"{name}: arrays are on different devices: {first.device} (shape {first.shape}) and "
-                              f"{x.device} (shape {x.shape}); move one with .to(...)")
+            raise DeviceError(
+                f"{name}: arrays are on different devices: {first.device} (shape {first.shape}) "
+                "and "
+                f"{x.device} (shape {x.shape}); move one with .to(...)"
+            )
     return default_index() if first is None else first._layout.device

@@ -34,7 +34,13 @@ class Device:
     @property
     def name(self) -> str:
         """'cpu' or 'cuda:0', ..."""
-        return "cpu" if self.index == CPU else "traced" if self.index == TRACED else f"cuda:{self.index}"
+        return (
+            "cpu"
+            if self.index == CPU
+            else "traced"
+            if self.index == TRACED
+            else f"cuda:{self.index}"
+        )
 
     @property
     def type(self) -> str:
@@ -56,7 +62,11 @@ class Device:
         return f"Device({self.name!r})"
 
     def __enter__(self) -> Device:
-        active = None if self.index in (CPU, TRACED) else stream.on_device(self.index, restore=True).__enter__()
+        active = (
+            None
+            if self.index in (CPU, TRACED)
+            else stream.on_device(self.index, restore=True).__enter__()
+        )
         _local.stack = (*_local.stack, (self.index, active))
         return self
 
@@ -68,7 +78,9 @@ class Device:
 
 
 class _Local(threading.local):
-    stack: tuple[tuple[int, stream.on_device | None], ...] = ()  # the `with` blocks this thread is in
+    stack: tuple[
+        tuple[int, stream.on_device | None], ...
+    ] = ()  # the `with` blocks this thread is in
     chosen: int | None = None  # by cm.cuda.set_device, for this thread
 
 
@@ -78,7 +90,8 @@ _known = functools.cache(Device)
 
 
 def device(name: Any) -> Device:
-    """The device of that name: "cpu", "cuda" (device 0), "cuda:1", a number, or a Device. DeviceError if there is none.
+    """The device of that name: "cpu", "cuda" (device 0), "cuda:1", a number, or a Device.
+    DeviceError if there is none.
 
     >>> import cudamath as cm
     >>> with cm.device("cpu"):
@@ -106,7 +119,8 @@ def device_of(index: int) -> Device:
 
 
 def default_index() -> int:
-    """Number of the default device: of `with cm.device(...)`, else as set, else the first GPU, else the CPU."""
+    """Number of the default device: of `with cm.device(...)`, else as set, else the first GPU, else
+    the CPU."""
     global _default
     if stack := _local.stack:
         return stack[-1][0]
@@ -124,7 +138,8 @@ def index_of(name: Any) -> int:
 
 
 def set_default_device(name: Any) -> None:
-    """Choose the device of new arrays, in every thread (like the environment variable CUDAMATH_DEVICE).
+    """Choose the device of new arrays, in every thread (like the environment variable
+    CUDAMATH_DEVICE).
 
     >>> import cudamath as cm
     >>> cm.set_default_device("cpu")

@@ -1,7 +1,7 @@
 """dtypes: categories, promotion, storage.
 
-Promotion is NumPy's (NEP 50: Python scalars are weak), extended with bfloat16, which promotes as float16 does except
-that the two together give float32.
+Promotion is NumPy's (NEP 50: Python scalars are weak), extended with bfloat16, which promotes as
+float16 does except that the two together give float32.
 """
 
 from __future__ import annotations
@@ -63,8 +63,9 @@ def default_float() -> np.dtype:
 
 
 def set_default_dtype(dtype: Any) -> None:
-    """Choose the dtype of Python floats, `zeros`, windows, and the mean of integers: 'float64' (default) or 'float32'.
-    What NumPy defines as float64 whatever goes in (transforms and histograms of integers, files without a dtype) stays so.
+    """Choose the dtype of Python floats, `zeros`, windows, and the mean of integers: 'float64'
+    (default) or 'float32'. What NumPy defines as float64 whatever goes in (transforms and
+    histograms of integers, files without a dtype) stays so.
 
     >>> import cudamath as cm
     >>> cm.set_default_dtype("float32")
@@ -83,13 +84,15 @@ def set_default_dtype(dtype: Any) -> None:
 
 
 def as_dtype(dtype: Any, name: str = "dtype") -> np.dtype:
-    """A dtype from a name ('bfloat16' included), a NumPy type or a dtype; TypeError for what arrays cannot hold, in the name
-    of the function that asks."""
+    """A dtype from a name ('bfloat16' included), a NumPy type or a dtype; TypeError for what arrays
+    cannot hold, in the name of the function that asks."""
     try:
         return _SEEN[dtype]
     except (KeyError, TypeError):  # not seen before, or nothing that a dict can look up
         pass
-    if isinstance(dtype, np.generic):  # it has a dtype and is none; and np.int64(1) is the key that np.float64(1) is
+    if isinstance(
+        dtype, np.generic
+    ):  # it has a dtype and is none; and np.int64(1) is the key that np.float64(1) is
         raise TypeError(f"{name}: {dtype!r} is not a dtype")
     names = {"bfloat16": bfloat16, "float8_e4m3": float8_e4m3, "float8_e5m2": float8_e5m2}
     try:
@@ -108,8 +111,8 @@ def as_dtype(dtype: Any, name: str = "dtype") -> np.dtype:
 
 
 def is_swapped(dtype: Any) -> bool:
-    """Whether a dtype as it was given, a name or NumPy's, has the other byte order than the machine's, which `as_dtype` gives.
-    (Machines with GPUs are little-endian.)"""
+    """Whether a dtype as it was given, a name or NumPy's, has the other byte order than the
+    machine's, which `as_dtype` gives. (Machines with GPUs are little-endian.)"""
     return str(getattr(dtype, "byteorder", dtype))[:1] == ">"
 
 
@@ -129,7 +132,8 @@ def promote(a: np.dtype, b: np.dtype) -> np.dtype:
 
 @functools.cache
 def promote_scalar(dtype: np.dtype, kind: type) -> np.dtype:
-    """The dtype that an array and a Python scalar (bool, int, float, complex) meet in: the scalar never widens."""
+    """The dtype that an array and a Python scalar (bool, int, float, complex) meet in: the scalar
+    never widens."""
     if kind is bool:
         return dtype
     if kind is int:
@@ -148,8 +152,9 @@ forget.append(promote_scalar.cache_clear)
 def result_type(*operands: Any) -> np.dtype:
     """The dtype of an operation on these arrays, dtypes and Python scalars.
 
-    Args: operands: at least one; of a Python scalar only the kind counts (bool, integer, float, complex), so that ``x + 1.0``
-    is float32 where x is. Returns: np.dtype. Raises: ValueError (no operand), TypeError (what is none of these).
+    Args: operands: at least one; of a Python scalar only the kind counts (bool, integer, float,
+    complex), so that ``x + 1.0`` is float32 where x is. Returns: np.dtype. Raises: ValueError (no
+    operand), TypeError (what is none of these).
 
     >>> import cudamath as cm
     >>> cm.result_type(cm.bfloat16, cm.float16)
@@ -170,15 +175,26 @@ def result_type(*operands: Any) -> np.dtype:
             weak.append(type(operand))
         elif hasattr(operand, "_layout"):  # an array: nothing is to be looked up
             found.append(operand._layout.dtype)
-        elif isinstance(operand, (int, float, complex)) and not hasattr(operand, "dtype"):  # an IntEnum, say
+        elif isinstance(operand, (int, float, complex)) and not hasattr(
+            operand, "dtype"
+        ):  # an IntEnum, say
             weak.append(next(kind for kind in (int, float, complex) if isinstance(operand, kind)))
         else:
             # a scalar type such as np.float32 has a `dtype` too: the descriptor of its instances
-            found.append(as_dtype(operand if isinstance(operand, type) else getattr(operand, "dtype", operand), "result_type"))
-    if len(found) > 2:  # integers meet floats before one another: of uint8, int8 and float16 each is a float16
+            found.append(
+                as_dtype(
+                    operand if isinstance(operand, type) else getattr(operand, "dtype", operand),
+                    "result_type",
+                )
+            )
+    if (
+        len(found) > 2
+    ):  # integers meet floats before one another: of uint8, int8 and float16 each is a float16
         found.sort(key=INTEGER.__contains__)
     if found:
-        strong = found[0] if found.count(found[0]) == len(found) else functools.reduce(promote, found)
+        strong = (
+            found[0] if found.count(found[0]) == len(found) else functools.reduce(promote, found)
+        )
     else:
         if not weak:
             raise ValueError("result_type: wants at least one array, dtype or scalar")
@@ -203,7 +219,8 @@ def compute_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def sum_tolerance(dtype: np.dtype) -> float:
-    """How far from 1 the sum of probabilities of this dtype may be: the root of its epsilon, as in NumPy, and at least 1e-6."""
+    """How far from 1 the sum of probabilities of this dtype may be: the root of its epsilon, as in
+    NumPy, and at least 1e-6."""
     return max(1e-6, math.sqrt(ml_dtypes.finfo(dtype).eps))
 
 

@@ -15,14 +15,16 @@ __all__ = ["explain"]
 
 
 def explain(fn: Callable, /, *args: Any, **kwargs: Any) -> str:
-    """Call `fn(*args, **kwargs)` and say what ran: for each op its shapes, the kernels and library calls of its plan in
-    order, and, where there were several implementations, why this one.
+    """Call `fn(*args, **kwargs)` and say what ran: for each op its shapes, the kernels and library
+    calls of its plan in order, and, where there were several implementations, why this one.
 
     Args:
         fn: function of arrays; args, kwargs: its arguments.
 
-    Returns: str, one paragraph per op, in the order in which they were first called; also printed. The function is called
-        once, and an op that repeats with the same layouts is listed once. Views move no data and are not listed.
+    Returns: str, one paragraph per op, in the order in which they were first called; also printed.
+    The function is called
+        once, and an op that repeats with the same layouts is listed once. Views move no data and
+        are not listed.
     Raises: TypeError (no function), and what `fn` raises.
 
     >>> import cudamath as cm
@@ -42,23 +44,39 @@ def explain(fn: Callable, /, *args: Any, **kwargs: Any) -> str:
 
 @contextlib.contextmanager
 def _listening(lines: list[str]) -> Iterator[None]:
-    """While inside, no op knows its plans, and each plan that is made anew is described in `lines`."""
+    """While inside, no op knows its plans, and each plan that is made anew is described in
+    `lines`."""
     bind = Plan.bind
-    plans = {kind: vars(kind)["plan"] for card in ops.registry.values() for kind in type(card).__mro__ if "plan" in vars(kind)}
-    tables = [(card, name, getattr(card, name)) for card in ops.registry.values() for name in ("plans", "known")
-              if isinstance(getattr(card, name, None), dict)]
+    plans = {
+        kind: vars(kind)["plan"]
+        for card in ops.registry.values()
+        for kind in type(card).__mro__
+        if "plan" in vars(kind)
+    }
+    tables = [
+        (card, name, getattr(card, name))
+        for card in ops.registry.values()
+        for name in ("plans", "known")
+        if isinstance(getattr(card, name, None), dict)
+    ]
     before = [dict(table) for _, _, table in tables]
 
     def note_bind(self: Plan, name: str, inputs: Any, *rest: Any, **more: Any) -> Callable:
-        lines.append(f"{name}({', '.join(f'{x.dtype} {x.shape}' for x in inputs)}) on the GPU: {_steps(self)}"
-                     + (f"\n    because: {self.why}" if self.why else ""))
+        lines.append(
+            f"{name}({', '.join(f'{x.dtype} {x.shape}' for x in inputs)}) on the GPU: "
+            f"{_steps(self)}" + (f"\n    because: {self.why}" if self.why else "")
+        )
         return bind(self, name, inputs, *rest, **more)
 
     def noting(plan: Callable) -> Callable:
         def note_plan(self: Any, operands: tuple, *rest: Any) -> Callable:
             arrays = [x for x in operands if type(x) is ndarray]
             if (ops.same_device(self.name, arrays) if arrays else rest[-1]["device"]) == CPU:
-                shown = [f"{x.dtype} {x.shape}" if type(x) is ndarray else type(x).__name__ for x in operands if x is not None]
+                shown = [
+                    f"{x.dtype} {x.shape}" if type(x) is ndarray else type(x).__name__
+                    for x in operands
+                    if x is not None
+                ]
                 if not operands and "layout" in rest[-1]:  # what makes an array says which
                     shown = [f"{rest[-1]['layout'].dtype} {rest[-1]['layout'].shape}"]
                 lines.append(f"{self.name}({', '.join(shown)}) on the CPU: {_on_cpu(self, arrays)}")
@@ -94,8 +112,11 @@ def _steps(plan: Plan) -> str:
     words = []
     for step in plan.steps:
         if isinstance(step, Launch):
-            words.append(f"{getattr(step.kernel, '__name__', 'kernel')}, {'x'.join(map(str, step.grid))} blocks of "
-                         f"{'x'.join(map(str, step.block))} threads")
+            words.append(
+                f"{getattr(step.kernel, '__name__', 'kernel')}, {'x'.join(map(str, step.grid))} "
+                "blocks of "
+                f"{'x'.join(map(str, step.block))} threads"
+            )
         elif isinstance(step, Call):
             words.append(getattr(step.fn, "__qualname__", repr(step.fn)).replace(".<locals>", ""))
     return "; ".join(words) or "nothing to do"

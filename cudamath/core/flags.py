@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-_SHORT = {"C": "c_contiguous", "F": "f_contiguous", "O": "owndata", "W": "writeable", "A": "aligned"}
+_SHORT = {
+    "C": "c_contiguous",
+    "F": "f_contiguous",
+    "O": "owndata",
+    "W": "writeable",
+    "A": "aligned",
+}
 
 
 class Flags(NamedTuple):
@@ -19,7 +25,8 @@ class Flags(NamedTuple):
     c_contiguous: bool  # elements in C order without gaps
     f_contiguous: bool  # the same in Fortran's order
     owndata: bool  # not a view of another array's memory
-    writeable: bool  # assignments are allowed: no two elements share memory, and the memory is not read-only
+    # assignments are allowed: no two elements share memory, and the memory is not read-only
+    writeable: bool
     aligned: bool
 
     @property
@@ -42,4 +49,6 @@ class Flags(NamedTuple):
             name = _SHORT.get(key, key.lower())
             if name in (*self._fields, "contiguous", "fnc", "forc"):
                 return bool(getattr(self, name))
-        raise KeyError(f"flags: no flag {key!r}; there are {', '.join(f.upper() for f in self._fields)}")
+        raise KeyError(
+            f"flags: no flag {key!r}; there are {', '.join(f.upper() for f in self._fields)}"
+        )

@@ -1,17 +1,19 @@
 """Memory of large arrays on the CPU, kept for the next array of the same shape and dtype.
 
-The C library returns large blocks to the operating system as they are freed, and the next array of that size then pays
-for fresh pages: zeroed by the kernel, with one page fault per 4 KiB, which costs far more than the arithmetic (measured for
-``(a + b) + b`` of 10^5 float32 on a virtual machine: 350 us, of which 23 are the two sums). So result arrays are
-remembered here, and one that has no other references becomes the next result.
+The C library returns large blocks to the operating system as they are freed, and the next array of
+that size then pays for fresh pages: zeroed by the kernel, with one page fault per 4 KiB, which
+costs far more than the arithmetic (measured for ``(a + b) + b`` of 10^5 float32 on a virtual
+machine: 350 us, of which 23 are the two sums). So result arrays are remembered here, and one that
+has no other references becomes the next result.
 
-Whether there are other references is read from the reference count: views of an array, exported buffers and the tape all
-hold one. Without a global interpreter lock the count can change at any time; then nothing is reused.
+Whether there are other references is read from the reference count: views of an array, exported
+buffers and the tape all hold one. Without a global interpreter lock the count can change at any
+time; then nothing is reused.
 
-These arrays begin on a page boundary; the C library's large blocks begin 16 bytes behind one. So no stored vector straddles
-two cache lines. Nor do stores alias later loads in the lower bits of the address, by which processors decide that a load has
-to wait for a store (``a + b`` of 40,000 float32 takes 35 % longer if the result begins 112 bytes further into its page than
-the operands).
+These arrays begin on a page boundary; the C library's large blocks begin 16 bytes behind one. So no
+stored vector straddles two cache lines. Nor do stores alias later loads in the lower bits of the
+address, by which processors decide that a load has to wait for a store (``a + b`` of 40,000 float32
+takes 35 % longer if the result begins 112 bytes further into its page than the operands).
 """
 
 from __future__ import annotations
@@ -30,14 +32,19 @@ PAGE = 4096  # bytes
 EACH = 4  # arrays remembered of one shape and dtype
 SHAPES = 1024  # shapes and dtypes remembered
 
-_kept: OrderedDict[tuple[tuple[int, ...], np.dtype], list[np.ndarray]] = OrderedDict()  # least recently grown first
-_lock = threading.RLock()  # a collection of garbage may run a finaliser that computes while this thread has it
+_kept: OrderedDict[tuple[tuple[int, ...], np.dtype], list[np.ndarray]] = (
+    OrderedDict()
+)  # least recently grown first
+_lock = (
+    threading.RLock()
+)  # a collection of garbage may run a finaliser that computes while this thread has it
 _remembering = False  # whether that has happened in the midst of `_remember`
 references = sys.getrefcount
 
 
 def _counted(arrays: list[np.ndarray]) -> int:
-    """What `references` says in a loop over `arrays` of one that only the list refers to (it differs between Pythons)."""
+    """What `references` says in a loop over `arrays` of one that only the list refers to (it
+    differs between Pythons)."""
     for array in arrays:
         return references(array)
     raise AssertionError
@@ -54,11 +61,14 @@ def large(shape: tuple[int, ...], dtype: np.dtype) -> bool:
 Known = list[np.ndarray]
 
 
-def supply(shape: tuple[int, ...], dtype: np.dtype) -> tuple[Known, Callable[[], tuple[np.ndarray, Known]]]:
-    """Large arrays of this shape and dtype: those remembered, and a function that gives a new one and the list from then on.
+def supply(
+    shape: tuple[int, ...], dtype: np.dtype
+) -> tuple[Known, Callable[[], tuple[np.ndarray, Known]]]:
+    """Large arrays of this shape and dtype: those remembered, and a function that gives a new one
+    and the list from then on.
 
-    One of which `references` says FREE, in a loop over the list, is free. The loop is the caller's: after large arrays have
-    gone through the caches, every function called more is felt.
+    One of which `references` says FREE, in a loop over the list, is free. The loop is the caller's:
+    after large arrays have gone through the caches, every function called more is felt.
     """
     key = shape, dtype
 
@@ -70,7 +80,8 @@ def supply(shape: tuple[int, ...], dtype: np.dtype) -> tuple[Known, Callable[[],
 
 
 def taker(shape: tuple[int, ...], dtype: np.dtype) -> Callable[[], np.ndarray]:
-    """A function that gives arrays of this shape and dtype with arbitrary content: one that is free, or a new one."""
+    """A function that gives arrays of this shape and dtype with arbitrary content: one that is
+    free, or a new one."""
     if not large(shape, dtype):
         return lambda: np.empty(shape, dtype)
     count, free = references, FREE
@@ -90,8 +101,9 @@ def taker(shape: tuple[int, ...], dtype: np.dtype) -> Callable[[], np.ndarray]:
 class Memory(np.ndarray):
     """The bytes behind an array that begins with a page.
 
-    NumPy lets a view of a view refer to the first owner of the memory, past the arrays in between, as long as all are of
-    one class. This one is another, so views refer to the array in between, whose references are counted.
+    NumPy lets a view of a view refer to the first owner of the memory, past the arrays in between,
+    as long as all are of one class. This one is another, so views refer to the array in between,
+    whose references are counted.
     """
 
 
@@ -120,8 +132,8 @@ def remembered() -> int:
 
 
 def _remember(key: tuple[tuple[int, ...], np.dtype], array: np.ndarray) -> list[np.ndarray]:
-    """The arrays remembered of this shape and dtype, the new one among them unless it is too large; those of other shapes
-    make way for it."""
+    """The arrays remembered of this shape and dtype, the new one among them unless it is too large;
+    those of other shapes make way for it."""
     global _remembering
     if array.nbytes > LIMIT // EACH:
         return []
@@ -132,7 +144,10 @@ def _remember(key: tuple[tuple[int, ...], np.dtype], array: np.ndarray) -> list[
         try:
             arrays = _kept.setdefault(key, [])
             _kept.move_to_end(key)
-            arrays[:] = [*arrays[1 - EACH:], array]  # were all in use, the oldest need not be watched any longer
+            arrays[:] = [
+                *arrays[1 - EACH :],
+                array,
+            ]  # were all in use, the oldest need not be watched any longer
             total = sum(each.nbytes for held in _kept.values() for each in held)
             while _kept and (total > LIMIT or len(_kept) > SHAPES):
                 _, oldest = _kept.popitem(last=False)

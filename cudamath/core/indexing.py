@@ -1,14 +1,16 @@
 """What ``x[key]`` means: NumPy's indexing rules, worked out on shapes and strides alone.
 
 ``basic(shape, strides, key)``
-    For keys of integers, slices, ``...`` and ``None``: ``(shape, strides, byte offset)`` of the view, or None if
-    the key holds an array, a list or a boolean and so needs a copy.
+    For keys of integers, slices, ``...`` and ``None``: ``(shape, strides, byte offset)`` of the
+    view, or None if the key holds an array, a list or a boolean and so needs a copy.
 ``advanced(shape, strides, key)``
-    For every key: an ``Advanced`` in normal form. First a view (all slices, integers and new axes taken), then
-    index arrays on some of the view's axes, then the place in the result where their common shape goes.
+    For every key: an ``Advanced`` in normal form. First a view (all slices, integers and new axes
+    taken), then index arrays on some of the view's axes, then the place in the result where their
+    common shape goes.
 
-A 0-d integer array is an index array like any other: ``x[argmax(y)]`` copies, as NumPy's ``x[np.array(3)]`` does,
-and need not wait for a GPU to know the number. Mistakes are IndexErrors with NumPy's text.
+A 0-d integer array is an index array like any other: ``x[argmax(y)]`` copies, as NumPy's
+``x[np.array(3)]`` does, and need not wait for a GPU to know the number. Mistakes are IndexErrors
+with NumPy's text.
 """
 
 import operator
@@ -25,10 +27,12 @@ class Advanced(NamedTuple):
     """The normal form of a key with index arrays.
 
     shape, strides, offset: the view that the arrays index; offset in bytes from the first element.
-    arrays: one entry an index array, in order: integers of any shape, or a boolean mask whose k dimensions
+    arrays: one entry an index array, in order: integers of any shape, or a boolean mask whose k
+    dimensions
         cover k neighbouring axes of the view (k >= 1).
     axes: for each array the first view axis it indexes.
-    position: the dimension of the result at which the common shape of the arrays is put; the view's other axes
+    position: the dimension of the result at which the common shape of the arrays is put; the view's
+    other axes
         keep their order around it.
     """
 
@@ -43,19 +47,22 @@ class Advanced(NamedTuple):
     def indexed(self) -> Shape:
         """All axes of the view that the arrays index."""
         widths = [a.ndim if _is_mask(a) else 1 for a in self.arrays]
-        return tuple(axis + i for axis, width in zip(self.axes, widths, strict=True) for i in range(width))
+        return tuple(
+            axis + i for axis, width in zip(self.axes, widths, strict=True) for i in range(width)
+        )
 
 
 def result_shape(index: Advanced, common: Shape) -> Shape:
-    """The shape of ``x[key]``, where ``common`` is the broadcast shape of the index arrays (each mask replaced by
-    the positions of its true elements)."""
+    """The shape of ``x[key]``, where ``common`` is the broadcast shape of the index arrays (each
+    mask replaced by the positions of its true elements)."""
     indexed = set(index.indexed)
     rest = tuple([n for axis, n in enumerate(index.shape) if axis not in indexed])
     return rest[: index.position] + common + rest[index.position :]
 
 
 def basic(shape: Shape, strides: Shape, key: Any) -> tuple[Shape, Shape, int] | None:
-    """The view that a basic key selects: ``(shape, strides, byte offset)``; None if the key is not basic.
+    """The view that a basic key selects: ``(shape, strides, byte offset)``; None if the key is not
+    basic.
 
     >>> basic((4, 6), (24, 4), (slice(1, None), 2))
     ((3,), (24,), 32)
@@ -117,7 +124,8 @@ def basic(shape: Shape, strides: Shape, key: Any) -> tuple[Shape, Shape, int] | 
 
 
 def advanced(shape: Shape, strides: Shape, key: Any) -> Advanced:
-    """The normal form of any key; see ``Advanced``. Lists become NumPy arrays, other arrays stay what they are.
+    """The normal form of any key; see ``Advanced``. Lists become NumPy arrays, other arrays stay
+    what they are.
 
     >>> index = advanced((4, 5, 6), (120, 24, 4), (slice(1, None), [0, 2], 3))
     >>> index.shape, index.offset, index.axes, index.position
@@ -137,7 +145,9 @@ def advanced(shape: Shape, strides: Shape, key: Any) -> Advanced:
     arrays: list[Any] = []
     axes: list[int] = []
     kept = axis = 0  # axes of the view and of x so far
-    run_starts: list[int] = []  # result dimension at which each run of neighbouring arrays and integers starts
+    run_starts: list[
+        int
+    ] = []  # result dimension at which each run of neighbouring arrays and integers starts
     indexed = 0  # view axes that arrays index
     in_run = False
     for item in items:
@@ -173,14 +183,18 @@ def advanced(shape: Shape, strides: Shape, key: Any) -> Advanced:
     return Advanced(*view, tuple(arrays), tuple(axes), run_starts[0] if len(run_starts) == 1 else 0)
 
 
-# ------------------------------------------------------------------------------------------ the parts of a key
+# ------------------------------------------------------------------------------------------ the par
 
 
 def _is_integer(item: Any) -> bool:
     """Python's and NumPy's integers; neither booleans, which select like masks, nor 0-d arrays."""
     if type(item) is int or isinstance(item, np.integer):
         return True
-    return hasattr(item, "__index__") and not hasattr(item, "dtype") and not isinstance(item, bool | type)
+    return (
+        hasattr(item, "__index__")
+        and not hasattr(item, "dtype")
+        and not isinstance(item, bool | type)
+    )
 
 
 def _is_mask(array: Any) -> bool:
@@ -198,7 +212,9 @@ def _item(item: Any) -> Any:
         if not array.size and array.dtype.kind == "f":  # [] has no type of its own
             array = array.astype(np.intp)
         item = array
-    elif isinstance(item, type) or not (isinstance(getattr(item, "dtype", None), np.dtype) and hasattr(item, "reshape")):
+    elif isinstance(item, type) or not (
+        isinstance(getattr(item, "dtype", None), np.dtype) and hasattr(item, "reshape")
+    ):
         item = _taken(item)
     if item.dtype.kind not in "iub":
         if not item.ndim:
@@ -211,7 +227,8 @@ def _item(item: Any) -> Any:
 
 
 def _taken(item: Any) -> Any:
-    """An array of another library (torch's have dtypes of their own, pandas' no reshape) as one of ours or of NumPy's."""
+    """An array of another library (torch's have dtypes of their own, pandas' no reshape) as one of
+    ours or of NumPy's."""
     if not isinstance(item, type):
         if hasattr(item, "__dlpack__") or hasattr(item, "__cuda_array_interface__"):
             from .array import asarray
@@ -241,7 +258,8 @@ def _check_mask(mask: Any, axis: int, shape: Shape) -> None:
     for i, size in enumerate(mask.shape):
         if size != shape[axis + i]:
             raise IndexError(
-                f"index: boolean index did not match indexed array along axis {axis + i}; size of axis is "
+                f"index: boolean index did not match indexed array along axis {axis + i}; size of "
+                "axis is "
                 f"{shape[axis + i]} but size of corresponding boolean axis is {size}"
             )
 
@@ -252,12 +270,14 @@ def _out_of_bounds(i: int, axis: int, size: int) -> IndexError:
 
 def _too_many(shape: Shape, given: int) -> IndexError:
     return IndexError(
-        f"index: too many indices for array: array is {len(shape)}-dimensional, but {given} were indexed"
+        f"index: too many indices for array: array is {len(shape)}-dimensional, but {given} were "
+        "indexed"
     )
 
 
 def _invalid(item: Any) -> IndexError:
     return IndexError(
-        "index: only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays "
+        "index: only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer "
+        "or boolean arrays "
         f"are valid indices, got {item!r}"
     )

@@ -1,4 +1,5 @@
-"""`__cuda_array_interface__`, version 3: memory on a GPU, lent to other libraries and taken from them."""
+"""`__cuda_array_interface__`, version 3: memory on a GPU, lent to other libraries and taken from
+them."""
 
 from __future__ import annotations
 
@@ -15,25 +16,37 @@ from .leaving import refuse_to_leave
 
 
 def describe(x: ndarray) -> dict[str, Any]:
-    """What `x.__cuda_array_interface__` is. The consumer waits for our current stream, whose number it is told."""
+    """What `x.__cuda_array_interface__` is. The consumer waits for our current stream, whose number
+    it is told."""
     layout = x._layout
     if layout.device == CPU:
-        raise AttributeError(f"__cuda_array_interface__: the array is on the CPU, dtype {layout.dtype}")
+        raise AttributeError(
+            f"__cuda_array_interface__: the array is on the CPU, dtype {layout.dtype}"
+        )
     if layout.dtype.kind == "V":
-        raise AttributeError(f"__cuda_array_interface__: the protocol has no {layout.dtype}; use DLPack")
+        raise AttributeError(
+            f"__cuda_array_interface__: the protocol has no {layout.dtype}; use DLPack"
+        )
     if x._node is not None:
         refuse_to_leave(x, "__cuda_array_interface__")
     handle = streams.stream_of(layout.device).ptr or 1  # 1 is the legacy default stream
     lend(x)
-    return {"shape": layout.shape, "typestr": layout.dtype.str, "data": (x._data, read_only(x)), "version": 3,
-            "strides": None if layout.contiguous else layout.strides, "stream": handle}
+    return {
+        "shape": layout.shape,
+        "typestr": layout.dtype.str,
+        "data": (x._data, read_only(x)),
+        "version": 3,
+        "strides": None if layout.contiguous else layout.strides,
+        "stream": handle,
+    }
 
 
 def lend(x: ndarray) -> None:
     """Note that another library uses an array on the default stream.
 
-    Given back, the memory is reused only after what that stream holds by then. A consumer on a stream of its own must wait
-    before it gives the memory back: that stream may not exist any more when we would ask it.
+    Given back, the memory is reused only after what that stream holds by then. A consumer on a
+    stream of its own must wait before it gives the memory back: that stream may not exist any more
+    when we would ask it.
     """
     default = streams.default_stream(x._layout.device)
     if x._owner.stream is not default:
@@ -41,14 +54,18 @@ def lend(x: ndarray) -> None:
 
 
 def take(obj: Any, interface: dict[str, Any], name: str) -> ndarray:
-    """An array over the memory that `obj` exposes; our work waits for the stream the protocol names."""
+    """An array over the memory that `obj` exposes; our work waits for the stream the protocol
+    names."""
     dtype = np.dtype(interface["typestr"])
     shape = tuple(interface["shape"])
     if dtype not in dtypes.ANY:
         raise TypeError(f"{name}: arrays of {dtype} are not supported")
     if interface.get("mask") is not None:
-        raise TypeError(f"{name}: a mask would be lost of {dtype} of shape {shape}: give an array whose masked elements are "
-                        "filled")
+        raise TypeError(
+            f"{name}: a mask would be lost of {dtype} of shape {shape}: give an array whose "
+            "masked elements are "
+            "filled"
+        )
     address, reading = interface["data"]
     address = int(address)
     strides = interface.get("strides") or shapes.contiguous_strides(shape, dtype.itemsize)

@@ -1,6 +1,8 @@
-"""Numbers on a GPU that are written once and stay, for whatever only reads them: where gradients begin.
+"""Numbers on a GPU that are written once and stay, for whatever only reads them: where gradients
+begin.
 
-To fill an array with the 1 that is the gradient of a loss by itself costs the host as much as any other launch.
+To fill an array with the 1 that is the gradient of a loss by itself costs the host as much as any
+other launch.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ _MOST = 512  # different numbers: their memory is never given back
 
 
 class Lasting:
-    """The owner of such a number, whose memory is the same for all streams: none needs to be waited for, now or later."""
+    """The owner of such a number, whose memory is the same for all streams: none needs to be waited
+    for, now or later."""
 
     __slots__ = ("value", "whole")
 
@@ -37,8 +40,8 @@ made: dict[tuple[float, Layout], ndarray] = {}
 
 
 def number(value: float, layout: Layout) -> ndarray | None:
-    """A number as an array of this layout, of one element in C order on a GPU, that nobody may change; None where there are
-    too many of them already."""
+    """A number as an array of this layout, of one element in C order on a GPU, that nobody may
+    change; None where there are too many of them already."""
     whole = made.get((value, layout))
     if whole is None:
         if len(made) >= _MOST:
@@ -51,8 +54,8 @@ def number(value: float, layout: Layout) -> ndarray | None:
 
 
 def divided(x: ndarray, divisor: int) -> ndarray | None:
-    """x / divisor for a view of a number that lasts, which is one of another that lasts; None for any other array, for which
-    that is to be computed."""
+    """x / divisor for a view of a number that lasts, which is one of another that lasts; None for
+    any other array, for which that is to be computed."""
     owner = x._owner
     if type(owner) is not Lasting or not divisor or x._layout.dtype not in _PRECISE:
         return None

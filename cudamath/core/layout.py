@@ -1,7 +1,8 @@
 """Layout: all that is known of an array except where its bytes are.
 
-Layouts are interned: arrays that agree in shape, strides, dtype, device and alignment share one object, so that a
-plan is found by the identity of layouts, and what follows from a shape is computed once, not per call.
+Layouts are interned: arrays that agree in shape, strides, dtype, device and alignment share one
+object, so that a plan is found by the identity of layouts, and what follows from a shape is
+computed once, not per call.
 """
 
 from __future__ import annotations
@@ -21,10 +22,22 @@ _MOST_AXES = 64  # NumPy's
 
 
 class Layout:
-    """Shape, strides in bytes, dtype, device number (-1: CPU) and whether the first element is 16-byte aligned."""
+    """Shape, strides in bytes, dtype, device number (-1: CPU) and whether the first element is
+    16-byte aligned."""
 
-    __slots__ = ("shape", "strides", "dtype", "device", "aligned", "ndim", "size", "itemsize", "nbytes", "contiguous",
-                 "in_lines")
+    __slots__ = (
+        "shape",
+        "strides",
+        "dtype",
+        "device",
+        "aligned",
+        "ndim",
+        "size",
+        "itemsize",
+        "nbytes",
+        "contiguous",
+        "in_lines",
+    )
 
     shape: Shape
     strides: Shape
@@ -39,12 +52,16 @@ class Layout:
     in_lines: bool  # contiguous, and of one axis at least
 
     @staticmethod
-    def of(shape: Shape, strides: Shape, dtype: np.dtype, device: int, aligned: bool = True) -> Layout:
+    def of(
+        shape: Shape, strides: Shape, dtype: np.dtype, device: int, aligned: bool = True
+    ) -> Layout:
         """The one Layout with these properties."""
         key = (shape, strides, dtype, device, aligned)
         found = _interned.get(key)
         if found is None:
-            if len(_interned) >= _MOST:  # layouts still in use live on; equal ones made later merely get a new plan
+            if (
+                len(_interned) >= _MOST
+            ):  # layouts still in use live on; equal ones made later merely get a new plan
                 _interned.clear()
             found = object.__new__(Layout)
             found.shape, found.strides, found.dtype, found.device, found.aligned = key
@@ -52,8 +69,16 @@ class Layout:
             found.size = prod(shape)
             found.itemsize = dtype.itemsize
             found.nbytes = found.size * found.itemsize
-            if found.nbytes >> 63 or found.ndim > _MOST_AXES or not found.size and prod([n or 1 for n in shape]) >> 60:
-                raise ValueError(f"an array of {dtype} of shape {shape} is too large: {found.nbytes} bytes, {found.ndim} axes")
+            if (
+                found.nbytes >> 63
+                or found.ndim > _MOST_AXES
+                or not found.size
+                and prod([n or 1 for n in shape]) >> 60
+            ):
+                raise ValueError(
+                    f"an array of {dtype} of shape {shape} is too large: {found.nbytes} bytes, "
+                    f"{found.ndim} axes"
+                )
             found.contiguous = shapes.is_contiguous(shape, strides, found.itemsize)
             found.in_lines = found.contiguous and found.ndim > 0
             found = _interned.setdefault(key, found)
@@ -65,14 +90,26 @@ class Layout:
         return Layout.of(shape, shapes.contiguous_strides(shape, dtype.itemsize), dtype, device)
 
     def like(self, shape: Shape | None = None, dtype: np.dtype | None = None) -> Layout:
-        """The layout of a new array on the same device; shape and dtype are this one's unless given."""
-        return Layout.new(self.shape if shape is None else tuple(shape), self.dtype if dtype is None else np.dtype(dtype),
-                          self.device)
+        """The layout of a new array on the same device; shape and dtype are this one's unless
+        given."""
+        return Layout.new(
+            self.shape if shape is None else tuple(shape),
+            self.dtype if dtype is None else np.dtype(dtype),
+            self.device,
+        )
 
-    def view(self, shape: Shape, strides: Shape, offset: int = 0, dtype: np.dtype | None = None) -> Layout:
+    def view(
+        self, shape: Shape, strides: Shape, offset: int = 0, dtype: np.dtype | None = None
+    ) -> Layout:
         """The layout of a view whose first element lies `offset` bytes from this one's."""
         aligned = self.aligned and offset % 16 == 0
-        return Layout.of(shape, strides, self.dtype if dtype is None else dtype, self.device, aligned or self.device == CPU)
+        return Layout.of(
+            shape,
+            strides,
+            self.dtype if dtype is None else dtype,
+            self.device,
+            aligned or self.device == CPU,
+        )
 
     def __repr__(self) -> str:
         place = "cpu" if self.device == CPU else f"cuda:{self.device}"

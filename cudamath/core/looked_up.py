@@ -1,4 +1,5 @@
-"""Views by basic indices (`x[1:, 2]`). On a GPU they are cached by layout and index; on the CPU NumPy makes them."""
+"""Views by basic indices (`x[1:, 2]`). On a GPU they are cached by layout and index; on the CPU
+NumPy makes them."""
 
 from __future__ import annotations
 
@@ -11,17 +12,19 @@ from . import indexing
 from .devices import CPU
 from .layout import Layout
 
-#: Views that slices and tuples made of arrays on a GPU: `view_key` -> (layout of the view, byte offset).
+#: Views that slices and tuples made of arrays on a GPU: `view_key` -> (layout of the view, byte
+#: offset).
 KNOWN: dict[tuple | None, tuple[Layout, int]] = {}
-#: What an integer selects of arrays on a GPU: layout -> (how many there are, bytes from one to the next, the layout of those
-#: at offsets divisible by 16, that of the others).
+#: What an integer selects of arrays on a GPU: layout -> (how many there are, bytes from one to the
+#: next, the layout of those at offsets divisible by 16, that of the others).
 _ROWS: dict[Layout, tuple[int, int, Layout, Layout]] = {}
 _MOST_VIEWS = 1 << 14
 _PARTS = frozenset([int, np.int64, slice, EllipsisType, NoneType])
 
 
 def view_key(layout: Layout, key: Any) -> tuple | None:
-    """Under which the view of a slice or tuple is kept in `KNOWN`: with the numbers' classes, since 1.0 and True are found as
+    """Under which the view of a slice or tuple is kept in `KNOWN`: with the numbers' classes, since
+    1.0 and True are found as
     1. None for tuples with anything else in them: most of these are arrays, in the last place."""
     if type(key) is slice:
         start, stop, step = key.start, key.stop, key.step
@@ -42,7 +45,8 @@ def view_key(layout: Layout, key: Any) -> tuple | None:
 
 
 def row(layout: Layout, number: int) -> tuple[Layout, int] | None:
-    """Layout and byte offset of `x[number]` for an x on a GPU, worked out once for all rows; None if there is no such row."""
+    """Layout and byte offset of `x[number]` for an x on a GPU, worked out once for all rows; None
+    if there is no such row."""
     try:
         count, step, even, odd = _ROWS[layout]
     except KeyError:
@@ -52,7 +56,11 @@ def row(layout: Layout, number: int) -> tuple[Layout, int] | None:
         if len(_ROWS) >= _MOST_VIEWS:
             _ROWS.clear()
         count, step, even, odd = _ROWS[layout] = (
-            layout.shape[0], layout.strides[0], layout.view(shape, strides), layout.view(shape, strides, 1))
+            layout.shape[0],
+            layout.strides[0],
+            layout.view(shape, strides),
+            layout.view(shape, strides, 1),
+        )
     if number < 0:
         number += count
     if not 0 <= number < count:
@@ -84,10 +92,14 @@ def seen_before(layout: Layout, key: Any) -> tuple[Layout, int] | None:
 
 
 def cut(data: np.ndarray, key: Any) -> np.ndarray | None:
-    """The view that NumPy makes by a basic key; None where it makes none, or a number, or raises: what is not allowed is told
-    in our words."""
+    """The view that NumPy makes by a basic key; None where it makes none, or a number, or raises:
+    what is not allowed is told in our words."""
     kind = key.__class__
-    if kind is not slice and kind is not int and (kind is not tuple or not _PARTS.issuperset(map(type, key))):
+    if (
+        kind is not slice
+        and kind is not int
+        and (kind is not tuple or not _PARTS.issuperset(map(type, key)))
+    ):
         return None
     try:
         seen = data[key]
@@ -104,7 +116,9 @@ def basic_view(layout: Layout, key: Any) -> tuple[Layout, int] | None:
         return None
     shape, strides, offset = found
     seen = layout.view(shape, strides, offset)
-    known = None if layout.device == CPU or type(key) not in (slice, tuple) else view_key(layout, key)
+    known = (
+        None if layout.device == CPU or type(key) not in (slice, tuple) else view_key(layout, key)
+    )
     if known is not None:
         try:
             if len(KNOWN) >= _MOST_VIEWS:

@@ -37,9 +37,34 @@ from .layout import Layout
 from .quiet import quiet
 from .straight import straight
 
-__all__ = ["ANY", "BOOLEAN", "COMPLEX", "FLOATING", "HELD", "INEXACT", "INTEGER", "INTEGER_OR_BOOL", "MISTAKES", "NUMERIC",
-           "REAL", "REAL_OR_BOOL", "Category", "Composed", "Op", "ViewOp", "as_of", "coerce", "keeps_imaginary", "lazy",
-           "members", "registry", "require", "require_function", "seen_as", "speaks_for"]
+__all__ = [
+    "ANY",
+    "BOOLEAN",
+    "COMPLEX",
+    "FLOATING",
+    "HELD",
+    "INEXACT",
+    "INTEGER",
+    "INTEGER_OR_BOOL",
+    "MISTAKES",
+    "NUMERIC",
+    "REAL",
+    "REAL_OR_BOOL",
+    "Category",
+    "Composed",
+    "Op",
+    "ViewOp",
+    "as_of",
+    "coerce",
+    "keeps_imaginary",
+    "lazy",
+    "members",
+    "registry",
+    "require",
+    "require_function",
+    "seen_as",
+    "speaks_for",
+]
 
 #: Every op card by name (tests/test_complete.py compares it with records, docs and benchmark rows).
 registry: dict[str, Op | ViewOp] = {}
@@ -48,11 +73,14 @@ _MOST_PLANS = 4096  # an op called with ever new shapes forgets its plans now an
 
 
 def require(name: str, x: Any, category: Category = ANY, what: str = "") -> ndarray:
-    """`x` as an ndarray whose dtype belongs to `category`; TypeError naming op, dtype and what was wanted."""
+    """`x` as an ndarray whose dtype belongs to `category`; TypeError naming op, dtype and what was
+    wanted."""
     if type(x) is not ndarray:
         x = asarray(x, name=name)
     if x._layout.dtype not in category:
-        raise TypeError(f"{name}: wants {category.name} {what or 'arrays'}, got {x.dtype} of shape {x.shape}")
+        raise TypeError(
+            f"{name}: wants {category.name} {what or 'arrays'}, got {x.dtype} of shape {x.shape}"
+        )
     return x
 
 
@@ -71,27 +99,38 @@ def members(name: str, values: Any, what: str = "arrays") -> tuple:
 
 
 def require_function(name: str, value: Any, what: str = "a function") -> None:
-    """TypeError unless `value` can be called: said where it is given, not where it would be used."""
+    """TypeError unless `value` can be called: said where it is given, not where it would be
+    used."""
     if not callable(value):
         raise TypeError(f"{name}: wants {what}, got {_seen(value)}")
 
 
 def coerce(name: str, operands: tuple, category: Category = ANY) -> list[ndarray]:
-    """Operands as ndarrays on one device: host objects (NumPy arrays, lists, scalars) go where the first ndarray is."""
+    """Operands as ndarrays on one device: host objects (NumPy arrays, lists, scalars) go where the
+    first ndarray is."""
     place = next((x.device for x in operands if type(x) is ndarray), None)
     out = []
     for x in operands:
         if type(x) is not ndarray:
-            x = asarray(x, device=None if hasattr(x, "__dlpack__") and not isinstance(x, np.ndarray) else place, name=name)
+            x = asarray(
+                x,
+                device=None
+                if hasattr(x, "__dlpack__") and not isinstance(x, np.ndarray)
+                else place,
+                name=name,
+            )
         out.append(require(name, x, category))
     same_device(name, out)
     return out
 
 
 def keeps_imaginary(name: str, x: ndarray, kind: np.dtype) -> None:
-    """TypeError where complex numbers would lose their imaginary parts in the dtype that was requested."""
+    """TypeError where complex numbers would lose their imaginary parts in the dtype that was
+    requested."""
     if x.dtype in COMPLEX and kind not in COMPLEX:
-        raise TypeError(f"{name}: {x.dtype} of shape {x.shape} would lose its imaginary part in dtype {kind}")
+        raise TypeError(
+            f"{name}: {x.dtype} of shape {x.shape} would lose its imaginary part in dtype {kind}"
+        )
 
 
 #: What a function of ours raises for bad input.
@@ -99,11 +138,14 @@ MISTAKES = TypeError, ValueError, IndexError, OverflowError
 
 
 def as_of(name: str, error: Exception) -> Exception:
-    """An error of a function that another one, `name`, is made of, as the other's own; Python's and NumPy's get the name."""
+    """An error of a function that another one, `name`, is made of, as the other's own; Python's and
+    NumPy's get the name."""
     inner, colon, rest = str(error).partition(": ")
     if colon and inner.replace(".", "_").isidentifier():
         return type(error)(f"{name}: {rest}")
-    return type(error)(str(error) if inner.startswith(f"{name}(") else f"{name}: {error}")  # "name() got an unexpected ..."
+    return type(error)(
+        str(error) if inner.startswith(f"{name}(") else f"{name}: {error}"
+    )  # "name() got an unexpected ..."
 
 
 def speaks_for(name: str) -> Callable[[Callable], Callable]:
@@ -123,21 +165,26 @@ def speaks_for(name: str) -> Callable[[Callable], Callable]:
 
 
 def as_numbers(name: str, wanted: str, *values: Any) -> list[Any]:
-    """The values as Python numbers, arrays of one element and NumPy's scalars too; TypeError for anything else. wanted: "real
-    numbers", or "numbers", which may be complex."""
+    """The values as Python numbers, arrays of one element and NumPy's scalars too; TypeError for
+    anything else. wanted: "real numbers", or "numbers", which may be complex."""
     try:
-        found = [v.item() if isinstance(v, ndarray | np.generic | np.ndarray) else v for v in values]
+        found = [
+            v.item() if isinstance(v, ndarray | np.generic | np.ndarray) else v for v in values
+        ]
     except ValueError as error:  # more elements than one
         raise as_of(name, error) from None
     for number in found:
-        if not hasattr(number, "__float__") and not (isinstance(number, complex) and wanted == "numbers"):
+        if not hasattr(number, "__float__") and not (
+            isinstance(number, complex) and wanted == "numbers"
+        ):
             raise TypeError(f"{name}: wants {wanted}, got {type(number).__name__} {number!r:.60}")
     return [v if isinstance(v, int | float | complex) else float(v) for v in found]
 
 
 @functools.cache
 def lazy(room: str, path: str) -> Callable:
-    """The function `path` = "file.name" of cudamath.cpu or cudamath.kernels, imported when first needed."""
+    """The function `path` = "file.name" of cudamath.cpu or cudamath.kernels, imported when first
+    needed."""
     file, _, name = path.rpartition(".")
     try:
         found = importlib.import_module(f"cudamath.{room}.{file}")
@@ -150,13 +197,22 @@ def lazy(room: str, path: str) -> Callable:
 
 
 # What nearly every program on a GPU needs next, and what the first steps of a network do.
-meanwhile.items.extend([meanwhile.cublas, *[functools.partial(importlib.import_module, f"cudamath.kernels.{file}")
-                                            for file in ("matmul", "reduce", "softmax", "conv")], meanwhile.cudnn])
+meanwhile.items.extend(
+    [
+        meanwhile.cublas,
+        *[
+            functools.partial(importlib.import_module, f"cudamath.kernels.{file}")
+            for file in ("matmul", "reduce", "softmax", "conv")
+        ],
+        meanwhile.cudnn,
+    ]
+)
 
 
 def _cache_elsewhere() -> None:
-    """Numba keeps what it compiles beside the source or in the user's cache folder, and refuses where it may write to neither
-    (a container's package, a user without a home). Then a folder of this process' own serves, and goes with it."""
+    """Numba keeps what it compiles beside the source or in the user's cache folder, and refuses
+    where it may write to neither (a container's package, a user without a home). Then a folder of
+    this process' own serves, and goes with it."""
     import shutil  # rarely needed
     import tempfile
 
@@ -179,29 +235,42 @@ class Op:
     name : str
         The public name; errors start with it.
     cpu : str
-        "file.function" below `cudamath.cpu`: takes NumPy arrays and the parameters, returns NumPy array(s).
+        "file.function" below `cudamath.cpu`: takes NumPy arrays and the parameters, returns NumPy
+        array(s).
     cuda : str
         "file.planner" below `cudamath.kernels`: takes layouts and the parameters, returns a Plan.
     vjp : callable, optional
-        `rule(g, y, *inputs, **params)` -> one gradient (or None) per input. Arguments whose names begin with "_"
-        are not kept and arrive as None. None: results are constants.
+        `rule(g, y, *inputs, **params)` -> one gradient (or None) per input. Arguments whose names
+        begin with "_" are not kept and arrive as None. None: results are constants.
     outputs : int
         1: the op returns an array; more: a tuple, and `g` and `y` of the rule are tuples.
     broadcasts : bool
         Gradients are summed over axes along which an input was broadcast.
     adds : bool
-        The rule of an op with several outputs takes a gradient that two users gave as the two (see `tape.terms`).
+        The rule of an op with several outputs takes a gradient that two users gave as the two (see
+        `tape.terms`).
     """
 
-    def __init__(self, name: str, *, cpu: str, cuda: str, vjp: Callable | tuple[Callable, ...] | None = None, outputs: int = 1,
-                 broadcasts: bool = False, adds: bool = False):
+    def __init__(
+        self,
+        name: str,
+        *,
+        cpu: str,
+        cuda: str,
+        vjp: Callable | tuple[Callable, ...] | None = None,
+        outputs: int = 1,
+        broadcasts: bool = False,
+        adds: bool = False,
+    ):
         self.name, self.cpu, self.cuda, self.vjp, self.adds = name, cpu, cuda, vjp, adds
         self.several = outputs > 1
         self.broadcasts = broadcasts
         self._saves_output, self._saves_inputs = tape.uses(vjp)
         self._saves: dict[int, tuple[bool, tuple[bool, ...]]] = {}
         self.plans: dict[Any, Callable] = {}
-        self.taped: dict[tuple, tuple[Callable, dict[str, Any], Callable | None]] = {}  # those whose gradient is recorded
+        self.taped: dict[
+            tuple, tuple[Callable, dict[str, Any], Callable | None]
+        ] = {}  # those whose gradient is recorded
         registry[name] = self
 
     def saves(self, count: int) -> tuple[bool, tuple[bool, ...]]:
@@ -209,7 +278,11 @@ class Op:
         try:
             return self._saves[count]
         except KeyError:
-            inputs = (True,) * count if self._saves_inputs is None else (self._saves_inputs + (False,) * count)[:count]
+            inputs = (
+                (True,) * count
+                if self._saves_inputs is None
+                else (self._saves_inputs + (False,) * count)[:count]
+            )
             return self._saves.setdefault(count, (self._saves_output, inputs))
 
     def __call__(self, *arrays: ndarray | None, scalars: tuple = (), **params: Any) -> Any:
@@ -221,7 +294,9 @@ class Op:
                 run = self.plan(arrays, len(scalars), params)
             out = run(x, *scalars) if scalars else run(x)
             if x._node is not None:  # type: ignore[union-attr]
-                tape.record(self, arrays, out, {**params, "scalars": scalars} if scalars else params)
+                tape.record(
+                    self, arrays, out, {**params, "scalars": scalars} if scalars else params
+                )
             return out
         try:
             run = self.plans[*[None if x is None else x._layout for x in arrays], *params.values()]
@@ -231,12 +306,15 @@ class Op:
         for x in arrays:
             if x is not None and x._node is not None:
                 # rules of ops with run-time scalars get them as `scalars`, like the CPU function
-                tape.record(self, arrays, out, {**params, "scalars": scalars} if scalars else params)
+                tape.record(
+                    self, arrays, out, {**params, "scalars": scalars} if scalars else params
+                )
                 break
         return out
 
     def plan(self, arrays: tuple, scalars: int, params: dict) -> Callable:
-        """Make, remember and return the function that runs this call: the slow part, once per layouts."""
+        """Make, remember and return the function that runs this call: the slow part, once per
+        layouts."""
         device = same_device(self.name, arrays) if arrays else params["device"]
         layouts = tuple([None if x is None else x._layout for x in arrays])
         if device == CPU:
@@ -250,10 +328,17 @@ class Op:
         self.keep((*layouts, *params.values()), run)
         return run
 
-    def bound(self, layouts: tuple, params: dict, scalars: int, device: int, wanted: tuple[int, ...] | None = None) -> Callable:
-        """The plan for a GPU, ready to run. wanted: the outputs that the caller uses, if not all of them. For that case a
-        planner may have an attribute `alone`, a planner whose plans compute nothing else; without it the other outputs are
-        computed too, into scratch."""
+    def bound(
+        self,
+        layouts: tuple,
+        params: dict,
+        scalars: int,
+        device: int,
+        wanted: tuple[int, ...] | None = None,
+    ) -> Callable:
+        """The plan for a GPU, ready to run. wanted: the outputs that the caller uses, if not all of
+        them. For that case a planner may have an attribute `alone`, a planner whose plans compute
+        nothing else; without it the other outputs are computed too, into scratch."""
         planner = lazy("kernels", self.cuda)
         alone = None if wanted is None else getattr(planner, "alone", None)
         plan = (alone or planner)(*layouts, **params)
@@ -261,22 +346,31 @@ class Op:
         if wanted is not None and alone is None:
             plan = plan.only(wanted)
         run = plan.bind(self.name, [x for x in layouts if x is not None], scalars, device)
-        return _without_none(run, [x is not None for x in layouts], scalars) if None in layouts else run
+        return (
+            _without_none(run, [x is not None for x in layouts], scalars)
+            if None in layouts
+            else run
+        )
 
     def keep(self, key: tuple, run: Callable) -> None:
         if len(self.plans) >= _MOST_PLANS:
             self.plans.clear()
-        with contextlib.suppress(TypeError):  # a 0-d array in the place of a number cannot be looked up
+        with contextlib.suppress(
+            TypeError
+        ):  # a 0-d array in the place of a number cannot be looked up
             self.plans[key] = run
 
     def again(self, key: tuple, arrays: Sequence[Any], scalars: tuple = ()) -> Any:
-        """The result of a public call like one that was seen before (`remember`), without its checks; None if there was none.
+        """The result of a public call like one that was seen before (`remember`), without its
+        checks; None if there was none.
 
-        key: whatever the function was given beside arrays, numbers with their class (1.0 equals 1); it begins with a name.
-        arrays: as given; None for one that is missing.
+        key: whatever the function was given beside arrays, numbers with their class (1.0 equals 1);
+        it begins with a name. arrays: as given; None for one that is missing.
         """
         try:
-            if len(arrays) == 1:  # one and two arrays without the loops below: this is paid at every call
+            if (
+                len(arrays) == 1
+            ):  # one and two arrays without the loops below: this is paid at every call
                 (x,) = arrays
                 run: Any = self.plans.get((key, x._layout)) if x._node is None else self
             elif len(arrays) == 2:
@@ -298,7 +392,10 @@ class Op:
                 else:
                     run = self.plans.get(tuple(seen))
             known = self.taped.get(_taped_key(key, arrays)) if run is self else None
-        except (AttributeError, TypeError):  # something else than an array, or than what a key can hold
+        except (
+            AttributeError,
+            TypeError,
+        ):  # something else than an array, or than what a key can hold
             return None
         if run is self:  # a gradient is recorded
             if known is None:
@@ -311,40 +408,82 @@ class Op:
             return None
         return run(*arrays, *scalars) if scalars else run(*arrays)  # no tuple is made of the two
 
-    def remember_taped(self, key: tuple, given: Sequence[Any], arrays: Sequence[Any], wanted: tuple[int, ...] | None = None, /,
-                       **params: Any) -> None:
-        """Let `again` answer calls like this one, if its gradient is recorded by this card, whose node is the newest, and the
-        card has the arrays as they were given. wanted: the outputs that the function returns, where nothing is done to them."""
-        recorded = not tape.state.paused and any([x is not None and x._node is not None for x in arrays])
+    def remember_taped(
+        self,
+        key: tuple,
+        given: Sequence[Any],
+        arrays: Sequence[Any],
+        wanted: tuple[int, ...] | None = None,
+        /,
+        **params: Any,
+    ) -> None:
+        """Let `again` answer calls like this one, if its gradient is recorded by this card, whose
+        node is the newest, and the card has the arrays as they were given. wanted: the outputs that
+        the function returns, where nothing is done to them."""
+        recorded = not tape.state.paused and any(
+            [x is not None and x._node is not None for x in arrays]
+        )
         if not recorded or not all(map(operator.is_, given, arrays)):
             return
-        run = self.plans.get((*[None if x is None else x._layout for x in arrays], *params.values()))
+        run = self.plans.get(
+            (*[None if x is None else x._layout for x in arrays], *params.values())
+        )
         op, known = tape.state.newest
-        if op is self and run is not None and {name: known[name] for name in known if name != "scalars"} == params:
+        if (
+            op is self
+            and run is not None
+            and {name: known[name] for name in known if name != "scalars"} == params
+        ):
             if len(self.taped) >= _MOST_PLANS:
                 self.taped.clear()
-            self.taped[_taped_key(key, given)] = run, params, None if wanted is None else operator.itemgetter(*wanted)
+            self.taped[_taped_key(key, given)] = (
+                run,
+                params,
+                None if wanted is None else operator.itemgetter(*wanted),
+            )
 
-    def remember(self, key: tuple, given: Sequence[Any], arrays: Sequence[Any],
-                 result: tuple[ndarray, ndarray] | None = None, wanted: tuple[int, ...] | None = None, /,
-                 **params: Any) -> None:
-        """Let `again` answer calls with this key as `self(*arrays, **params)` has just answered this one.
+    def remember(
+        self,
+        key: tuple,
+        given: Sequence[Any],
+        arrays: Sequence[Any],
+        result: tuple[ndarray, ndarray] | None = None,
+        wanted: tuple[int, ...] | None = None,
+        /,
+        **params: Any,
+    ) -> None:
+        """Let `again` answer calls with this key as `self(*arrays, **params)` has just answered
+        this one.
 
-        A plan of a GPU looks at addresses alone, so it serves the arrays as they were given, in whatever layout the card saw
-        them, as long as nothing was copied for it. A plan of the CPU serves them if they are what the card got. Elsewhere, and
-        where something was copied, nothing is remembered.
-        result: what the card returned, and what the function made of it, if that is a view of all of it.
-        wanted: of a card with several outputs, those that the function returns: `again` gives these alone (with `result`: one).
+        A plan of a GPU looks at addresses alone, so it serves the arrays as they were given, in
+        whatever layout the card saw them, as long as nothing was copied for it. A plan of the CPU
+        serves them if they are what the card got. Elsewhere, and where something was copied,
+        nothing is remembered. result: what the card returned, and what the function made of it, if
+        that is a view of all of it. wanted: of a card with several outputs, those that the function
+        returns: `again` gives these alone (with `result`: one).
         """
         host = False
         for x, y in zip(given, arrays, strict=True):
-            if (x is None) != (y is None) or x is not None and (type(x) is not ndarray or not (
-                    x is y and x._layout.device >= CPU or x._layout.device >= 0 and x._data == y._data)):
+            if (
+                (x is None) != (y is None)
+                or x is not None
+                and (
+                    type(x) is not ndarray
+                    or not (
+                        x is y
+                        and x._layout.device >= CPU
+                        or x._layout.device >= 0
+                        and x._data == y._data
+                    )
+                )
+            ):
                 return
             host = host or x is not None and x._layout.device == CPU
         if host and result is not None and result[0] is not result[1]:
             return
-        seen, own = [tuple([None if x is None else x._layout for x in those]) for those in (given, arrays)]
+        seen, own = [
+            tuple([None if x is None else x._layout for x in those]) for those in (given, arrays)
+        ]
         try:
             if wanted is None and (result is None or result[0] is result[1]):
                 self.remember_taped(key, given, arrays, **params)
@@ -366,56 +505,116 @@ class Op:
             run = seen_as(run, part._layout)
         self.keep((key, *seen), run)
 
-    def remember_as(self, known: tuple, key: tuple, given: Sequence[Any], arrays: Sequence[ndarray],
-                    result: tuple[ndarray, ndarray]) -> None:
-        """`remember` for a call that another public function, which is remembered under `known`, has answered for these arrays:
-        views of all of those that were given. result: what it returned, and the view of it that is returned now."""
+    def remember_as(
+        self,
+        known: tuple,
+        key: tuple,
+        given: Sequence[Any],
+        arrays: Sequence[ndarray],
+        result: tuple[ndarray, ndarray],
+    ) -> None:
+        """`remember` for a call that another public function, which is remembered under `known`,
+        has answered for these arrays: views of all of those that were given. result: what it
+        returned, and the view of it that is returned now."""
         run = self.plans.get((known, *[x._layout for x in arrays]))
-        if run is not None and all([type(x) is ndarray and x._layout.device >= 0 and x._data == y._data
-                                    for x, y in zip(given, arrays, strict=True)]):
+        if run is not None and all(
+            [
+                type(x) is ndarray and x._layout.device >= 0 and x._data == y._data
+                for x, y in zip(given, arrays, strict=True)
+            ]
+        ):
             self.keep((key, *[x._layout for x in given]), seen_as(run, result[1]._layout))
 
-    def remember_chain(self, key: tuple, given: Sequence[Any], x: ndarray, first: Callable, second: Callable,
-                       y: ndarray) -> None:
-        """`remember` for a call that two plans have answered, `second(first(x), *given[1:])`, where x is a view of all of
-        given[0]; y is the result, in whatever layout it was returned."""
-        if all([type(a) is ndarray and a._layout.device >= 0 for a in given]) and given[0]._data == x._data:
+    def remember_chain(
+        self,
+        key: tuple,
+        given: Sequence[Any],
+        x: ndarray,
+        first: Callable,
+        second: Callable,
+        y: ndarray,
+    ) -> None:
+        """`remember` for a call that two plans have answered, `second(first(x), *given[1:])`, where
+        x is a view of all of given[0]; y is the result, in whatever layout it was returned."""
+        if (
+            all([type(a) is ndarray and a._layout.device >= 0 for a in given])
+            and given[0]._data == x._data
+        ):
             run = seen_as(lambda x, *others: second(first(x), *others), y._layout)
             self.keep((key, *[a._layout for a in given]), run)
 
-    def remember_copied(self, key: tuple, given: Sequence[Any], arrays: Sequence[Any], copying: Op,
-                        wanted: tuple[int, ...] | None = None, /, **params: Any) -> None:
-        """`remember` for a call on a GPU whose first array was brought into C order for the card, by the card `copying`."""
+    def remember_copied(
+        self,
+        key: tuple,
+        given: Sequence[Any],
+        arrays: Sequence[Any],
+        copying: Op,
+        wanted: tuple[int, ...] | None = None,
+        /,
+        **params: Any,
+    ) -> None:
+        """`remember` for a call on a GPU whose first array was brought into C order for the card,
+        by the card `copying`."""
         x, y = given[0], arrays[0]
-        if type(x) is not ndarray or x._layout.device < 0 or x._layout.contiguous or not y._layout.contiguous or (
-                (x._layout.shape, x._layout.dtype) != (y._layout.shape, y._layout.dtype)) or not all([
-                a is b or type(a) is type(b) is ndarray and a._data == b._data
-                for a, b in zip(given[1:], arrays[1:], strict=True)]):
+        if (
+            type(x) is not ndarray
+            or x._layout.device < 0
+            or x._layout.contiguous
+            or not y._layout.contiguous
+            or ((x._layout.shape, x._layout.dtype) != (y._layout.shape, y._layout.dtype))
+            or not all(
+                [
+                    a is b or type(a) is type(b) is ndarray and a._data == b._data
+                    for a, b in zip(given[1:], arrays[1:], strict=True)
+                ]
+            )
+        ):
             return
-        seen, own = [tuple([None if a is None else a._layout for a in those]) for those in (given, arrays)]
+        seen, own = [
+            tuple([None if a is None else a._layout for a in those]) for those in (given, arrays)
+        ]
         first = copying.plans.get((x._layout,))
-        if first is None or (key, *seen) in self.plans or (*own, *params.values()) not in self.plans:
+        if (
+            first is None
+            or (key, *seen) in self.plans
+            or (*own, *params.values()) not in self.plans
+        ):
             return
-        second = self.plans[*own, *params.values()] if wanted is None else self.bound(own, params, 0, x._layout.device, wanted)
+        second = (
+            self.plans[*own, *params.values()]
+            if wanted is None
+            else self.bound(own, params, 0, x._layout.device, wanted)
+        )
         self.keep((key, *seen), lambda x, *others: second(first(x), *others))
 
     def into(self, arrays: tuple, target: ndarray, **params: Any) -> bool:
-        """Whether the op, on arrays that its public function has checked, could write its result into `target` itself: on a
-        GPU, if that has the layout the result has, is memory apart from the inputs', and no gradient is recorded. Nothing is
-        done otherwise."""
+        """Whether the op, on arrays that its public function has checked, could write its result
+        into `target` itself: on a GPU, if that has the layout the result has, is memory apart from
+        the inputs', and no gradient is recorded. Nothing is done otherwise."""
         key = ("into", target._layout, *[x._layout for x in arrays], *params.values())
         run: Any = self.plans.get(key, self)
         if run is self:
-            if target._layout.device < 0 or any([x._layout.device != target._layout.device for x in arrays]):
+            if target._layout.device < 0 or any(
+                [x._layout.device != target._layout.device for x in arrays]
+            ):
                 return False
-            plan, layouts = lazy("kernels", self.cuda)(*key[2 : 2 + len(arrays)], **params), list(key[2 : 2 + len(arrays)])
+            plan, layouts = (
+                lazy("kernels", self.cuda)(*key[2 : 2 + len(arrays)], **params),
+                list(key[2 : 2 + len(arrays)]),
+            )
             run = None
             if plan.outputs == [target._layout]:
                 plan.works = lazy("kernels", "work.of")(self.name, plan, layouts, params)
-                run = plan.into(len(arrays)).bind(self.name, [*layouts, target._layout], 0, target._layout.device)
+                run = plan.into(len(arrays)).bind(
+                    self.name, [*layouts, target._layout], 0, target._layout.device
+                )
             self.keep(key, run)
-        if run is None or any([x._node is not None or not apart(target, x) for x in arrays]) or target._node is not None or (
-                target._owner.__class__ is ReadOnly):
+        if (
+            run is None
+            or any([x._node is not None or not apart(target, x) for x in arrays])
+            or target._node is not None
+            or (target._owner.__class__ is ReadOnly)
+        ):
             return False
         tape.wrote(target)
         run(*arrays, target)
@@ -426,17 +625,24 @@ class Op:
 
 
 def _taped_key(key: tuple, arrays: Iterable[Any]) -> tuple:
-    """What `Op.again` looks up where a gradient is recorded: by which card a function does its work may depend on which of the
-    arrays carry a node."""
+    """What `Op.again` looks up where a gradient is recorded: by which card a function does its work
+    may depend on which of the arrays carry a node."""
     return (key, *[None if x is None else (x._layout, x._node is None) for x in arrays])
 
 
 class Composed:
-    """A card that needs no plan: its value is made of other functions, unrecorded; its gradient is a rule of its own."""
+    """A card that needs no plan: its value is made of other functions, unrecorded; its gradient is
+    a rule of its own."""
 
     several = False
 
-    def __init__(self, name: str, function: Callable, vjp: Callable | tuple[Callable, ...], broadcasts: bool = False):
+    def __init__(
+        self,
+        name: str,
+        function: Callable,
+        vjp: Callable | tuple[Callable, ...],
+        broadcasts: bool = False,
+    ):
         self.name, self.function, self.vjp, self.broadcasts = name, function, vjp, broadcasts
         out, inputs = tape.uses(vjp)
         self._saves = out, inputs or ()
@@ -454,25 +660,37 @@ class Composed:
 
 
 def apart(target: ndarray, x: ndarray) -> bool:
-    """Whether two arrays on a GPU are seen at once to share no memory: both contiguous, one behind the other."""
+    """Whether two arrays on a GPU are seen at once to share no memory: both contiguous, one behind
+    the other."""
     one, other = target._layout, x._layout
-    return one.contiguous and other.contiguous and (
-        x._data + other.nbytes <= target._data or target._data + one.nbytes <= x._data)
+    return (
+        one.contiguous
+        and other.contiguous
+        and (x._data + other.nbytes <= target._data or target._data + one.nbytes <= x._data)
+    )
 
 
 def two_blocks(x: ndarray, y: ndarray) -> bool:
-    """Whether two arrays on a GPU lie in two blocks of our own memory. Of what was imported, twice perhaps, nobody knows."""
+    """Whether two arrays on a GPU lie in two blocks of our own memory. Of what was imported, twice
+    perhaps, nobody knows."""
     return type(x._owner) is type(y._owner) is Buffer and x._owner is not y._owner
 
 
-def cpu_runner(function: Callable, params: dict, scalars: int, layouts: tuple[Layout | None, ...]) -> Callable:
+def cpu_runner(
+    function: Callable, params: dict, scalars: int, layouts: tuple[Layout | None, ...]
+) -> Callable:
     """`run(*arrays, *scalars)` for the CPU.
 
-    A CPU function may have a `prepare(*layouts, **params)`: a function of the NumPy arrays alone, the layout of whose
-    result is always the same; or (such a function of the arrays and of one for the result, its layout (C order), what
-    `straight` calls `compiled`); or None where it has nothing faster than the function itself.
+    A CPU function may have a `prepare(*layouts, **params)`: a function of the NumPy arrays alone,
+    the layout of whose result is always the same; or (such a function of the arrays and of one for
+    the result, its layout (C order), what `straight` calls `compiled`); or None where it has
+    nothing faster than the function itself.
     """
-    ready = function.prepare(*layouts, **params) if not scalars and hasattr(function, "prepare") else None
+    ready = (
+        function.prepare(*layouts, **params)
+        if not scalars and hasattr(function, "prepare")
+        else None
+    )
     if isinstance(ready, tuple):
         into, layout, compiled = ready
         return straight("", into, (False,) * len(layouts), layout.dtype, layout, compiled)
@@ -492,7 +710,8 @@ def cpu_runner(function: Callable, params: dict, scalars: int, layouts: tuple[La
 
 
 def known_result(function: Callable, count: int) -> Callable:
-    """`run` of `count` arrays for a function of NumPy arrays that always returns one of the same layout."""
+    """`run` of `count` arrays for a function of NumPy arrays that always returns one of the same
+    layout."""
     new = object.__new__
     layout: Layout | None = None  # from the first result on
 
@@ -539,16 +758,21 @@ def _without_none(run: Callable, present: list[bool], scalars: int) -> Callable:
 
     def shortened(*operands: Any) -> Any:
         count = len(present)
-        return run(*[x for x, there in zip(operands[:count], present, strict=True) if there], *operands[count:])
+        return run(
+            *[x for x, there in zip(operands[:count], present, strict=True) if there],
+            *operands[count:],
+        )
 
     return shortened
 
 
 class ViewOp:
-    """An op whose result shares its input's memory: `fn(layout, **params) -> (layout, byte offset)`.
+    """An op whose result shares its input's memory: `fn(layout, **params) -> (layout, byte
+    offset)`.
 
-    add_into, if there is one: `add_into(total, g, **params)` adds to `total`, in place, what the gradient rule would make of
-    g, or returns False. For views of a part, where the rule's result is zero elsewhere.
+    add_into, if there is one: `add_into(total, g, **params)` adds to `total`, in place, what the
+    gradient rule would make of g, or returns False. For views of a part, where the rule's result is
+    zero elsewhere.
     """
 
     several = False

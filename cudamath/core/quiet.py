@@ -1,6 +1,8 @@
-"""NumPy's floating-point errors pass in silence, as on a GPU: ``quiet().run(function, *arguments)``.
+"""NumPy's floating-point errors pass in silence, as on a GPU: ``quiet().run(function,
+*arguments)``.
 
-A tenth of the price of np.errstate: a context in which they do is made once and copied for each call.
+A tenth of the price of np.errstate: a context in which they do is made once and copied for each
+call.
 """
 
 import contextvars

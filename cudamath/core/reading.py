@@ -1,13 +1,15 @@
 """How the host reads a number or an array of a GPU.
 
-The driver's copy engine writes into page-locked memory at once, and the call that asks for it returns before; a copy into any
-other memory goes by way of the driver's own and takes 3 us more. So what is small is copied into a *room*, page-locked memory
-that a thread takes for the duration, and from there where it is wanted.
+The driver's copy engine writes into page-locked memory at once, and the call that asks for it
+returns before; a copy into any other memory goes by way of the driver's own and takes 3 us more. So
+what is small is copied into a *room*, page-locked memory that a thread takes for the duration, and
+from there where it is wanted.
 
-A number is not even waited for by the driver. Its room was left *blank*, each word of it (at most 32 bits, which are written
-whole) filled with a pattern; the thread looks at the words until none is blank. Should a number consist of that pattern, or the
-device have other work first, the thread has looked LOOKS times in vain and waits for the stream, as after any copy: what has
-failed raises there. Measured on an H200: 5.3 us a number, PyTorch 8.1; waiting for the stream took 2.5 more.
+A number is not even waited for by the driver. Its room was left *blank*, each word of it (at most
+32 bits, which are written whole) filled with a pattern; the thread looks at the words until none is
+blank. Should a number consist of that pattern, or the device have other work first, the thread has
+looked LOOKS times in vain and waits for the stream, as after any copy: what has failed raises
+there. Measured on an H200: 5.3 us a number, PyTorch 8.1; waiting for the stream took 2.5 more.
 """
 
 from __future__ import annotations
@@ -29,10 +31,19 @@ if TYPE_CHECKING:
     from .array import ndarray
 
 BLANK = 0xA5  # each byte of a word that has not been written
-#: How often the thread looks at a word before it waits for the stream: some 20 us. Never where the processor may read a flag
-#: (flags.py) ahead of the number that was written after it, or where the system holds work back.
-LOOKS = 400 if platform.machine().lower() in ("x86_64", "amd64") and platform.system() != "Windows" else 0
-MOST = 1 << 20  # bytes of an array that is copied by way of a room: from there on, the second copy costs more than it saves
+#: How often the thread looks at a word before it waits for the stream: some 20 us. Never where the
+#: processor may read a flag (flags.py) ahead of the number that was written after it, or where the
+#: system holds work back.
+LOOKS = (
+    400
+    if platform.machine().lower() in ("x86_64", "amd64") and platform.system() != "Windows"
+    else 0
+)
+MOST = (
+    1 << 20
+    # bytes of an array that is copied by way of a room: from there on, the second copy costs more
+    # than it saves
+)
 
 #: How arrays of a layout are read, of those that were read before: `number_of`, `array_reader`.
 number_readers: dict[Layout, Callable[[ndarray], Any]] = {}
@@ -51,7 +62,11 @@ def number_reader(dtype: np.dtype, device: int) -> Callable[[ndarray], Any]:
     """`read(x)`: the only element of an array of this dtype and device as a Python scalar."""
     nbytes, flag, copy = dtype.itemsize, flags.view(device), devices.driver().cuMemcpyDtoHAsync
     size = min(nbytes, 4)
-    blank, places, looks = int.from_bytes(bytes([BLANK]) * size, "little"), range(nbytes // size), range(LOOKS)
+    blank, places, looks = (
+        int.from_bytes(bytes([BLANK]) * size, "little"),
+        range(nbytes // size),
+        range(LOOKS),
+    )
     spare: list[tuple] = []
 
     def room() -> tuple:
@@ -63,7 +78,12 @@ def number_reader(dtype: np.dtype, device: int) -> Callable[[ndarray], Any]:
 
     def read(x: ndarray) -> Any:
         current = stream.local.stream
-        if current is None or current.device != device or current.capturing or memory.observe is not None:
+        if (
+            current is None
+            or current.device != device
+            or current.capturing
+            or memory.observe is not None
+        ):
             return copied(x).item()
         try:  # not asked beforehand: other threads take rooms meanwhile
             taken = spare.pop()
@@ -92,8 +112,11 @@ def number_reader(dtype: np.dtype, device: int) -> Callable[[ndarray], Any]:
 
 
 def array_reader(layout: Layout) -> Callable[[ndarray], np.ndarray]:
-    """`read(x)`: a NumPy array of the elements of a contiguous array of this layout, on a GPU; waits for them."""
-    return remember(array_readers, layout, _array_reader(layout) if 0 < layout.nbytes <= MOST else copied)
+    """`read(x)`: a NumPy array of the elements of a contiguous array of this layout, on a GPU;
+    waits for them."""
+    return remember(
+        array_readers, layout, _array_reader(layout) if 0 < layout.nbytes <= MOST else copied
+    )
 
 
 _rooms: dict[int, list[Room]] = {}  # of each device, those that no thread has taken
@@ -106,7 +129,12 @@ def _array_reader(layout: Layout) -> Callable[[ndarray], np.ndarray]:
 
     def read(x: ndarray) -> np.ndarray:
         current = stream.local.stream
-        if current is None or current.device != device or current.capturing or memory.observe is not None:
+        if (
+            current is None
+            or current.device != device
+            or current.capturing
+            or memory.observe is not None
+        ):
             return copied(x)
         try:
             room = spare.pop()
@@ -134,8 +162,14 @@ def copied(x: ndarray) -> np.ndarray:
     """A NumPy array of the elements of a contiguous array on a GPU, straight into its memory."""
     layout = x._layout
     host = np.empty(layout.shape, layout.dtype)
-    # The driver returns from a copy into pageable memory when it is done: there is nothing to wait for.
-    memory.download(host.__array_interface__["data"][0], x._data, layout.nbytes, stream.stream_of(layout.device),
-                    wait=not layout.nbytes)
+    # The driver returns from a copy into pageable memory when it is done: there is nothing to wait
+    # for.
+    memory.download(
+        host.__array_interface__["data"][0],
+        x._data,
+        layout.nbytes,
+        stream.stream_of(layout.device),
+        wait=not layout.nbytes,
+    )
     flags.raise_pending(layout.device)
     return host

@@ -1,4 +1,5 @@
-"""Rooms: host memory of a known address by way of which little arrays are copied; and tables that do not grow for ever."""
+"""Rooms: host memory of a known address by way of which little arrays are copied; and tables that
+do not grow for ever."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def remember(table: dict[_K, _V], key: _K, made: _V) -> _V:
 
 
 class Room:
-    """Host memory that a thread takes for the duration, seen as arrays of the layouts that went by way of it."""
+    """Host memory that a thread takes for the duration, seen as arrays of the layouts that went by
+    way of it."""
 
     __slots__ = ("address", "memory", "views")
 

@@ -1,8 +1,8 @@
 """Shapes, strides and axes as tuples of Python integers: no arrays, no devices.
 
-Strides are in bytes, as in NumPy, and may be zero (broadcast) or negative (reversed). Functions that can fail for
-a user's mistake take the name of the op first and put it in front of the message. The answers are NumPy's; the
-property tests compare every function here with it.
+Strides are in bytes, as in NumPy, and may be zero (broadcast) or negative (reversed). Functions
+that can fail for a user's mistake take the name of the op first and put it in front of the message.
+The answers are NumPy's; the property tests compare every function here with it.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-# ---------------------------------------------------------------------------------------------- contiguity
+# ---------------------------------------------------------------------------------------------- con
 
 
 def contiguous_strides(shape: Shape, itemsize: int) -> Shape:
@@ -57,7 +57,8 @@ def contiguous_strides(shape: Shape, itemsize: int) -> Shape:
 
 
 def is_contiguous(shape: Shape, strides: Shape, itemsize: int) -> bool:
-    """Whether the elements lie in row-major order without gaps. Strides of dimensions of size 1 do not matter."""
+    """Whether the elements lie in row-major order without gaps. Strides of dimensions of size 1 do
+    not matter."""
     if 0 in shape:
         return True
     step = itemsize
@@ -70,14 +71,15 @@ def is_contiguous(shape: Shape, strides: Shape, itemsize: int) -> bool:
 
 
 def axes_by_stride(strides: Shape) -> Shape:
-    """The axes from the widest stride to the narrowest, whatever its sign: the order of the elements in memory.
-    Equal strides keep their order."""
+    """The axes from the widest stride to the narrowest, whatever its sign: the order of the
+    elements in memory. Equal strides keep their order."""
     return tuple(sorted(range(len(strides)), key=lambda i: -abs(strides[i])))
 
 
 def axes_as_read(shape: Shape, strides: Shape) -> Shape:
-    """The axes from the outermost to the innermost as NumPy reads an array in order "K": by stride, where repeated axes and
-    those of one element, which lie nowhere in particular, keep their place among the others."""
+    """The axes from the outermost to the innermost as NumPy reads an array in order "K": by stride,
+    where repeated axes and those of one element, which lie nowhere in particular, keep their place
+    among the others."""
     order: list[int] = []  # the innermost first
     for axis in reversed(range(len(shape))):
         place = len(order)
@@ -93,11 +95,12 @@ def axes_as_read(shape: Shape, strides: Shape) -> Shape:
 
 
 def collapse(shape: Shape, *strides: Shape) -> tuple[Shape, ...]:
-    """The fewest dimensions that walk the same elements in the same order, for several operands at once.
+    """The fewest dimensions that walk the same elements in the same order, for several operands at
+    once.
 
-    Dimensions of size 1 go; neighbours merge when, in every operand, a step of the outer one equals a full run of
-    the inner one. Returns the new shape followed by the new strides of each operand: ``()`` for a single element,
-    ``(0,)`` with zero strides for none.
+    Dimensions of size 1 go; neighbours merge when, in every operand, a step of the outer one equals
+    a full run of the inner one. Returns the new shape followed by the new strides of each operand:
+    ``()`` for a single element, ``(0,)`` with zero strides for none.
 
     >>> collapse((4, 1, 5, 6), (120, 120, 24, 4), (0, 0, 24, 4))
     ((4, 30), (120, 4), (0, 4))
@@ -109,7 +112,9 @@ def collapse(shape: Shape, *strides: Shape) -> tuple[Shape, ...]:
     for i, size in enumerate(shape):
         if size == 1:
             continue
-        if sizes and all(s[-1] == size * stride[i] for s, stride in zip(steps, strides, strict=True)):
+        if sizes and all(
+            s[-1] == size * stride[i] for s, stride in zip(steps, strides, strict=True)
+        ):
             sizes[-1] *= size
             for s, stride in zip(steps, strides, strict=True):
                 s[-1] = stride[i]
@@ -120,7 +125,7 @@ def collapse(shape: Shape, *strides: Shape) -> tuple[Shape, ...]:
     return (tuple(sizes), *map(tuple, steps))
 
 
-# -------------------------------------------------------------------------------------------- broadcasting
+# -------------------------------------------------------------------------------------------- broad
 
 
 def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
@@ -143,8 +148,8 @@ def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
 
 
 def broadcast_strides(shape: Shape, strides: Shape, to_shape: Shape) -> Shape:
-    """Byte strides that show an array of ``shape`` as ``to_shape``: zero along every repeated dimension.
-    ``to_shape`` must be a shape that ``shape`` broadcasts to."""
+    """Byte strides that show an array of ``shape`` as ``to_shape``: zero along every repeated
+    dimension. ``to_shape`` must be a shape that ``shape`` broadcasts to."""
     extra = len(to_shape) - len(shape)
     return (0,) * extra + tuple(
         0 if size == 1 and to != 1 else stride
@@ -152,7 +157,7 @@ def broadcast_strides(shape: Shape, strides: Shape, to_shape: Shape) -> Shape:
     )
 
 
-# ---------------------------------------------------------------------------------------------------- axes
+# --------------------------------------------------------------------------------------------------
 
 
 def normalize_axis(name: str, axis: int, ndim: int) -> int:
@@ -162,14 +167,19 @@ def normalize_axis(name: str, axis: int, ndim: int) -> int:
     except TypeError:
         raise TypeError(f"{name}: axis must be an integer, got {axis!r}") from None
     if axis is True or axis is False:  # keepdims, say, in its place
-        raise TypeError(f"{name}: axis must be an integer, got {axis!r} for an array of {ndim} dimensions")
+        raise TypeError(
+            f"{name}: axis must be an integer, got {axis!r} for an array of {ndim} dimensions"
+        )
     if not -ndim <= i < ndim:
-        raise AxisError(f"{name}: axis {i} is out of bounds for an array of {ndim} dimensions")  # Value- and IndexError
+        raise AxisError(
+            f"{name}: axis {i} is out of bounds for an array of {ndim} dimensions"
+        )  # Value- and IndexError
     return i + ndim if i < 0 else i
 
 
 def normalize_axes(name: str, axes: "int | Sequence[int] | None", ndim: int) -> Shape:
-    """A tuple of axes counted from the front, in the given order; None means all of them. Repeats are an error."""
+    """A tuple of axes counted from the front, in the given order; None means all of them. Repeats
+    are an error."""
     if axes is None:
         return tuple(range(ndim))
     if not isinstance(axes, tuple | list | range):
@@ -191,10 +201,17 @@ def as_integer(name: str, what: str, number: Any, least: int | None = None) -> i
     return value
 
 
-# ------------------------------------------------------------------------------------------------- reshape
+# -------------------------------------------------------------------------------------------------
 
 
-_NO_SHAPES = bool, str, bytes, dict, set, frozenset  # in no order, or something else by mistake, though numbers are in them
+_NO_SHAPES = (
+    bool,
+    str,
+    bytes,
+    dict,
+    set,
+    frozenset,
+)  # in no order, or something else by mistake, though numbers are in them
 
 
 def sizes_of(name: str, shape: Any) -> Shape:
@@ -207,7 +224,9 @@ def sizes_of(name: str, shape: Any) -> Shape:
                 return (operator.index(shape),)
         return tuple([operator.index(size) for size in shape])
     except TypeError:
-        raise TypeError(f"{name}: shape must be an integer or a sequence of integers, got {shape!r}") from None
+        raise TypeError(
+            f"{name}: shape must be an integer or a sequence of integers, got {shape!r}"
+        ) from None
 
 
 def normalize_shape(name: str, shape: "int | Iterable[int]") -> Shape:
@@ -237,13 +256,16 @@ def resolve_shape(name: str, size: int, new_shape: Shape) -> Shape:
     return tuple([size // known if n == -1 else n for n in new_shape])
 
 
-def reshape_strides(shape: Shape, strides: Shape, new_shape: Shape, itemsize: int = 1) -> Shape | None:
-    """Byte strides that show an array of ``shape`` as ``new_shape`` in row-major order, or None if that takes a
-    copy. Both shapes must hold the same number of elements. ``itemsize`` matters only where there is nothing to
-    step over: in an array without elements or a new leading or trailing dimension of size 1.
+def reshape_strides(
+    shape: Shape, strides: Shape, new_shape: Shape, itemsize: int = 1
+) -> Shape | None:
+    """Byte strides that show an array of ``shape`` as ``new_shape`` in row-major order, or None if
+    that takes a copy. Both shapes must hold the same number of elements. ``itemsize`` matters only
+    where there is nothing to step over: in an array without elements or a new leading or trailing
+    dimension of size 1.
 
-    The old and the new dimensions are cut into the shortest runs of equal products; within a run the old
-    dimensions must form one evenly spaced line.
+    The old and the new dimensions are cut into the shortest runs of equal products; within a run
+    the old dimensions must form one evenly spaced line.
     """
     if 0 in shape:
         return contiguous_strides(new_shape, itemsize)
@@ -274,11 +296,12 @@ def reshape_strides(shape: Shape, strides: Shape, new_shape: Shape, itemsize: in
     return tuple(result)
 
 
-# ------------------------------------------------------------------------------------------------- overlap
+# -------------------------------------------------------------------------------------------------
 
 
 def byte_bounds(shape: Shape, strides: Shape, itemsize: int) -> tuple[int, int]:
-    """Offsets, relative to the address of the first element, of the lowest byte and one past the highest."""
+    """Offsets, relative to the address of the first element, of the lowest byte and one past the
+    highest."""
     if 0 in shape:
         return 0, 0
     reach = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)]
@@ -286,35 +309,54 @@ def byte_bounds(shape: Shape, strides: Shape, itemsize: int) -> tuple[int, int]:
 
 
 def may_overlap(a: tuple[int, Shape, Shape, int], b: tuple[int, Shape, Shape, int]) -> bool:
-    """Whether two arrays, each given as (address, shape, strides, itemsize), reach into a common range of bytes.
-    False is certain; True may be a pair of interleaved views that share no element."""
+    """Whether two arrays, each given as (address, shape, strides, itemsize), reach into a common
+    range of bytes. False is certain; True may be a pair of interleaved views that share no element.
+    """
     a_low, a_high = byte_bounds(*a[1:])
     b_low, b_high = byte_bounds(*b[1:])
-    return a_low < a_high and b_low < b_high and a[0] + a_low < b[0] + b_high and b[0] + b_low < a[0] + a_high
+    return (
+        a_low < a_high
+        and b_low < b_high
+        and a[0] + a_low < b[0] + b_high
+        and b[0] + b_low < a[0] + a_high
+    )
 
 
 class _Place:
-    """Memory as NumPy describes it, of which only the addresses are looked at: it may be a GPU's."""
+    """Memory as NumPy describes it, of which only the addresses are looked at: it may be a
+    GPU's."""
 
     def __init__(self, address: int, shape: Shape, strides: Shape, itemsize: int):
-        self.__array_interface__ = {"version": 3, "shape": shape, "strides": strides, "typestr": f"|V{itemsize}",
-                                    "data": (address, True)}
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": shape,
+            "strides": strides,
+            "typestr": f"|V{itemsize}",
+            "data": (address, True),
+        }
 
 
-def share_memory(a: tuple[int, Shape, Shape, int], b: tuple[int, Shape, Shape, int], *,
-                 max_work: int | None = None) -> bool:
-    """As `may_overlap`, but exactly: whether two arrays share an element. max_work: how much to try before
-    numpy.exceptions.TooHardError; None: no limit."""
-    return may_overlap(a, b) and np.shares_memory(np.asarray(_Place(*a)), np.asarray(_Place(*b)),
-                                                  max_work=max_work)  # type: ignore[arg-type]
+def share_memory(
+    a: tuple[int, Shape, Shape, int],
+    b: tuple[int, Shape, Shape, int],
+    *,
+    max_work: int | None = None,
+) -> bool:
+    """As `may_overlap`, but exactly: whether two arrays share an element. max_work: how much to try
+    before numpy.exceptions.TooHardError; None: no limit."""
+    return may_overlap(a, b) and np.shares_memory(
+        np.asarray(_Place(*a)), np.asarray(_Place(*b)), max_work=max_work
+    )  # type: ignore[arg-type]
 
 
 @functools.lru_cache(4096)
 def _blocks(shape: Shape, strides: Shape, itemsize: int) -> tuple[int, int, Shape]:
-    """An array, not empty, as blocks of bytes without gaps: the offset of the lowest, their size, the steps from one to the
-    next."""
+    """An array, not empty, as blocks of bytes without gaps: the offset of the lowest, their size,
+    the steps from one to the next."""
     size, steps = itemsize, []
-    for step, count in sorted((abs(stride), count) for count, stride in zip(shape, strides, strict=True) if count > 1):
+    for step, count in sorted(
+        (abs(stride), count) for count, stride in zip(shape, strides, strict=True) if count > 1
+    ):
         if step <= size:
             size += step * (count - 1)
         else:
@@ -322,25 +364,40 @@ def _blocks(shape: Shape, strides: Shape, itemsize: int) -> tuple[int, int, Shap
     return byte_bounds(shape, strides, itemsize)[0], size, tuple(steps)
 
 
-def not_beside(a: tuple[int, Shape, Shape, int], layout: tuple[Shape, Shape, int], addresses: list[int]) -> list[int]:
-    """Of the addresses of arrays of one layout (shape, strides, itemsize) those where one may share an element with `a`: where
-    it does not lie beside it, nor between its elements, as another column of a matrix does. Neither is empty."""
+def not_beside(
+    a: tuple[int, Shape, Shape, int], layout: tuple[Shape, Shape, int], addresses: list[int]
+) -> list[int]:
+    """Of the addresses of arrays of one layout (shape, strides, itemsize) those where one may share
+    an element with `a`: where it does not lie beside it, nor between its elements, as another
+    column of a matrix does. Neither is empty."""
     low, size, steps = _blocks(*a[1:])
     their_low, their_size, their_steps = _blocks(*layout)
-    first, reach, step = a[0] + low - their_low - their_size + 1, size + their_size - 1, gcd(*steps, *their_steps)
-    return [b for b in addresses if (b - first) % step < reach] if step else [b for b in addresses if 0 <= b - first < reach]
+    first, reach, step = (
+        a[0] + low - their_low - their_size + 1,
+        size + their_size - 1,
+        gcd(*steps, *their_steps),
+    )
+    return (
+        [b for b in addresses if (b - first) % step < reach]
+        if step
+        else [b for b in addresses if 0 <= b - first < reach]
+    )
 
 
 def overlaps_itself(shape: Shape, strides: Shape, itemsize: int) -> bool:
-    """Whether two indices of one array may reach the same byte, as in a broadcast view. False is certain.
+    """Whether two indices of one array may reach the same byte, as in a broadcast view. False is
+    certain.
 
-    Taken from the narrowest stride to the widest, each step must clear everything that the narrower ones reach;
-    only sets of strides that interlock like the teeth of two combs are called overlapping without being so.
+    Taken from the narrowest stride to the widest, each step must clear everything that the narrower
+    ones reach; only sets of strides that interlock like the teeth of two combs are called
+    overlapping without being so.
     """
     if 0 in shape:
         return False
     reach = itemsize
-    steps = sorted((abs(stride), size) for size, stride in zip(shape, strides, strict=True) if size != 1)
+    steps = sorted(
+        (abs(stride), size) for size, stride in zip(shape, strides, strict=True) if size != 1
+    )
     for stride, size in steps:
         if stride < reach:
             return True

@@ -1,4 +1,5 @@
-"""Where the elements of an axis come from when it is resized or padded: pure numbers, the same for every device.
+"""Where the elements of an axis come from when it is resized or padded: pure numbers, the same for
+every device.
 
 Element i of the new axis is (1 - fraction[i]) old[first[i]] + fraction[i] old[second[i]].
 """
@@ -22,7 +23,8 @@ class Taps(NamedTuple):
     fraction: np.ndarray
 
     def users(self, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For each of the `length` old elements which new ones need it: order[start[h]:end[h]]; int32.
+        """For each of the `length` old elements which new ones need it: order[start[h]:end[h]];
+        int32.
 
         Where first and second differ they rise, and `order` is that of the new axis."""
         old, kind = np.arange(length), np.int32
@@ -32,7 +34,10 @@ class Taps(NamedTuple):
             start, end = np.searchsorted(found, old), np.searchsorted(found, old, "right")
         else:
             order = np.arange(len(self.first))
-            start, end = np.searchsorted(self.second, old), np.searchsorted(self.first, old, "right")
+            start, end = (
+                np.searchsorted(self.second, old),
+                np.searchsorted(self.first, old, "right"),
+            )
         return start.astype(kind), end.astype(kind), order.astype(kind)
 
 
@@ -40,11 +45,11 @@ class Taps(NamedTuple):
 def taps(length: int, count: int, mode: str, number: float) -> Taps:
     """An axis of `length` that becomes one of `count` elements.
 
-    Resized, number = the distance of neighbours in old elements: "nearest": floor(i number); "nearest-exact": floor((i + 1/2)
-    number), both in float32, so that ties fall as in PyTorch; "linear": between the neighbours of (i + 1/2) number - 1/2;
-    "corners": of i (length - 1) / (count - 1).
-    Padded, number = elements in front: "reflect": mirrored, the edge not repeated; "replicate": the edge; "circular": from
-    the other end.
+    Resized, number = the distance of neighbours in old elements: "nearest": floor(i number);
+    "nearest-exact": floor((i + 1/2) number), both in float32, so that ties fall as in PyTorch;
+    "linear": between the neighbours of (i + 1/2) number - 1/2; "corners": of i (length - 1) /
+    (count - 1). Padded, number = elements in front: "reflect": mirrored, the edge not repeated;
+    "replicate": the edge; "circular": from the other end.
     """
     i = np.arange(count)
     if mode in MIXED:
@@ -57,7 +62,9 @@ def taps(length: int, count: int, mode: str, number: float) -> Taps:
         return Taps(first, second, np.minimum(source - first, 1.0))
     if mode.startswith("nearest"):
         shift = np.float32(0.5 if mode == "nearest-exact" else 0)
-        place = np.minimum(np.floor((i.astype(np.float32) + shift) * np.float32(number)), length - 1)
+        place = np.minimum(
+            np.floor((i.astype(np.float32) + shift) * np.float32(number)), length - 1
+        )
     else:
         place = i - int(number)
         if mode == "reflect":

@@ -1,8 +1,9 @@
 """Arrays without bytes, from which `fuse` learns what a function computes.
 
-A traced array is an ndarray on the device number TRACED; its `_data` is a Symbol: an argument, a constant, or an op
-and its operands. Everything before the launch (checks, promotion, broadcasting, views, recording of gradients) works
-on it as on any other array, because it only needs layouts. Where a plan would be bound, a Symbol is made instead.
+A traced array is an ndarray on the device number TRACED; its `_data` is a Symbol: an argument, a
+constant, or an op and its operands. Everything before the launch (checks, promotion, broadcasting,
+views, recording of gradients) works on it as on any other array, because it only needs layouts.
+Where a plan would be bound, a Symbol is made instead.
 """
 
 from __future__ import annotations
@@ -26,14 +27,17 @@ _PART = "fuse: a function that is fused sees arrays whole; it took a part of one
 
 
 class Symbol:
-    """The value of a traced array. `operands`: (Symbol, layout through which it is seen) or a Python scalar."""
+    """The value of a traced array. `operands`: (Symbol, layout through which it is seen) or a
+    Python scalar."""
 
     __slots__ = ("kind", "layout", "operands", "params")
 
     def __init__(self, kind: str, layout: Layout, operands: tuple = (), params: Any = None):
         self.kind, self.layout, self.operands, self.params = kind, layout, operands, params
 
-    def __add__(self, offset: int) -> Symbol:  # a view of an array adds a byte offset to its address
+    def __add__(
+        self, offset: int
+    ) -> Symbol:  # a view of an array adds a byte offset to its address
         if offset:
             raise TypeError(_PART.format(self.layout.shape))
         return self
@@ -55,12 +59,16 @@ def constant(host: np.ndarray) -> ndarray:
     """A NumPy array of one element as a traced array."""
     if host.size != 1:
         raise no_argument(host)
-    return traced(Symbol("constant", Layout.new(host.shape, host.dtype, TRACED), (), host.reshape(-1)[0]))
+    return traced(
+        Symbol("constant", Layout.new(host.shape, host.dtype, TRACED), (), host.reshape(-1)[0])
+    )
 
 
 def no_argument(x: Any) -> TypeError:
     """The error about an array that is none of the function's arguments."""
-    return TypeError(f"fuse: all arrays must be arguments; the function brought one of shape {x.shape}")
+    return TypeError(
+        f"fuse: all arrays must be arguments; the function brought one of shape {x.shape}"
+    )
 
 
 def operand(x: Any) -> Any:
@@ -78,8 +86,11 @@ class TracedPlan:
         return self.run
 
 
-def elementwise(kinds: tuple, expression: str, compute: np.dtype, target: Layout, inplace: bool) -> TracedPlan:
-    """The plan of an elementwise card. kinds: a Layout or a scalar's dtype for each operand; `run` gets the arrays first."""
+def elementwise(
+    kinds: tuple, expression: str, compute: np.dtype, target: Layout, inplace: bool
+) -> TracedPlan:
+    """The plan of an elementwise card. kinds: a Layout or a scalar's dtype for each operand; `run`
+    gets the arrays first."""
     if inplace:
         raise TypeError(_IN_PLACE)
     scalar = [not isinstance(kind, Layout) for kind in kinds]
@@ -87,7 +98,14 @@ def elementwise(kinds: tuple, expression: str, compute: np.dtype, target: Layout
 
     def run(*operands: Any) -> ndarray:
         placed = dict(zip(order, map(operand, operands), strict=True))
-        return traced(Symbol("elementwise", target, tuple([placed[i] for i in range(len(kinds))]), (expression, compute)))
+        return traced(
+            Symbol(
+                "elementwise",
+                target,
+                tuple([placed[i] for i in range(len(kinds))]),
+                (expression, compute),
+            )
+        )
 
     return TracedPlan(run)
 
@@ -100,7 +118,8 @@ def part(x: ndarray, expression: str) -> ndarray:
 
 
 def op(name: str, layouts: tuple[Layout | None, ...], params: dict[str, Any]) -> Callable:
-    """What any other op runs on traced arrays; TypeError if it is none that can be part of a kernel of its neighbours."""
+    """What any other op runs on traced arrays; TypeError if it is none that can be part of a kernel
+    of its neighbours."""
     if name == "fill":
         return _fill
     if name == "unview":
@@ -112,11 +131,16 @@ def op(name: str, layouts: tuple[Layout | None, ...], params: dict[str, Any]) ->
         target = Layout.new(shape, seen[-1].dtype if dtype is None else np.dtype(dtype), TRACED)
     elif "kind" in params and "keepdims" in params and layouts[0] is not None:
         axis, keep = params["axis"], params["keepdims"]
-        shape = tuple([1 if i in axis else n for i, n in enumerate(layouts[0].shape) if keep or i not in axis])
+        shape = tuple(
+            [1 if i in axis else n for i, n in enumerate(layouts[0].shape) if keep or i not in axis]
+        )
         target = Layout.new(shape, np.dtype(params["dtype"]), TRACED)
         name = "reduce"
     else:
-        raise TypeError(f"fuse: {name} is neither elementwise nor a reduction; call it outside the fused function")
+        raise TypeError(
+            f"fuse: {name} is neither elementwise nor a reduction; call it outside the fused "
+            "function"
+        )
 
     def run(*operands: Any) -> ndarray:
         return traced(Symbol(name, target, tuple([operand(x) for x in operands]), params))
@@ -125,10 +149,13 @@ def op(name: str, layouts: tuple[Layout | None, ...], params: dict[str, Any]) ->
 
 
 def _unview(layout: Layout, shape: tuple[int, ...], view: tuple) -> Callable:
-    """The gradient of x[:, None] and the like, x of this shape: what was seen is all of x, but for axes of length 1."""
+    """The gradient of x[:, None] and the like, x of this shape: what was seen is all of x, but for
+    axes of length 1."""
     seen, steps, offset = view
     own = zip(shape, shapes.contiguous_strides(shape, 1), strict=True)
-    if offset or [(n, s) for n, s in own if n != 1] != [(n, s) for n, s in zip(seen, steps, strict=True) if n != 1]:
+    if offset or [(n, s) for n, s in own if n != 1] != [
+        (n, s) for n, s in zip(seen, steps, strict=True) if n != 1
+    ]:
         raise TypeError(_PART.format(shape))
     strides = iter([s for n, s in zip(layout.shape, layout.strides, strict=True) if n != 1])
     target = layout.view(shape, tuple([0 if n == 1 else next(strides) for n in shape]))

@@ -1,4 +1,5 @@
-"""Activations and their gradients in NumPy; what NumPy lacks (erfc) as a Numba ufunc, compiled once and kept on disk.
+"""Activations and their gradients in NumPy; what NumPy lacks (erfc) as a Numba ufunc, compiled once
+and kept on disk.
 
 Arrays come in the compute type, float32 or float64 (relu: any real type), and results leave in it.
 """
@@ -11,7 +12,10 @@ import numpy as np
 ROW = 4096  # elements
 INV_SQRT2 = 0.7071067811865476
 INV_SQRT2PI = 0.3989422804014327
-SELU, SELU_ALPHA = 1.0507009873554805, 1.7580993408473766  # the scale; times alpha = 1.6732632423543772
+SELU, SELU_ALPHA = (
+    1.0507009873554805,
+    1.7580993408473766,
+)  # the scale; times alpha = 1.6732632423543772
 CUBIC, LINEAR = 0.07135481627260025, 1.5957691216057308  # 2 sqrt(2 / pi) (0.044715 x^2 + 1)
 
 
@@ -32,14 +36,15 @@ def _zeros(dtype: np.dtype) -> np.ndarray:
 
 
 def relu(x, out=None):
-    """max(x, 0). NumPy compares vectors with vectors, but with a scalar one by one: large arrays with rows of zeros."""
+    """max(x, 0). NumPy compares vectors with vectors, but with a scalar one by one: large arrays
+    with rows of zeros."""
     if x.size < ROW or not x.flags.c_contiguous:
         return np.maximum(x, x.dtype.type(0), out=out)
     out = np.empty_like(x) if out is None else out
     whole, zeros = x.size // ROW * ROW, _zeros(x.dtype)
     given, taken = x.reshape(-1), out.reshape(-1)
     np.maximum(given[:whole].reshape(-1, ROW), zeros, out=taken[:whole].reshape(-1, ROW))
-    np.maximum(given[whole:], zeros[:x.size - whole], out=taken[whole:])
+    np.maximum(given[whole:], zeros[: x.size - whole], out=taken[whole:])
     return out
 
 

@@ -1,11 +1,13 @@
-"""Attention in NumPy, tile by tile: the scores of a few rows at a time, never the whole Sq x Sk matrix.
+"""Attention in NumPy, tile by tile: the scores of a few rows at a time, never the whole Sq x Sk
+matrix.
 
     s = scale q k^T + mask,   p = exp(s - lse),   y = p v          lse_i = log sum_j exp(s_ij)
     dv = p^T g,   ds = p (g v^T - sum_j g y),   dq = scale ds k,   dk = scale ds^T q
 
-A tile is a few rows of queries (all heads of some batch elements) and all keys that any of them sees; its scores fit
-into LIMIT numbers. Queries of heads that share keys are rows of one matrix product. 16-bit numbers are widened to
-float32. A row that sees nothing has lse = +inf, so that p is 0 there, forward and backward.
+A tile is a few rows of queries (all heads of some batch elements) and all keys that any of them
+sees; its scores fit into LIMIT numbers. Queries of heads that share keys are rows of one matrix
+product. 16-bit numbers are widened to float32. A row that sees nothing has lse = +inf, so that p is
+0 there, forward and backward.
 """
 
 from collections.abc import Iterator
@@ -20,7 +22,8 @@ LIMIT = 1 << 20  # scores held at a time: 4 MiB of float32
 
 
 class _Problem:
-    """q (B, H, Sq, D) as (B, Hkv, R, Sq, D), k (B, Hkv, Sk, D), v (B, Hkv, Sk, Dv), widened, and who sees whom."""
+    """q (B, H, Sq, D) as (B, Hkv, R, Sq, D), k (B, Hkv, Sk, D), v (B, Hkv, Sk, Dv), widened, and
+    who sees whom."""
 
     def __init__(self, q, k, v, mask, query_lengths, key_lengths, causal, scale):
         batch, heads, queries, depth = q.shape
@@ -36,12 +39,15 @@ class _Problem:
         self.bounded = query_lengths is not None or key_lengths is not None
 
     def tiles(self) -> Iterator[tuple[slice, slice, int]]:
-        """(batch elements, rows, keys): together they cover every score that counts, and touch nothing beyond a length."""
+        """(batch elements, rows, keys): together they cover every score that counts, and touch
+        nothing beyond a length."""
         batch, heads, queries, keys = self.shape
         if 0 in (batch, heads, queries):
             return
         rows = max(1, min(queries, LIMIT // max(heads * keys, 1)))
-        at_once = 1 if self.bounded or rows < queries else max(1, LIMIT // max(heads * queries * keys, 1))
+        at_once = (
+            1 if self.bounded or rows < queries else max(1, LIMIT // max(heads * queries * keys, 1))
+        )
         for b in range(0, batch, at_once):
             part = slice(b, min(b + at_once, batch))
             present, filled = int(self.queries[b]), int(self.keys[b])
@@ -55,7 +61,9 @@ class _Problem:
         """(b, Hkv, R, rows, keys): scaled, masked; -inf where a query does not see a key."""
         q = self.q[part, :, :, rows] * q_type(self.q)(self.scale)
         b, shared, repeats, n, depth = q.shape
-        s = _product(q.reshape(b, shared, repeats * n, depth), self.k[part, :, :keys].swapaxes(-1, -2))
+        s = _product(
+            q.reshape(b, shared, repeats * n, depth), self.k[part, :, :keys].swapaxes(-1, -2)
+        )
         flat = s.reshape(b, shared * repeats, n, keys)
         if self.mask is not None:
             mask = self.mask[part, :, rows, :keys]
@@ -64,7 +72,9 @@ class _Problem:
             else:
                 flat += widen(mask)
         if self.causal:
-            last = np.arange(rows.start, rows.stop)[:, None] + (self.keys[part.start] - self.queries[part.start])
+            last = np.arange(rows.start, rows.stop)[:, None] + (
+                self.keys[part.start] - self.queries[part.start]
+            )
             np.copyto(flat, -np.inf, where=np.arange(keys) > last)
         return s.reshape(b, shared, repeats, n, keys)
 
@@ -75,7 +85,8 @@ class _Problem:
 
 
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a @ b in C order, so that its reshapes are views to write into: NumPy keeps the order of the operands' batch axes."""
+    """a @ b in C order, so that its reshapes are views to write into: NumPy keeps the order of the
+    operands' batch axes."""
     return np.matmul(a, b, order="C")
 
 
@@ -91,9 +102,11 @@ def _lengths(given: np.ndarray | None, batch: int, most: int) -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def drop(p, element, row, rows, keys, first, stream, key, threshold, scale):
-    """p: (b, H, n, m). p[b, h, i, j] *= scale where the word of that probability reaches the threshold, else 0.
+    """p: (b, H, n, m). p[b, h, i, j] *= scale where the word of that probability reaches the
+    threshold, else 0.
 
-    Words are numbered as in ml.dropout of the whole (B, H, rows, keys) array: element and row are where p begins.
+    Words are numbered as in ml.dropout of the whole (B, H, rows, keys) array: element and row are
+    where p begins.
     """
     for b in range(p.shape[0]):
         for h in range(p.shape[1]):
@@ -102,20 +115,31 @@ def drop(p, element, row, rows, keys, first, stream, key, threshold, scale):
                 for j in range(p.shape[3]):
                     at = line + j
                     w = word(first + np.uint64(at // 4), stream, key, at % 4)
-                    p[b, h, i, j] = p[b, h, i, j] * scale if np.uint64(w) >= threshold else scale - scale
+                    p[b, h, i, j] = (
+                        p[b, h, i, j] * scale if np.uint64(w) >= threshold else scale - scale
+                    )
 
 
 def _drop(p: np.ndarray, part: slice, rows: slice, shape: tuple, scalars: tuple) -> None:
     """Dropout in place on the probabilities (b, Hkv, R, rows, keys) of a tile."""
     counter, (threshold, scale) = keyed(scalars)
     b, shared, repeats, n, keys = p.shape
-    drop(p.reshape(b, shared * repeats, n, keys), part.start, rows.start, *shape[2:], *counter, np.uint64(threshold),
-         q_type(p)(scale))
+    drop(
+        p.reshape(b, shared * repeats, n, keys),
+        part.start,
+        rows.start,
+        *shape[2:],
+        *counter,
+        np.uint64(threshold),
+        q_type(p)(scale),
+    )
 
 
-def attention(q, k, v, mask=None, query_lengths=None, key_lengths=None, *, causal, scale, dropping, scalars=()):
-    """q (B, H, Sq, D), k (B, Hkv, Sk, D), v (B, Hkv, Sk, Dv), mask broadcast to (B, H, Sq, Sk), lengths (B,) ->
-    y (B, H, Sq, Dv) in q's dtype and lse (B, H, Sq) in the compute type."""
+def attention(
+    q, k, v, mask=None, query_lengths=None, key_lengths=None, *, causal, scale, dropping, scalars=()
+):
+    """q (B, H, Sq, D), k (B, Hkv, Sk, D), v (B, Hkv, Sk, Dv), mask broadcast to (B, H, Sq, Sk),
+    lengths (B,) -> y (B, H, Sq, Dv) in q's dtype and lse (B, H, Sq) in the compute type."""
     p = _Problem(q, k, v, mask, query_lengths, key_lengths, causal, scale)
     y = np.zeros((*p.groups, v.shape[3]), p.q.dtype)
     lse = np.full(p.groups, np.inf, p.q.dtype)
@@ -138,13 +162,32 @@ def attention(q, k, v, mask=None, query_lengths=None, key_lengths=None, *, causa
     return y.reshape(*q.shape[:3], v.shape[3]).astype(q.dtype, copy=False), lse.reshape(q.shape[:3])
 
 
-def attention_grad(g, q, k, v, y, lse, mask=None, query_lengths=None, key_lengths=None, *, causal, scale, dropping,
-                   scalars=()):
-    """The gradients of <g, attention> by q, k and v. g, y (B, H, Sq, Dv), lse (B, H, Sq), the rest as above."""
+def attention_grad(
+    g,
+    q,
+    k,
+    v,
+    y,
+    lse,
+    mask=None,
+    query_lengths=None,
+    key_lengths=None,
+    *,
+    causal,
+    scale,
+    dropping,
+    scalars=(),
+):
+    """The gradients of <g, attention> by q, k and v. g, y (B, H, Sq, Dv), lse (B, H, Sq), the rest
+    as above."""
     p = _Problem(q, k, v, mask, query_lengths, key_lengths, causal, scale)
     g, y = (widen(a).reshape(*p.groups, v.shape[3]) for a in (g, y))
     lse = lse.reshape(p.groups)
-    dq, dk, dv = np.zeros_like(p.q, order="C"), np.zeros(k.shape, p.q.dtype), np.zeros(v.shape, p.q.dtype)
+    dq, dk, dv = (
+        np.zeros_like(p.q, order="C"),
+        np.zeros(k.shape, p.q.dtype),
+        np.zeros(v.shape, p.q.dtype),
+    )
     mean = (g * y).sum(-1)
     for part, rows, keys in p.tiles():
         s = p.scores(part, rows, keys)
@@ -167,4 +210,7 @@ def attention_grad(g, q, k, v, y, lse, mask=None, query_lengths=None, key_length
         flat = slope.reshape(matrix)
         dq[part, :, :, rows] = (flat @ p.k[part, :, :keys]).reshape(b, shared, repeats, n, -1)
         dk[part, :, :keys] += flat.swapaxes(-1, -2) @ p.rows(p.q, part, rows)
-    return tuple(a.reshape(like.shape).astype(like.dtype, copy=False) for a, like in ((dq, q), (dk, k), (dv, v)))
+    return tuple(
+        a.reshape(like.shape).astype(like.dtype, copy=False)
+        for a, like in ((dq, q), (dk, k), (dv, v))
+    )

@@ -1,8 +1,8 @@
 """How functions compiled by Numba are called.
 
-`entry`: as NumPy's own are, without a look at the arguments. Numba's dispatcher finds out their types at each call, which
-takes as long as adding a thousand numbers. Where a plan knows them beforehand, it calls what the dispatcher would, on arrays
-that are `Borrowed`.
+`entry`: as NumPy's own are, without a look at the arguments. Numba's dispatcher finds out their
+types at each call, which takes as long as adding a thousand numbers. Where a plan knows them
+beforehand, it calls what the dispatcher would, on arrays that are `Borrowed`.
 
 `parallel`: on all cores, also in a process that was forked.
 """
@@ -32,8 +32,9 @@ _SCALARS = {bool: types.boolean, float: types.float64}
 class Borrowed(types.Array):
     """An array in C order that somebody else keeps alive while the function runs.
 
-    Numba makes an object that holds the array, and ends it after the call, for each argument that is a `types.Array`: 0.15 us,
-    0.4 us where the memory of all that has just left the nearest caches. Of this type it reads an address and a shape.
+    Numba makes an object that holds the array, and ends it after the call, for each argument that
+    is a `types.Array`: 0.15 us, 0.4 us where the memory of all that has just left the nearest
+    caches. Of this type it reads an address and a shape.
     """
 
     def __init__(self, dtype: Any, ndim: int):
@@ -41,7 +42,9 @@ class Borrowed(types.Array):
 
 
 register_model(Borrowed)(models.ArrayModel)
-_DATA = object.__basicsize__  # where the fields of NumPy's PyArrayObject begin, with the address; the number of dimensions
+_DATA = (
+    object.__basicsize__
+)  # where the fields of NumPy's PyArrayObject begin, with the address; the number of dimensions
 _SHAPE = _DATA + 16  # is next, then where the shape is
 
 
@@ -61,21 +64,29 @@ def _borrow(kind: Borrowed, array: Any, c: Any) -> NativeValue:
     strides = [itemsize]
     for length in shape[:0:-1]:
         strides.insert(0, build.mul(strides[0], length))
-    arrayobj.populate_array(seen, data=field(_DATA, seen.data.type), shape=shape, strides=strides[:kind.ndim],
-                            itemsize=itemsize, meminfo=None)
+    arrayobj.populate_array(
+        seen,
+        data=field(_DATA, seen.data.type),
+        shape=shape,
+        strides=strides[: kind.ndim],
+        itemsize=itemsize,
+        meminfo=None,
+    )
     return NativeValue(seen._getvalue())
 
 
 def entry(function: Any, *parameters: Parameter) -> Callable[..., None]:
-    """`function`, a dispatcher of Numba's, for arguments of these types and no others, NumPy's own arrays among them. It
-    returns nothing."""
-    kinds = [_SCALARS[p] if isinstance(p, type) else Borrowed(from_dtype(p[0]), p[1]) for p in parameters]
+    """`function`, a dispatcher of Numba's, for arguments of these types and no others, NumPy's own
+    arrays among them. It returns nothing."""
+    kinds = [
+        _SCALARS[p] if isinstance(p, type) else Borrowed(from_dtype(p[0]), p[1]) for p in parameters
+    ]
     return function.get_compile_result(types.void(*kinds)).entry_point
 
 
 def _openmp_of_another() -> bool:
-    """Whether another library (PyTorch) has loaded the OpenMP that Numba would use. Its threads stayed behind, if it had any,
-    and Numba's first loop would wait for them for ever."""
+    """Whether another library (PyTorch) has loaded the OpenMP that Numba would use. Its threads
+    stayed behind, if it had any, and Numba's first loop would wait for them for ever."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
             return any("/libgomp.so" in line for line in maps)
@@ -98,10 +109,13 @@ if hasattr(os, "register_at_fork"):
 def parallel(function: Callable[..., None]) -> Callable[..., None]:
     """`function` compiled, its `prange` on all cores; called from Python, it returns nothing.
 
-    A fork takes no threads along, and GNU's OpenMP then ends the process that asks for them: there one thread computes.
+    A fork takes no threads along, and GNU's OpenMP then ends the process that asks for them: there
+    one thread computes.
     """
     together = njit(cache=True, parallel=True, nogil=True)(function)
-    alone = njit(nogil=True)(function)  # compiled at its first call; a cache does not tell it from the other
+    alone = njit(nogil=True)(
+        function
+    )  # compiled at its first call; a cache does not tell it from the other
 
     @functools.wraps(function)
     def call(*args: Any) -> None:

@@ -1,25 +1,31 @@
 """Convolution on the CPU: a matrix product whose right-hand matrix is never written down.
 
-The idea. Write one image with its padding as one long line, row after row, `pitch` numbers per row. Then
+The idea. Write one image with its padding as one long line, row after row, `pitch` numbers per row.
+Then
 
     y[k, p] = sum_j  w[k, j] * line[shift[j] + p]          j = (channel, tap row, tap column)
 
-for every output position p = row * pitch + column: each tap is the *same line, shifted*. So there is no im2col:
-one table of shifts turns convolution into a matrix product, and all loads are contiguous vectors. (The last few
-columns of each row are computed for nothing, pitch - Q of them, and dropped.)
+for every output position p = row * pitch + column: each tap is the *same line, shifted*. So there
+is no im2col: one table of shifts turns convolution into a matrix product, and all loads are
+contiguous vectors. (The last few columns of each row are computed for nothing, pitch - Q of them,
+and dropped.)
 
-- A stride splits the line into *planes*, one per residue of the coordinates (rows 0, 2, 4, ... and 1, 3, 5, ...),
-  in which the step is one again. Dilation only changes the shifts; groups only which channels are read.
-- The input gradient is the same sum over the output gradient, once per residue of the input coordinates.
+- A stride splits the line into *planes*, one per residue of the coordinates (rows 0, 2, 4, ... and
+  1, 3, 5, ...), in which the step is one again. Dilation only changes the shifts; groups only which
+  channels are read.
+- The input gradient is the same sum over the output gradient, once per residue of the input
+  coordinates.
 - The weight gradient is a sum over p instead: `w[k, j] = sum_p dy[k, p] * line[shift[j] + p]`.
-- Depthwise, where an output has one channel only to sum over, channels take the place of columns: conv_depthwise.py.
+- Depthwise, where an output has one channel only to sum over, channels take the place of columns:
+  conv_depthwise.py.
 
-Both inner loops are register tiles of SIMD vectors, written as LLVM's (`shifted_tile`, `product_tile`; vectors.py);
-everything else is plain Numba. Work is cut into items (a block of rows
-of one image) whose line fits in the L2 cache. How it is cut never depends on the number of threads: the same
-inputs give the same bits on any number of them.
+Both inner loops are register tiles of SIMD vectors, written as LLVM's (`shifted_tile`,
+`product_tile`; vectors.py); everything else is plain Numba. Work is cut into items (a block of rows
+of one image) whose line fits in the L2 cache. How it is cut never depends on the number of threads:
+the same inputs give the same bits on any number of them.
 
-The floor is arithmetic: 2 * N * K * P * Q * C * R * S operations at two fused multiply-adds per cycle and lane.
+The floor is arithmetic: 2 * N * K * P * Q * C * R * S operations at two fused multiply-adds per
+cycle and lane.
 """
 
 from __future__ import annotations
@@ -38,20 +44,25 @@ from . import conv_depthwise
 from .compiled import parallel
 from .vectors import COLUMNS, ROWS, VECTOR, Emit
 
-GRADIENT_ROWS, GRADIENT_COLUMNS = 4, ROWS * COLUMNS // 4      # the tile of the weight gradient, equally many sums
-CACHED = 384 * 1024                         # bytes of an item's line: it and the weights share a 1 MB L2 cache
-PARTIALS = 64 * 1024 * 1024                 # bytes of partial weight gradients at most
+GRADIENT_ROWS, GRADIENT_COLUMNS = (
+    4,
+    ROWS * COLUMNS // 4,
+)  # the tile of the weight gradient, equally many sums
+CACHED = 384 * 1024  # bytes of an item's line: it and the weights share a 1 MB L2 cache
+PARTIALS = 64 * 1024 * 1024  # bytes of partial weight gradients at most
 
 
-# --------------------------------------------------------------------------------------- the register tiles
+# --------------------------------------------------------------------------------------- the regist
 
 
 def _make_shifted_tile(columns, rows):
     @intrinsic
     def shifted_tile(typingctx, weights, w0, source, s0, shifts, count, tile, t0):
-        """tile[i, t0 + p] = sum over j < count of weights[w0 + j * rows + i] * source[s0 + shifts[j] + p].
+        """tile[i, t0 + p] = sum over j < count of weights[w0 + j * rows + i] * source[s0 +
+        shifts[j] + p].
 
-        for i < rows, p < columns * lanes; weights, source: 1-D; shifts: 1-D int64; tile: (ROWS, COLUMNS * lanes)."""
+        for i < rows, p < columns * lanes; weights, source: 1-D; shifts: 1-D int64; tile: (ROWS,
+        COLUMNS * lanes)."""
 
         def codegen(context, builder, sig, args):
             do = Emit(context, builder, sig.args, args, sig.args[6].dtype)
@@ -65,7 +76,10 @@ def _make_shifted_tile(columns, rows):
                     for v, value in enumerate(values):
                         do.add_product(sums[i * columns + v], weight, value)
             for i, v in itertools.product(range(rows), range(columns)):
-                do.store(builder.load(sums[i * columns + v]), do.at(6, args[7], (i * COLUMNS + v) * do.lanes))
+                do.store(
+                    builder.load(sums[i * columns + v]),
+                    do.at(6, args[7], (i * COLUMNS + v) * do.lanes),
+                )
             return context.get_dummy_value()
 
         return types.void(weights, w0, source, s0, shifts, count, tile, t0), codegen
@@ -74,12 +88,16 @@ def _make_shifted_tile(columns, rows):
 
 
 wide_tile, narrow_tile = _make_shifted_tile(COLUMNS, ROWS), _make_shifted_tile(1, ROWS)
-wide_line, narrow_line = _make_shifted_tile(COLUMNS, 1), _make_shifted_tile(1, 1)  # depthwise: one output a group
+wide_line, narrow_line = (
+    _make_shifted_tile(COLUMNS, 1),
+    _make_shifted_tile(1, 1),
+)  # depthwise: one output a group
 
 
 @intrinsic
 def store_piece(typingctx, tile, t0, bias, out, o0, count):
-    """out[o0 + v] = tile[t0 + v] + bias for v < count <= COLUMNS * lanes; tile, out: arrays, flat positions."""
+    """out[o0 + v] = tile[t0 + v] + bias for v < count <= COLUMNS * lanes; tile, out: arrays, flat
+    positions."""
 
     def codegen(context, builder, sig, args):
         do = Emit(context, builder, sig.args, args, sig.args[0].dtype)
@@ -87,7 +105,9 @@ def store_piece(typingctx, tile, t0, bias, out, o0, count):
         for v in range(COLUMNS):
             with builder.if_then(builder.icmp_signed(">", args[5], ir.IntType(64)(v * do.lanes))):
                 value = builder.fadd(do.load(do.at(0, args[1], v * do.lanes)), bias)
-                do.store_masked(value, do.at(3, args[4], v * do.lanes), do.first(args[5], v * do.lanes))
+                do.store_masked(
+                    value, do.at(3, args[4], v * do.lanes), do.first(args[5], v * do.lanes)
+                )
         return context.get_dummy_value()
 
     return types.void(tile, t0, bias, out, o0, count), codegen
@@ -95,18 +115,26 @@ def store_piece(typingctx, tile, t0, bias, out, o0, count):
 
 @intrinsic
 def copy_row(typingctx, source, s0, step, line, l0, count):
-    """line[l0 + u] = source[s0 + u * step] for u < count; source, line: contiguous arrays, flat positions."""
+    """line[l0 + u] = source[s0 + u * step] for u < count; source, line: contiguous arrays, flat
+    positions."""
 
     def codegen(context, builder, sig, args):
         do = Emit(context, builder, sig.args, args, sig.args[3].dtype)
         word = ir.IntType(64)
         with builder.if_else(builder.icmp_signed("==", args[2], word(1))) as (adjacent, strided):
-            with adjacent, builder.if_else(builder.icmp_signed(">", args[5], word(do.lanes))) as (long, short):
+            with (
+                adjacent,
+                builder.if_else(builder.icmp_signed(">", args[5], word(do.lanes))) as (long, short),
+            ):
                 with long:
-                    cgutils.raw_memcpy(builder, do.at(3, args[4]), do.at(0, args[1]), args[5], do.itemsize)
+                    cgutils.raw_memcpy(
+                        builder, do.at(3, args[4]), do.at(0, args[1]), args[5], do.itemsize
+                    )
                 with short:  # one vector through a mask is quicker than the call
                     mask = do.first(args[5])
-                    do.store_masked(do.load_masked(do.at(0, args[1]), mask), do.at(3, args[4]), mask)
+                    do.store_masked(
+                        do.load_masked(do.at(0, args[1]), mask), do.at(3, args[4]), mask
+                    )
             with strided, cgutils.for_range(builder, args[5]) as loop:
                 value = builder.load(do.at(0, args[1], builder.mul(loop.index, args[2])))
                 builder.store(value, do.at(3, args[4], loop.index))
@@ -116,19 +144,37 @@ def copy_row(typingctx, source, s0, step, line, l0, count):
 
 
 @intrinsic
-def product_tile(typingctx, grad, g0, row, source, shifts, j0, mask, vectors, images, grad_image, line_image, tile):
+def product_tile(
+    typingctx,
+    grad,
+    g0,
+    row,
+    source,
+    shifts,
+    j0,
+    mask,
+    vectors,
+    images,
+    grad_image,
+    line_image,
+    tile,
+):
     """tile[i, j] = sum over images b, p < vectors * lanes of
     grad[g0 + i * row + b * grad_image + p] * source[shifts[j0 + j] + b * line_image + p],
     for those p whose mask[p] has all bits set (0 skips that p, whatever the source holds there).
 
     grad, source: 1-D; shifts: 1-D int64; mask: 1-D integers as wide as the numbers;
-    tile: (sums of the tile, filled up to whole vectors), overwritten with i * GRADIENT_COLUMNS + j."""
+    tile: (sums of the tile, filled up to whole vectors), overwritten with i * GRADIENT_COLUMNS + j.
+    """
 
     def codegen(context, builder, sig, args):
         do = Emit(context, builder, sig.args, args, sig.args[11].dtype)
         sums = do.sums(GRADIENT_ROWS * GRADIENT_COLUMNS)
         lines = [builder.load(do.at(4, args[5], j)) for j in range(GRADIENT_COLUMNS)]
-        rows = [builder.add(args[1], builder.mul(args[2], ir.IntType(64)(i))) for i in range(GRADIENT_ROWS)]
+        rows = [
+            builder.add(args[1], builder.mul(args[2], ir.IntType(64)(i)))
+            for i in range(GRADIENT_ROWS)
+        ]
         with cgutils.for_range(builder, args[8]) as image:
             g, s = (builder.mul(image.index, args[k]) for k in (9, 10))
             with cgutils.for_range(builder, args[7]) as loop:
@@ -142,31 +188,45 @@ def product_tile(typingctx, grad, g0, row, source, shifts, j0, mask, vectors, im
                         do.add_product(sums[i * GRADIENT_COLUMNS + j], other, value)
         totals = [builder.load(s) for s in sums]
         totals += [do.zero] * (-len(totals) % do.lanes)
-        for k in range(0, len(totals), do.lanes):        # sum the lanes of `lanes` vectors at once: add neighbours
-            group = totals[k:k + do.lanes]               # of two vectors into one, until one vector holds all sums
+        for k in range(
+            0, len(totals), do.lanes
+        ):  # sum the lanes of `lanes` vectors at once: add neighbours
+            group = totals[
+                k : k + do.lanes
+            ]  # of two vectors into one, until one vector holds all sums
             while len(group) > 1:
-                group = [builder.fadd(do.shuffle(a, b, list(range(0, 2 * do.lanes, 2))),
-                                      do.shuffle(a, b, list(range(1, 2 * do.lanes, 2))))
-                         for a, b in zip(group[::2], group[1::2], strict=True)]
+                group = [
+                    builder.fadd(
+                        do.shuffle(a, b, list(range(0, 2 * do.lanes, 2))),
+                        do.shuffle(a, b, list(range(1, 2 * do.lanes, 2))),
+                    )
+                    for a, b in zip(group[::2], group[1::2], strict=True)
+                ]
             do.store(group[0], do.at(11, k))
         return context.get_dummy_value()
 
-    return types.void(grad, g0, row, source, shifts, j0, mask, vectors, images, grad_image, line_image, tile), codegen
+    return types.void(
+        grad, g0, row, source, shifts, j0, mask, vectors, images, grad_image, line_image, tile
+    ), codegen
 
 
-# ------------------------------------------------------------------------------------------- the two drivers
+# ------------------------------------------------------------------------------------------- the tw
 
 
 @njit(cache=True, nogil=True)
 def _lay_out(image, first_row, planes, step, rows, pitch, line, at):
-    """Copy rows of an image (C, H, W) to line[at:], zeros so far: (C, planes, rows, pitch) flattened.
+    """Copy rows of an image (C, H, W) to line[at:], zeros so far: (C, planes, rows, pitch)
+    flattened.
 
-    planes (n, 2): input row and column of each plane's corner, before first_row; step: rows and columns apart."""
+    planes (n, 2): input row and column of each plane's corner, before first_row; step: rows and
+    columns apart."""
     channels, height, width = image.shape
     for c in range(channels):
         for plane in range(planes.shape[0]):
             left = planes[plane, 1]
-            low = min(pitch, max(0, -(left // step[1])))             # 0 <= left + u * step < width from low to high
+            low = min(
+                pitch, max(0, -(left // step[1]))
+            )  # 0 <= left + u * step < width from low to high
             high = min(pitch, (width - left + step[1] - 1) // step[1])
             for r in range(rows):
                 h = planes[plane, 0] + first_row + r * step[0]
@@ -178,25 +238,45 @@ def _lay_out(image, first_row, planes, step, rows, pitch, line, at):
 
 
 @njit(cache=True, nogil=True)
-def _shifted_item(image, weights, shifts, planes, step, halo, pitch, bias, out, place, first, rows, columns, line, here, tile):
-    """One block of output rows of one image and group; arguments as in `_shifted`, out: (K, H, W) of this image;
-    line, here, tile: scratch for the image with its padding, the shifts as distances in it, and a tile of sums."""
+def _shifted_item(
+    image,
+    weights,
+    shifts,
+    planes,
+    step,
+    halo,
+    pitch,
+    bias,
+    out,
+    place,
+    first,
+    rows,
+    columns,
+    line,
+    here,
+    tile,
+):
+    """One block of output rows of one image and group; arguments as in `_shifted`, out: (K, H, W)
+    of this image; line, here, tile: scratch for the image with its padding, the shifts as distances
+    in it, and a tile of sums."""
     line_rows, taps, depth = rows + halo, shifts.shape[0], weights.shape[2]
     lanes = VECTOR // image.itemsize
     width, end = COLUMNS * lanes, rows * pitch
     size = image.shape[0] * planes.shape[0] * line_rows * pitch
-    line[:size + width] = 0                          # the last tile reads, and drops, a little more
+    line[: size + width] = 0  # the last tile reads, and drops, a little more
     _lay_out(image, first * step[0], planes, step, line_rows, pitch, line, 0)
     for j in range(taps):
         here[j] = (shifts[j, 0] * line_rows + shifts[j, 1]) * pitch + shifts[j, 2]
     top, left, down, right = place
     tiles, panels = (end + width - 1) // width, weights.shape[0]
-    for step_number in range(tiles * panels):        # what is larger, line or weights, is walked once; the other, often
+    for step_number in range(
+        tiles * panels
+    ):  # what is larger, line or weights, is walked once; the other, often
         if size < weights.size:
             p, panel = step_number % tiles * width, step_number // tiles
         else:
             p, panel = step_number // panels * width, step_number % panels
-        row, column = p // pitch, p % pitch          # of the tile's first position
+        row, column = p // pitch, p % pitch  # of the tile's first position
         w0 = panel * taps * depth
         if depth == 1:
             if end - p > width - lanes:
@@ -212,11 +292,18 @@ def _shifted_item(image, weights, shifts, planes, step, halo, pitch, bias, out, 
         for i in range(min(depth, out.shape[0] - panel * depth)):
             k = panel * depth + i
             t, y, u = 0, row, column
-            while t < min(width, end - p):           # the tile's piece of each row
+            while t < min(width, end - p):  # the tile's piece of each row
                 count = min(width - t, end - p - t, columns - u)
                 h, w = top + (first + y) * down, left + u * right
                 if right == 1:
-                    store_piece(tile, i * width + t, bias[k], out, (k * out.shape[1] + h) * out.shape[2] + w, count)
+                    store_piece(
+                        tile,
+                        i * width + t,
+                        bias[k],
+                        out,
+                        (k * out.shape[1] + h) * out.shape[2] + w,
+                        count,
+                    )
                 else:
                     for v in range(count):
                         out[k, h, w + v * right] = tile[i, t + v] + bias[k]
@@ -225,13 +312,17 @@ def _shifted_item(image, weights, shifts, planes, step, halo, pitch, bias, out, 
 
 
 @parallel
-def _shifted(source, weights, shifts, planes, step, halo, pitch, bias, out, place, shape, block, run):
-    """out[n, k, top + y * down, left + u * right] = bias[k] + sum_j weights[k, j] * line_n[shifts[j] + (y, u)].
+def _shifted(
+    source, weights, shifts, planes, step, halo, pitch, bias, out, place, shape, block, run
+):
+    """out[n, k, top + y * down, left + u * right] = bias[k] + sum_j weights[k, j] *
+    line_n[shifts[j] + (y, u)].
 
-    source (N, G*C, H, W); weights (G, panels, J, outputs beside each other); shifts (J, 3): plane (with its channel),
-    row, column; planes (n, 2): corners; step (2,): distance in the source; halo: rows a shift can reach down; bias
-    (G*K,); out (N, G*K, ...); place: (top, left, down, right); shape: rows, columns to compute; block: rows per item;
-    run: items that share their scratch memory."""
+    source (N, G*C, H, W); weights (G, panels, J, outputs beside each other); shifts (J, 3): plane
+    (with its channel), row, column; planes (n, 2): corners; step (2,): distance in the source;
+    halo: rows a shift can reach down; bias (G*K,); out (N, G*K, ...); place: (top, left, down,
+    right); shape: rows, columns to compute; block: rows per item; run: items that share their
+    scratch memory."""
     groups = weights.shape[0]
     channels, outputs = source.shape[1] // groups, out.shape[1] // groups
     blocks = (shape[0] + block - 1) // block
@@ -245,21 +336,37 @@ def _shifted(source, weights, shifts, planes, step, halo, pitch, bias, out, plac
             n = item // (groups * blocks)
             g = item // blocks % groups
             first = item % blocks * block
-            _shifted_item(source[n, g * channels:(g + 1) * channels], weights[g], shifts, planes, step, halo, pitch,
-                          bias[g * outputs:(g + 1) * outputs], out[n, g * outputs:(g + 1) * outputs], place, first,
-                          min(block, shape[0] - first), shape[1], line, here, tile)
+            _shifted_item(
+                source[n, g * channels : (g + 1) * channels],
+                weights[g],
+                shifts,
+                planes,
+                step,
+                halo,
+                pitch,
+                bias[g * outputs : (g + 1) * outputs],
+                out[n, g * outputs : (g + 1) * outputs],
+                place,
+                first,
+                min(block, shape[0] - first),
+                shape[1],
+                line,
+                here,
+                tile,
+            )
 
 
 @njit(cache=True, nogil=True)
 def _product_item(grad, source, shifts, planes, step, halo, pitch, keep, first, rows, total):
-    """Add to total (K, J) what a block of rows gives to the weight gradient of K outputs and one group.
+    """Add to total (K, J) what a block of rows gives to the weight gradient of K outputs and one
+    group.
 
     grad (N, K, P, Q), source (N, C, H, W); other arguments as in `_product`."""
     images, outputs, columns = grad.shape[0], grad.shape[1], grad.shape[3]
     channels, line_rows, taps = source.shape[1], rows + halo, shifts.shape[0]
     lanes = VECTOR // source.itemsize
     vectors = (rows * pitch + lanes - 1) // lanes
-    length = vectors * lanes                         # of one output and image in `grads`
+    length = vectors * lanes  # of one output and image in `grads`
     image_size = channels * planes.shape[0] * line_rows * pitch
     line = np.zeros(images * image_size + lanes, source.dtype)
     panels = (outputs + GRADIENT_ROWS - 1) // GRADIENT_ROWS
@@ -269,10 +376,19 @@ def _product_item(grad, source, shifts, planes, step, halo, pitch, keep, first, 
         at = _lay_out(source[n], first * step[0], planes, step, line_rows, pitch, line, at)
         for k in range(outputs):
             for y in range(rows):
-                copy_row(grad[n, k], (first + y) * columns, 1, grads, (k * images + n) * length + y * pitch, columns)
-    mask = np.zeros(length, keep.dtype)              # 0 * inf is no 0: what is not an output position must not be read
+                copy_row(
+                    grad[n, k],
+                    (first + y) * columns,
+                    1,
+                    grads,
+                    (k * images + n) * length + y * pitch,
+                    columns,
+                )
+    mask = np.zeros(
+        length, keep.dtype
+    )  # 0 * inf is no 0: what is not an output position must not be read
     for y in range(rows):
-        mask[y * pitch:y * pitch + columns] = keep[0]
+        mask[y * pitch : y * pitch + columns] = keep[0]
     here = np.zeros((taps + GRADIENT_COLUMNS - 1) // GRADIENT_COLUMNS * GRADIENT_COLUMNS, np.int64)
     for j in range(taps):
         here[j] = (shifts[j, 0] * line_rows + shifts[j, 1]) * pitch + shifts[j, 2]
@@ -280,20 +396,34 @@ def _product_item(grad, source, shifts, planes, step, halo, pitch, keep, first, 
     for j in range(0, taps, GRADIENT_COLUMNS):
         for panel in range(panels):
             k = panel * GRADIENT_ROWS
-            product_tile(grads, k * images * length, images * length, line, here, j, mask, vectors, images,
-                         length, image_size, tile)
+            product_tile(
+                grads,
+                k * images * length,
+                images * length,
+                line,
+                here,
+                j,
+                mask,
+                vectors,
+                images,
+                length,
+                image_size,
+                tile,
+            )
             for a in range(min(GRADIENT_ROWS, outputs - k)):
                 for b in range(min(GRADIENT_COLUMNS, taps - j)):
                     total[k + a, j + b] += tile[a * GRADIENT_COLUMNS + b]
 
 
 @parallel
-def _product(grad, source, shifts, planes, step, halo, pitch, keep, images, block, outputs, partial):
+def _product(
+    grad, source, shifts, planes, step, halo, pitch, keep, images, block, outputs, partial
+):
     """partial[c, g, k, j] = sum over the items of chunk c of grad[k, p] * line[shifts[j] + p].
 
-    grad (N, G*K, P, Q); source (N, G*C, H, W); shifts, planes, step, halo, pitch as in `_shifted`; keep: one integer
-    with all bits set, as wide as the numbers; images, block: images and rows per item; outputs: of the K at a time;
-    partial (chunks, G, K, J), zeros."""
+    grad (N, G*K, P, Q); source (N, G*C, H, W); shifts, planes, step, halo, pitch as in `_shifted`;
+    keep: one integer with all bits set, as wide as the numbers; images, block: images and rows per
+    item; outputs: of the K at a time; partial (chunks, G, K, J), zeros."""
     chunks, groups, all_outputs = partial.shape[:3]
     channels = source.shape[1] // groups
     panels = (all_outputs + outputs - 1) // outputs
@@ -304,18 +434,33 @@ def _product(grad, source, shifts, planes, step, halo, pitch, keep, images, bloc
         k_end = min(all_outputs, k + outputs)
         for item in range(items * c // chunks, items * (c + 1) // chunks):
             n, first = item // blocks * images, item % blocks * block
-            _product_item(grad[n:n + images, g * all_outputs + k:g * all_outputs + k_end],
-                          source[n:n + images, g * channels:(g + 1) * channels], shifts, planes, step, halo, pitch,
-                          keep, first, min(block, grad.shape[2] - first), partial[c, g, k:k_end])
+            _product_item(
+                grad[n : n + images, g * all_outputs + k : g * all_outputs + k_end],
+                source[n : n + images, g * channels : (g + 1) * channels],
+                shifts,
+                planes,
+                step,
+                halo,
+                pitch,
+                keep,
+                first,
+                min(block, grad.shape[2] - first),
+                partial[c, g, k:k_end],
+            )
 
 
-# -------------------------------------------------------------------------------------- tables and functions
+# -------------------------------------------------------------------------------------- tables and
 
 
 def _shifts(channels, planes, rows, columns):
-    """(channels * R * S, 3): plane (with its channel), row and column of every tap; rows, columns: (plane, shift)."""
-    c, r, q = (grid.ravel() for grid in np.meshgrid(range(channels), range(len(rows)), range(len(columns)),
-                                                    indexing="ij"))
+    """(channels * R * S, 3): plane (with its channel), row and column of every tap; rows, columns:
+    (plane, shift)."""
+    c, r, q = (
+        grid.ravel()
+        for grid in np.meshgrid(
+            range(channels), range(len(rows)), range(len(columns)), indexing="ij"
+        )
+    )
     rows, columns = (np.array(axis, np.int64).reshape(-1, 2) for axis in (rows, columns))
     plane = c * planes[0] * planes[1] + rows[r, 0] * planes[1] + columns[q, 0]
     return np.stack([plane, rows[r, 1], columns[q, 1]], 1).astype(np.int64)
@@ -337,35 +482,55 @@ def _forward_tables(kernel, stride, padding, dilation, channels):
 
 @functools.lru_cache(1024)
 def _input_tables(kernel, size, stride, padding, dilation, outputs):
-    """For each pair of residues that has taps: their slices of the kernel, planes (1, 2), shifts (outputs * taps, 3),
-    (rows, columns) a shift reaches, place (top, left, down, right) and number (rows, columns) of its positions."""
+    """For each pair of residues that has taps: their slices of the kernel, planes (1, 2), shifts
+    (outputs * taps, 3), (rows, columns) a shift reaches, place (top, left, down, right) and number
+    (rows, columns) of its positions."""
     axes = []
     for i in (0, 1):
         axis = []
         for residue in range(stride[i]):
             taps = [t for t in range(kernel[i]) if (residue - t * dilation[i]) % stride[i] == 0]
-            first = -((residue - padding[2 * i]) // stride[i])          # the first position that is no padding
+            first = -(
+                (residue - padding[2 * i]) // stride[i]
+            )  # the first position that is no padding
             start = first * stride[i] + residue - padding[2 * i]
             count = -(-(size[i] - start) // stride[i])
             if taps and count > 0:
                 shift = [(residue - t * dilation[i]) // stride[i] for t in taps]
                 part = slice(taps[0], None, taps[1] - taps[0] if len(taps) > 1 else kernel[i])
-                axis.append((part, first + min(shift), [(0, s - min(shift)) for s in shift], max(shift) - min(shift),
-                             start, count))
+                axis.append(
+                    (
+                        part,
+                        first + min(shift),
+                        [(0, s - min(shift)) for s in shift],
+                        max(shift) - min(shift),
+                        start,
+                        count,
+                    )
+                )
         axes.append(axis)
-    return [((rows[0], columns[0]), np.array([[rows[1], columns[1]]], np.int64),
-             _shifts(outputs, (1, 1), rows[2], columns[2]), (rows[3], columns[3]),
-             (rows[4], columns[4], *stride), (rows[5], columns[5]))
-            for rows, columns in itertools.product(*axes)]
+    return [
+        (
+            (rows[0], columns[0]),
+            np.array([[rows[1], columns[1]]], np.int64),
+            _shifts(outputs, (1, 1), rows[2], columns[2]),
+            (rows[3], columns[3]),
+            (rows[4], columns[4], *stride),
+            (rows[5], columns[5]),
+        )
+        for rows, columns in itertools.product(*axes)
+    ]
 
 
 @njit(cache=True, nogil=True)
 def _panels(weights):
-    """(G, C, K, R, S), any strides -> (G, panels, C * R * S, ROWS): the weights of ROWS outputs beside each other, or
-    of the only one."""
+    """(G, C, K, R, S), any strides -> (G, panels, C * R * S, ROWS): the weights of ROWS outputs
+    beside each other, or of the only one."""
     groups, channels, outputs, height, width = weights.shape
     taps, depth = height * width, 1 if outputs == 1 else ROWS
-    packed = np.zeros((groups, (outputs + depth - 1) // depth, channels * taps, depth), weights.dtype)
+    packed = np.zeros(
+        (groups, (outputs + depth - 1) // depth, channels * taps, depth), weights.dtype
+    )
     for g in range(groups):
         for panel in range(packed.shape[1]):
             first = panel * depth
@@ -373,19 +538,23 @@ def _panels(weights):
                 for r in range(height):
                     for s in range(width):
                         for i in range(min(depth, outputs - first)):
-                            packed[g, panel, c * taps + r * width + s, i] = weights[g, c, first + i, r, s]
+                            packed[g, panel, c * taps + r * width + s, i] = weights[
+                                g, c, first + i, r, s
+                            ]
     return packed
 
 
 def _block(rows, row_bytes, images, halo):
-    """Rows an item: its line fits the cache, and a few items there are for every core even if images are few."""
+    """Rows an item: its line fits the cache, and a few items there are for every core even if
+    images are few."""
     fit = max(4, CACHED // max(row_bytes, 1) - halo)
     share = max(4, -(-rows * images // 8))
     return max(1, min(rows, fit, share))
 
 
 def _run(items):
-    """Items that share their scratch memory: enough units of work remain for every core to be busy until the end."""
+    """Items that share their scratch memory: enough units of work remain for every core to be busy
+    until the end."""
     return max(1, items // 256)
 
 
@@ -396,29 +565,58 @@ def _plain(*arrays):
 
 
 def _correlate(source, weights, shifts, planes, step, reach, bias, out, place, shape):
-    """`_shifted` by weights (G, C, K, R, S), cut into items that suit it; depthwise in conv_depthwise.py."""
+    """`_shifted` by weights (G, C, K, R, S), cut into items that suit it; depthwise in
+    conv_depthwise.py."""
     images, (groups, channels, outputs) = source.shape[0], weights.shape[:3]
     pitch = shape[1] + reach[1]
     row_bytes = channels * len(planes) * pitch * source.itemsize
     if conv_depthwise.pays(channels, outputs, groups, source.itemsize):
         lanes = VECTOR // source.itemsize
         conv_depthwise.shifted(
-            source, conv_depthwise.panels(weights.reshape(groups, -1)), shifts, planes, step, reach[0], pitch,
-            conv_depthwise.panels(bias), out, place, shape, _block(shape[0], row_bytes * lanes, images * groups, reach[0]))
+            source,
+            conv_depthwise.panels(weights.reshape(groups, -1)),
+            shifts,
+            planes,
+            step,
+            reach[0],
+            pitch,
+            conv_depthwise.panels(bias),
+            out,
+            place,
+            shape,
+            _block(shape[0], row_bytes * lanes, images * groups, reach[0]),
+        )
         return
     block = _block(shape[0], row_bytes, images * groups, reach[0])
-    _shifted(source, _panels(weights), shifts, planes, step, reach[0], pitch, bias, out, place, shape, block,
-             _run(images * groups * -(-shape[0] // block)))
+    _shifted(
+        source,
+        _panels(weights),
+        shifts,
+        planes,
+        step,
+        reach[0],
+        pitch,
+        bias,
+        out,
+        place,
+        shape,
+        block,
+        _run(images * groups * -(-shape[0] // block)),
+    )
 
 
 def conv2d(x, weight, bias=None, *, stride, padding, dilation, groups, tf32=False):
-    """x (N, G*C, H, W), weight (G*K, C, R, S), bias (G*K,); padding (top, bottom, left, right) -> (N, G*K, P, Q).
+    """x (N, G*C, H, W), weight (G*K, C, R, S), bias (G*K,); padding (top, bottom, left, right) ->
+    (N, G*K, P, Q).
 
     tf32 (here and below): a GPU's matter."""
     images, _, height, width = x.shape
     (outputs, channels), kernel = weight.shape[:2], weight.shape[2:]
-    size = tuple((n + padding[2 * i] + padding[2 * i + 1] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1
-                 for i, n in enumerate((height, width)))
+    size = tuple(
+        (n + padding[2 * i] + padding[2 * i + 1] - dilation[i] * (kernel[i] - 1) - 1) // stride[i]
+        + 1
+        for i, n in enumerate((height, width))
+    )
     source, weights = _plain(x, weight)
     out = host.taker((images, outputs, *size), source.dtype)()
     bias = np.zeros(outputs, source.dtype) if bias is None else _plain(bias)[0]
@@ -431,12 +629,15 @@ def conv2d(x, weight, bias=None, *, stride, padding, dilation, groups, tf32=Fals
     return out.astype(x.dtype, copy=False)
 
 
-def conv2d_input_grad(grad, weight, bias=None, *, size, stride, padding, dilation, groups, tf32=False):
+def conv2d_input_grad(
+    grad, weight, bias=None, *, size, stride, padding, dilation, groups, tf32=False
+):
     """grad (N, G*K, P, Q), weight (G*K, C, R, S), bias (G*C,), size (H, W) -> (N, G*C, H, W).
 
-    Row h of the input meets output row y through tap r where h + top = y * stride + r * dilation. For the rows with
-    one residue a = (h + top) mod stride, only the taps with r * dilation = a (mod stride) take part, and each is a
-    shift by (a - r * dilation) / stride: stride**2 sums of shifted lines, each of which fills its own positions."""
+    Row h of the input meets output row y through tap r where h + top = y * stride + r * dilation.
+    For the rows with one residue a = (h + top) mod stride, only the taps with r * dilation = a (mod
+    stride) take part, and each is a shift by (a - r * dilation) / stride: stride**2 sums of shifted
+    lines, each of which fills its own positions."""
     images = grad.shape[0]
     (outputs, channels), kernel = weight.shape[:2], weight.shape[2:]
     source, weights = _plain(grad, weight)
@@ -445,9 +646,21 @@ def conv2d_input_grad(grad, weight, bias=None, *, size, stride, padding, dilatio
     weights = weights.reshape(groups, outputs // groups, channels, *kernel)
     zeros = np.zeros(groups * channels, source.dtype)
     if images and weights.size:
-        for part, planes, shifts, reach, place, count in _input_tables(kernel, size, stride, padding, dilation,
-                                                                       outputs // groups):
-            _correlate(source, weights[..., part[0], part[1]], shifts, planes, (1, 1), reach, zeros, out, place, count)
+        for part, planes, shifts, reach, place, count in _input_tables(
+            kernel, size, stride, padding, dilation, outputs // groups
+        ):
+            _correlate(
+                source,
+                weights[..., part[0], part[1]],
+                shifts,
+                planes,
+                (1, 1),
+                reach,
+                zeros,
+                out,
+                place,
+                count,
+            )
     if bias is not None:
         out += bias.astype(out.dtype)[:, None, None]
     return out.astype(grad.dtype, copy=False)
@@ -463,17 +676,35 @@ def conv2d_weight_grad(grad, x, *, kernel, stride, padding, dilation, groups, tf
         planes, shifts, reach = _forward_tables(kernel, stride, padding, dilation, channels)
         pitch = width + reach[1]
         if conv_depthwise.pays(channels, outputs // groups, groups, source.itemsize):
-            total = conv_depthwise.weight_grad(grads, source, shifts, planes, stride, reach[0], pitch, CACHED)
+            total = conv_depthwise.weight_grad(
+                grads, source, shifts, planes, stride, reach[0], pitch, CACHED
+            )
             return total.reshape(out.shape).astype(grad.dtype, copy=False)
-        share = min(outputs // groups, 64)                   # outputs at a time, so that their gradients stay cached
+        share = min(outputs // groups, 64)  # outputs at a time, so that their gradients stay cached
         row_bytes = (channels * len(planes) + share) * pitch * source.itemsize
         block = min(height, max(4, CACHED // row_bytes - reach[0]))
-        together = max(1, 512 // (block * pitch))            # small images share an item: sum over >= 512 positions
+        together = max(
+            1, 512 // (block * pitch)
+        )  # small images share an item: sum over >= 512 positions
         items = -(-images // together) * -(-height // block)
-        chunks = max(1, min(items, 32 // (groups * -(-outputs // groups // share)), PARTIALS // out.nbytes))
+        chunks = max(
+            1, min(items, 32 // (groups * -(-outputs // groups // share)), PARTIALS // out.nbytes)
+        )
         partial = np.zeros((chunks, groups, outputs // groups, len(shifts)), source.dtype)
         keep = np.full(1, -1, np.int32 if source.itemsize == 4 else np.int64)
-        _product(grads, source, shifts, planes, stride, reach[0], pitch, keep, together, block,
-                 share, partial)
+        _product(
+            grads,
+            source,
+            shifts,
+            planes,
+            stride,
+            reach[0],
+            pitch,
+            keep,
+            together,
+            block,
+            share,
+            partial,
+        )
         out[:] = partial.sum(0).reshape(out.shape)
     return out.astype(grad.dtype, copy=False)

@@ -1,19 +1,22 @@
 """Depthwise convolution on the CPU: as many channels beside each other as a vector has lanes.
 
-Every channel has a filter of its own, so a row of one channel is all that a loop over its columns can run along: seven
-numbers of a 7 x 7 image. Here `lanes` channels of an image are turned to lie beside each other, with their padding,
+Every channel has a filter of its own, so a row of one channel is all that a loop over its columns
+can run along: seven numbers of a 7 x 7 image. Here `lanes` channels of an image are turned to lie
+beside each other, with their padding,
 
     line[plane, row, column, channel],          planes, shifts and all other tables as in conv.py,
 
-and every tap multiplies a vector of the channels' numbers with a vector of their weights, whatever the rows' length:
+and every tap multiplies a vector of the channels' numbers with a vector of their weights, whatever
+the rows' length:
 
     y[row, column, :] = bias + sum_j  w[j, :] * line[shift[j] + (row, column), :]
 
-TILE columns at a time keep their sums in registers. The results are turned back. The weight gradient sums over the
-positions instead, a few taps at a time, in vectors as well: w[j, :] = sum_p dy[p, :] * line[shift[j] + p, :].
+TILE columns at a time keep their sums in registers. The results are turned back. The weight
+gradient sums over the positions instead, a few taps at a time, in vectors as well: w[j, :] = sum_p
+dy[p, :] * line[shift[j] + p, :].
 
-Channels are turned in squares of `lanes` x `lanes` numbers, by shuffles between registers: log2(lanes) a vector. The floor is
-the products' loads: one vector a product, one product a cycle.
+Channels are turned in squares of `lanes` x `lanes` numbers, by shuffles between registers:
+log2(lanes) a vector. The floor is the products' loads: one vector a product, one product a cycle.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ from .compiled import parallel
 from .vectors import VECTOR, Emit
 
 TILE = 8  # columns whose sums are in registers
-TAPS = 5  # taps of the weight gradient whose sums are in registers: enough to hide how long an addition takes
+# taps of the weight gradient whose sums are in registers: enough to hide how long an addition takes
+TAPS = 5
 
 
 @intrinsic
@@ -56,8 +60,8 @@ def channel_tile(typingctx, weights, w0, source, s0, shifts, count, bias, b0, ou
 
 @intrinsic
 def channel_products(typingctx, grad, g0, source, s0, shifts, j0, columns, total):
-    """total[(j0 + j) * lanes + c] += sum over p < columns of grad[g0 + p * lanes + c] * source[s0 + shifts[j0 + j] +
-    p * lanes + c] for j < TAPS, c < lanes; arrays and flat positions."""
+    """total[(j0 + j) * lanes + c] += sum over p < columns of grad[g0 + p * lanes + c] * source[s0 +
+    shifts[j0 + j] + p * lanes + c] for j < TAPS, c < lanes; arrays and flat positions."""
 
     def codegen(context, builder, sig, args):
         do = Emit(context, builder, sig.args, args, sig.args[7].dtype)
@@ -80,8 +84,8 @@ def channel_products(typingctx, grad, g0, source, s0, shifts, j0, columns, total
 
 @intrinsic
 def channels_last(typingctx, source, s0, apart, channels, count, line, l0):
-    """line[l0 + p * lanes + c] = source[s0 + c * apart + p] for p < count <= lanes, c < channels, and 0 for other c < lanes;
-    contiguous arrays and flat positions."""
+    """line[l0 + p * lanes + c] = source[s0 + c * apart + p] for p < count <= lanes, c < channels,
+    and 0 for other c < lanes; contiguous arrays and flat positions."""
 
     def codegen(context, builder, sig, args):
         do = Emit(context, builder, sig.args, args, sig.args[5].dtype)
@@ -102,8 +106,8 @@ def channels_last(typingctx, source, s0, apart, channels, count, line, l0):
 
 @intrinsic
 def channels_first(typingctx, line, l0, channels, count, out, o0, apart):
-    """out[o0 + c * apart + p] = line[l0 + p * lanes + c] for p < count <= lanes, c < channels; of the line, `lanes` times
-    `lanes` numbers are read. Contiguous arrays and flat positions."""
+    """out[o0 + c * apart + p] = line[l0 + p * lanes + c] for p < count <= lanes, c < channels; of
+    the line, `lanes` times `lanes` numbers are read. Contiguous arrays and flat positions."""
 
     def codegen(context, builder, sig, args):
         do = Emit(context, builder, sig.args, args, sig.args[0].dtype)
@@ -132,12 +136,15 @@ def copy_channels(typingctx, source, s0, line, l0):
 
 @njit(cache=True, nogil=True)
 def _turn(image, first, planes, step, rows, pitch, lanes, line, row):
-    """Rows of `image` (channels, H, W) to line[plane, row, column, channel], zeros so far; planes, step, pitch as in
-    conv.py; rows: of a plane; first: row of the image above them; row: scratch for one row of the image."""
+    """Rows of `image` (channels, H, W) to line[plane, row, column, channel], zeros so far; planes,
+    step, pitch as in conv.py; rows: of a plane; first: row of the image above them; row: scratch
+    for one row of the image."""
     channels, height, width = image.shape
     for plane in range(planes.shape[0]):
         left = planes[plane, 1]
-        low = min(pitch, max(0, -(left // step[1])))             # 0 <= left + u * step < width from low to high
+        low = min(
+            pitch, max(0, -(left // step[1]))
+        )  # 0 <= left + u * step < width from low to high
         high = min(pitch, (width - left + step[1] - 1) // step[1])
         begin, end = left + low * step[1], left + (high - 1) * step[1] + 1
         for r in range(rows):
@@ -146,8 +153,15 @@ def _turn(image, first, planes, step, rows, pitch, lanes, line, row):
                 at = ((plane * rows + r) * pitch + low) * lanes
                 target, t0 = (line, at) if step[1] == 1 else (row, 0)
                 for w in range(begin, end, lanes):
-                    channels_last(image, h * width + w, height * width, channels, min(lanes, end - w), target,
-                                  t0 + (w - begin) * lanes)
+                    channels_last(
+                        image,
+                        h * width + w,
+                        height * width,
+                        channels,
+                        min(lanes, end - w),
+                        target,
+                        t0 + (w - begin) * lanes,
+                    )
                 if step[1] != 1:
                     for u in range(high - low):
                         copy_channels(row, u * step[1] * lanes, line, at + u * lanes)
@@ -155,8 +169,8 @@ def _turn(image, first, planes, step, rows, pitch, lanes, line, row):
 
 @njit(cache=True, nogil=True)
 def _turn_back(sums, across, rows, columns, lanes, out, place, first, piece):
-    """sums[row, column, channel], `across` columns a row, to out[channel, top + (first + row) * down, left + column * right];
-    piece: scratch for a square of `lanes` times `lanes` numbers."""
+    """sums[row, column, channel], `across` columns a row, to out[channel, top + (first + row) *
+    down, left + column * right]; piece: scratch for a square of `lanes` times `lanes` numbers."""
     channels, height, width = out.shape
     top, left, down, right = place
     for y in range(rows):
@@ -164,11 +178,19 @@ def _turn_back(sums, across, rows, columns, lanes, out, place, first, piece):
         for u in range(0, columns, lanes):
             count = min(lanes, columns - u)
             if right == 1:
-                channels_first(sums, (y * across + u) * lanes, channels, count, out, h * width + left + u, height * width)
+                channels_first(
+                    sums,
+                    (y * across + u) * lanes,
+                    channels,
+                    count,
+                    out,
+                    h * width + left + u,
+                    height * width,
+                )
             else:
                 channels_first(sums, (y * across + u) * lanes, channels, count, piece, 0, lanes)
                 for c in range(channels):
-                    row, part = out[c, h, left + u * right:], piece[c * lanes:]
+                    row, part = out[c, h, left + u * right :], piece[c * lanes :]
                     for v in range(count):
                         row[v * right] = part[v]
 
@@ -182,16 +204,17 @@ def _distances(shifts, line_rows, pitch, lanes, here):
 
 @parallel
 def shifted(source, weights, shifts, planes, step, halo, pitch, bias, out, place, shape, block):
-    """out[n, c, top + y * down, left + u * right] = bias[c] + sum_j weights[c, j] * source_nc[shifts[j] + (y, u)].
+    """out[n, c, top + y * down, left + u * right] = bias[c] + sum_j weights[c, j] *
+    source_nc[shifts[j] + (y, u)].
 
-    source (N, C, H, W); weights (panels, J, lanes) and bias (panels, lanes): the channels, filled up with zeros; out
-    (N, C, ...); all others as in conv.py."""
+    source (N, C, H, W); weights (panels, J, lanes) and bias (panels, lanes): the channels, filled
+    up with zeros; out (N, C, ...); all others as in conv.py."""
     images, channels = source.shape[:2]
     panels, taps, lanes = weights.shape
     blocks = (shape[0] + block - 1) // block
     across = (shape[1] + TILE - 1) // TILE * TILE
     flat = weights.reshape(-1)
-    shared = max(1, images * blocks // 64)                       # images and blocks that share their scratch memory
+    shared = max(1, images * blocks // 64)  # images and blocks that share their scratch memory
     runs = (images * blocks + shared - 1) // shared
     for unit in prange(panels * runs):
         panel, run = unit // runs, unit % runs
@@ -206,25 +229,46 @@ def shifted(source, weights, shifts, planes, step, halo, pitch, bias, out, place
             n, first = item // blocks, item % blocks * block
             rows = min(block, shape[0] - first)
             line[:] = 0
-            _turn(source[n, c0:c1], first * step[0], planes, step, rows + halo, pitch, lanes, line, row)
+            _turn(
+                source[n, c0:c1],
+                first * step[0],
+                planes,
+                step,
+                rows + halo,
+                pitch,
+                lanes,
+                line,
+                row,
+            )
             _distances(shifts, rows + halo, pitch, lanes, here)
             for y in range(rows):
                 for u in range(0, across, TILE):
-                    channel_tile(flat, panel * taps * lanes, line, (y * pitch + u) * lanes, here, taps, bias,
-                                 panel * lanes, sums, (y * across + u) * lanes)
+                    channel_tile(
+                        flat,
+                        panel * taps * lanes,
+                        line,
+                        (y * pitch + u) * lanes,
+                        here,
+                        taps,
+                        bias,
+                        panel * lanes,
+                        sums,
+                        (y * across + u) * lanes,
+                    )
             _turn_back(sums, across, rows, shape[1], lanes, out[n, c0:c1], place, first, piece)
 
 
 @parallel
 def products(grad, source, shifts, planes, step, halo, pitch, block, partial):
-    """partial[k, panel, j, lane] = sum over the items of chunk k of grad[c, p] * source_c[shifts[j] + p].
+    """partial[k, panel, j, lane] = sum over the items of chunk k of grad[c, p] * source_c[shifts[j]
+    + p].
 
-    grad (N, C, P, Q); source (N, C, H, W); shifts: filled up to whole groups of TAPS; partial (chunks, panels, J, lanes),
-    zeros; all others as in conv.py."""
+    grad (N, C, P, Q); source (N, C, H, W); shifts: filled up to whole groups of TAPS; partial
+    (chunks, panels, J, lanes), zeros; all others as in conv.py."""
     images, channels, height, width = grad.shape
     chunks, panels, taps, lanes = partial.shape
     blocks = (height + block - 1) // block
-    corner = np.zeros((1, 2), np.int64)                          # of the gradient's only plane
+    corner = np.zeros((1, 2), np.int64)  # of the gradient's only plane
     for unit in prange(chunks * panels):
         k, panel = unit // panels, unit % panels
         line = np.empty(((planes.shape[0] * (block + halo)) * pitch + 1) * lanes, source.dtype)
@@ -238,19 +282,32 @@ def products(grad, source, shifts, planes, step, halo, pitch, block, partial):
             n, first = item // blocks, item % blocks * block
             rows = min(block, height - first)
             line[:] = 0
-            _turn(source[n, c0:c1], first * step[0], planes, step, rows + halo, pitch, lanes, line, row)
+            _turn(
+                source[n, c0:c1],
+                first * step[0],
+                planes,
+                step,
+                rows + halo,
+                pitch,
+                lanes,
+                line,
+                row,
+            )
             _turn(grad[n, c0:c1], first, corner, (1, 1), rows, width, lanes, slopes, row)
             _distances(shifts, rows + halo, pitch, lanes, here)
             for j in range(0, taps, TAPS):
                 for y in range(rows):
-                    channel_products(slopes, y * width * lanes, line, y * pitch * lanes, here, j, width, total)
+                    channel_products(
+                        slopes, y * width * lanes, line, y * pitch * lanes, here, j, width, total
+                    )
 
 
-# ------------------------------------------------------------------------------------------------ for conv.py
+# ------------------------------------------------------------------------------------------------ f
 
 
 def pays(channels: int, outputs: int, groups: int, itemsize: int) -> bool:
-    """Whether this is a depthwise convolution of enough channels to fill vectors. channels, outputs: of a group."""
+    """Whether this is a depthwise convolution of enough channels to fill vectors. channels,
+    outputs: of a group."""
     return channels == outputs == 1 and 2 * groups >= VECTOR // itemsize
 
 
@@ -259,12 +316,15 @@ def panels(weights: np.ndarray) -> np.ndarray:
     lanes = VECTOR // weights.itemsize
     count = -(-len(weights) // lanes)
     filled = np.zeros((count * lanes, *weights.shape[1:]), weights.dtype)
-    filled[:len(weights)] = weights
-    return np.ascontiguousarray(np.moveaxis(filled.reshape(count, lanes, *weights.shape[1:]), 1, -1))
+    filled[: len(weights)] = weights
+    return np.ascontiguousarray(
+        np.moveaxis(filled.reshape(count, lanes, *weights.shape[1:]), 1, -1)
+    )
 
 
 def weight_grad(grad, source, shifts, planes, step, halo, pitch, cached):
-    """grad (N, C, P, Q), source (N, C, H, W) -> (C, J); cached: bytes of an item's line; all others as in conv.py."""
+    """grad (N, C, P, Q), source (N, C, H, W) -> (C, J); cached: bytes of an item's line; all others
+    as in conv.py."""
     images, channels, height = grad.shape[:3]
     lanes = VECTOR // source.itemsize
     taps, count = len(shifts), -(-channels // lanes)

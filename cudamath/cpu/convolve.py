@@ -8,6 +8,8 @@ def convolve(a, w, *, before, after, turned):
     if a.dtype.itemsize == 2 and a.dtype.kind in "fV":
         wide = (x.astype(np.float32) for x in (a, w))
         return convolve(*wide, before=before, after=after, turned=turned).astype(a.dtype)
-    full = np.convolve(a, w if turned else w[::-1])  # k - before = its place less the weights but one
+    full = np.convolve(
+        a, w if turned else w[::-1]
+    )  # k - before = its place less the weights but one
     first = w.size - 1 - before
     return np.ascontiguousarray(full[first : first + a.size + before + after - w.size + 1])

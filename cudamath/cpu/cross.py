@@ -7,7 +7,8 @@ from ..core.quiet import quiet
 
 
 def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a, b: (..., 3) of one dtype, which broadcast -> the cross products. (np.cross does the same in twice the time.)"""
+    """a, b: (..., 3) of one dtype, which broadcast -> the cross products. (np.cross does the same
+    in twice the time.)"""
     wide = compute_dtype(a.dtype)
     out = np.empty(np.broadcast_shapes(a.shape, b.shape), a.dtype)
     quiet().run(_into, a.astype(wide, copy=False), b.astype(wide, copy=False), out)

@@ -1,7 +1,9 @@
-"""Matrix decompositions on the CPU: NumPy's, that is LAPACK's, and what NumPy lacks in NumPy itself.
+"""Matrix decompositions on the CPU: NumPy's, that is LAPACK's, and what NumPy lacks in NumPy
+itself.
 
-LU and triangular systems are written here in blocks: within a block of BLOCK columns each step is a handful of vector
-operations over the whole batch, and everything between blocks is a matrix product, which is where the operations are.
+LU and triangular systems are written here in blocks: within a block of BLOCK columns each step is a
+handful of vector operations over the whole batch, and everything between blocks is a matrix
+product, which is where the operations are.
 """
 
 from __future__ import annotations
@@ -45,10 +47,12 @@ def inv(a: np.ndarray) -> np.ndarray:
 
 
 def inv_and_sign(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """a: (..., n, n) -> inverses and signs of determinants, (...); of a singular matrix, whose sign is 0, and of one with NaN,
-    whose sign is NaN (LAPACK's may be 0), any numbers."""
+    """a: (..., n, n) -> inverses and signs of determinants, (...); of a singular matrix, whose sign
+    is 0, and of one with NaN, whose sign is NaN (LAPACK's may be 0), any numbers."""
     sign = np.where(np.isnan(a).any((-2, -1)), np.nan, slogdet(a)[0])
-    return inv(np.where((np.abs(sign) > 0)[..., None, None], a, np.eye(a.shape[-1], dtype=a.dtype))), sign
+    return inv(
+        np.where((np.abs(sign) > 0)[..., None, None], a, np.eye(a.shape[-1], dtype=a.dtype))
+    ), sign
 
 
 def slogdet(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -119,16 +123,20 @@ def svdvals(a: np.ndarray) -> np.ndarray:
 
 
 def inverted(s: np.ndarray, *, ratio: float) -> tuple[np.ndarray, np.ndarray]:
-    """s: (..., k), descending -> 1 / s, or 0 where s is at most `ratio` times the largest, and how many are above it, int64."""
+    """s: (..., k), descending -> 1 / s, or 0 where s is at most `ratio` times the largest, and how
+    many are above it, int64."""
     large = s > s.dtype.type(ratio) * s[..., :1]
-    return np.where(large, 1 / np.where(large, s, 1), 0).astype(s.dtype), np.asarray(np.count_nonzero(large, axis=-1), np.int64)
+    return np.where(large, 1 / np.where(large, s, 1), 0).astype(s.dtype), np.asarray(
+        np.count_nonzero(large, axis=-1), np.int64
+    )
 
 
-# ------------------------------------------------------------------------------------------------ in blocks
+# ------------------------------------------------------------------------------------------------ i
 
 
 def lu_factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """a: (..., m, n) -> the packed factors of P A = L U (..., m, n) and the pivots (..., min(m, n)), int32, 0-based."""
+    """a: (..., m, n) -> the packed factors of P A = L U (..., m, n) and the pivots (..., min(m,
+    n)), int32, 0-based."""
     *lead, m, n = a.shape
     x = a.reshape(-1, m, n).copy() if a.size else np.empty((int(np.prod(lead)), m, n), a.dtype)
     k = min(m, n)
@@ -139,7 +147,11 @@ def lu_factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             last = min(first + BLOCK, k)
             for j in range(first, last):
                 column = x[:, j:, j]
-                sizes = np.abs(column.real) + np.abs(column.imag) if x.dtype.kind == "c" else np.abs(column)  # as LAPACK's
+                sizes = (
+                    np.abs(column.real) + np.abs(column.imag)
+                    if x.dtype.kind == "c"
+                    else np.abs(column)
+                )  # as LAPACK's
                 found = j + np.argmax(sizes, axis=1)
                 pivots[:, j] = found
                 rows = x[each, found]
@@ -149,7 +161,9 @@ def lu_factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
                 x[:, j + 1 :, j] /= np.where(pivot == 0, 1, pivot)
                 x[:, j + 1 :, j + 1 : last] -= x[:, j + 1 :, j, None] * x[:, None, j, j + 1 : last]
             if last < n:
-                right = _substitute(x[:, first:last, first:last], x[:, first:last, last:], True, True)
+                right = _substitute(
+                    x[:, first:last, first:last], x[:, first:last, last:], True, True
+                )
                 x[:, first:last, last:] = right
                 x[:, last:, last:] -= x[:, last:, first:last] @ right
     return x.reshape(a.shape), pivots.reshape(*lead, k)
@@ -160,11 +174,16 @@ def lu(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     m, k = a.shape[-2], min(a.shape[-2:])
     packed, pivots = lu_factor(a)
     p = np.eye(m, dtype=a.dtype)[exchanged(pivots, m=m)].mT
-    return p, np.tril(packed[..., :k], -1) + np.eye(m, k, dtype=a.dtype), np.triu(packed[..., :k, :])
+    return (
+        p,
+        np.tril(packed[..., :k], -1) + np.eye(m, k, dtype=a.dtype),
+        np.triu(packed[..., :k, :]),
+    )
 
 
 def exchanged(pivots: np.ndarray, *, m: int) -> np.ndarray:
-    """Which row of A is which row of P A, (..., m), from the row exchanges (..., k), which are replayed."""
+    """Which row of A is which row of P A, (..., m), from the row exchanges (..., k), which are
+    replayed."""
     lead = pivots.shape[:-1]
     if not lead:
         rows = list(range(m))
@@ -186,8 +205,11 @@ def lu_solve(packed: np.ndarray, b: np.ndarray, pivots: np.ndarray) -> np.ndarra
     """packed: (..., n, n), b: (..., n, k), pivots: (..., n), 0-based -> (..., n, k); IndexError."""
     n = packed.shape[-1]
     if pivots.size and not 0 <= pivots.min() <= pivots.max() < n:
-        raise IndexError(f"lu_solve: pivots of shape {pivots.shape} are numbers of rows, 0 .. {n - 1}, got {pivots.min()} to "
-                         f"{pivots.max()}")
+        raise IndexError(
+            f"lu_solve: pivots of shape {pivots.shape} are numbers of rows, 0 .. {n - 1}, got "
+            f"{pivots.min()} to "
+            f"{pivots.max()}"
+        )
     _check_diagonal(packed)
     rows = np.take_along_axis(b, exchanged(pivots, m=n)[..., None], -2)
     return _substitute(packed, _substitute(packed, rows, True, True), False, False)

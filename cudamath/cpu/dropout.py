@@ -8,7 +8,8 @@ from .random import keyed, philox, split, word
 
 @njit(cache=True, nogil=True)
 def mask_in_place(y, first, stream, key, threshold, scale):
-    """y: (n,) float32 or float64. y[i] *= scale where word i reaches the threshold (uint64), else y[i] = 0."""
+    """y: (n,) float32 or float64. y[i] *= scale where word i reaches the threshold (uint64), else
+    y[i] = 0."""
     n = y.size
     zero = scale - scale
     for b in range(n // 4):
@@ -25,7 +26,8 @@ def mask_in_place(y, first, stream, key, threshold, scale):
 
 
 def dropout(x, *, scalars):
-    """x: any shape; scalars = (key, stream, first block, threshold, scale) -> x's shape and dtype."""
+    """x: any shape; scalars = (key, stream, first block, threshold, scale) -> x's shape and
+    dtype."""
     counter, (threshold, scale) = keyed(scalars)
     compute = np.float64 if x.dtype == np.float64 else np.float32
     y = x.astype(compute, order="C")  # always a copy

@@ -4,7 +4,8 @@ import numpy as np
 
 
 def log1p(x: np.ndarray) -> np.ndarray:
-    """log(1 + x) of complex numbers: |1 + x|^2 = 1 + a (2 + a) + b^2, and only what is beside the 1 is rounded."""
+    """log(1 + x) of complex numbers: |1 + x|^2 = 1 + a (2 + a) + b^2, and only what is beside the 1
+    is rounded."""
     out = np.empty_like(x)
     a, b = x.real, x.imag
     small = np.abs(a) + np.abs(b) < 1
@@ -24,8 +25,8 @@ def fraction(x: np.ndarray) -> np.ndarray:
 
 
 def expm1(x: np.ndarray) -> np.ndarray:
-    """exp(x) - 1 of complex numbers; where a part is infinite or NaN, what exp makes of it (NumPy has NaN there), and
-    of a real part -0 the real part 0, as the array API has it."""
+    """exp(x) - 1 of complex numbers; where a part is infinite or NaN, what exp makes of it (NumPy
+    has NaN there), and of a real part -0 the real part 0, as the array API has it."""
     out = np.where(np.isfinite(x), np.expm1(x), np.exp(x) - 1)
     out.real += 0.0
     return out
@@ -34,12 +35,15 @@ def expm1(x: np.ndarray) -> np.ndarray:
 def average(sums: np.ndarray, totals: np.ndarray) -> np.ndarray:
     """Quotients of weighted sums and the sums of their weights."""
     if not np.all(totals):
-        raise ZeroDivisionError(f"average: weights add up to 0 (of {totals.dtype}, sums of shape {totals.shape})")
+        raise ZeroDivisionError(
+            f"average: weights add up to 0 (of {totals.dtype}, sums of shape {totals.shape})"
+        )
     return sums / totals
 
 
 def floor_divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """floor(x / y) of floating-point numbers. Infinity divided by a finite number is infinite (NumPy has NaN there)."""
+    """floor(x / y) of floating-point numbers. Infinity divided by a finite number is infinite
+    (NumPy has NaN there)."""
     out = np.asarray(np.floor_divide(x, y))
     lost = np.isinf(x) & np.isfinite(y)
     if lost.any():
@@ -48,7 +52,8 @@ def floor_divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def ldexp(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """x 2^y of floating-point numbers, where y is whole; what does not fit an exponent is as good as the largest that does."""
+    """x 2^y of floating-point numbers, where y is whole; what does not fit an exponent is as good
+    as the largest that does."""
     return np.ldexp(x, np.clip(y, -5000, 5000).astype(np.int32))
 
 
@@ -120,12 +125,15 @@ def larger_share(g: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def clip_grad(g: np.ndarray, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """g between the bounds, half of it for each bound that x equals, else 0."""
-    part = np.where(x > low, g.dtype.type(1), g.dtype.type(0.5)) * np.where(x < high, g.dtype.type(1), g.dtype.type(0.5))
+    part = np.where(x > low, g.dtype.type(1), g.dtype.type(0.5)) * np.where(
+        x < high, g.dtype.type(1), g.dtype.type(0.5)
+    )
     return np.where((x >= low) & (x <= high), g * part, g.dtype.type(0))
 
 
 def round_to(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The nearest multiple of 1 / scale, a real number; of complex numbers in each part, and of -scale where scale < 0."""
+    """The nearest multiple of 1 / scale, a real number; of complex numbers in each part, and of
+    -scale where scale < 0."""
     if x.dtype.kind != "c":
         return np.rint(x * scale) / scale
     y, step = np.empty_like(x), -scale.real

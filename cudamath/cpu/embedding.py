@@ -1,4 +1,5 @@
-"""Rows of a table by index, and those of the identity, in NumPy. (The gradient is that of a gather: index.py.)"""
+"""Rows of a table by index, and those of the identity, in NumPy. (The gradient is that of a gather:
+index.py.)"""
 
 import numpy as np
 
@@ -7,13 +8,20 @@ def _check(name, indices, count, what):
     wrong = (indices < 0) | (indices >= count)
     if wrong.any():
         where = int(np.flatnonzero(wrong)[0])
-        raise IndexError(f"{name}: index {int(indices[where])} at flat position {where} is outside "
-                         f"0 .. {count - 1} ({count} {what})")
+        raise IndexError(
+            f"{name}: index {int(indices[where])} at flat position {where} is outside "
+            f"0 .. {count - 1} ({count} {what})"
+        )
 
 
 def embedding(indices, weight, *, classes):
-    """indices (n,) int below `classes` (None: rows), weight (rows, columns) -> (n, columns); IndexError."""
-    _check("embedding", indices, *((weight.shape[0], "rows") if classes is None else (classes, "classes")))
+    """indices (n,) int below `classes` (None: rows), weight (rows, columns) -> (n, columns);
+    IndexError."""
+    _check(
+        "embedding",
+        indices,
+        *((weight.shape[0], "rows") if classes is None else (classes, "classes")),
+    )
     return weight[indices]
 
 

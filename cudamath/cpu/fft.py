@@ -1,7 +1,7 @@
 """Fourier transforms on the CPU: NumPy's, in the precision of the input.
 
-NumPy scales by 1 / n, 1 / sqrt(n) or 1 as its `norm` says; the cards give the factor itself, so the unscaled transform
-is requested and multiplied, in place.
+NumPy scales by 1 / n, 1 / sqrt(n) or 1 as its `norm` says; the cards give the factor itself, so the
+unscaled transform is requested and multiplied, in place.
 """
 
 import numpy as np
@@ -40,4 +40,6 @@ def frequencies(*, scalars, layout, device, half, n):
     (step,) = scalars
     wide = compute_dtype(layout.dtype).type
     whole = np.arange(layout.size)
-    return (np.where(whole < half, whole, whole - n).astype(wide) * wide(step)).astype(layout.dtype, copy=False)
+    return (np.where(whole < half, whole, whole - n).astype(wide) * wide(step)).astype(
+        layout.dtype, copy=False
+    )

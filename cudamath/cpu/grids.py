@@ -12,7 +12,9 @@ def powers(*, layout, device, count, kind, scalars):
     """base ** an arithmetic progression, computed in ``kind``, as the layout's dtype."""
     *ends, base = scalars
     exponents = ramp(layout=layout.like(dtype=kind), device=device, count=count, scalars=ends)
-    return np.asarray(quiet().run(np.power, kind.type(base), exponents)).astype(layout.dtype, copy=False)
+    return np.asarray(quiet().run(np.power, kind.type(base), exponents)).astype(
+        layout.dtype, copy=False
+    )
 
 
 def window(*, layout, device, kind):

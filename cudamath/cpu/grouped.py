@@ -11,7 +11,10 @@ def bounds(ends: np.ndarray, rows: int) -> list[tuple[int, int]]:
     before = [0, *after][: len(after)]
     for group, (start, end) in enumerate(zip(before, after, strict=True)):
         if not start <= end <= rows:
-            raise IndexError(f"grouped_matmul: group {group} ends at row {end}, which is outside {start} .. {rows}")
+            raise IndexError(
+                f"grouped_matmul: group {group} ends at row {end}, which is outside {start} .. "
+                f"{rows}"
+            )
     return list(zip(before, after, strict=True))
 
 

@@ -20,20 +20,26 @@ def histogram(x, edges, *, even):
     """How many numbers lie in each bin; the last one includes its upper edge."""
     edges = comparable(edges)
     if even and edges.size > 2 and edges[0] < edges[-1]:
-        counts, made = np.histogram(comparable(x).astype(edges.dtype, copy=False), edges.size - 1, (edges[0], edges[-1]))
+        counts, made = np.histogram(
+            comparable(x).astype(edges.dtype, copy=False), edges.size - 1, (edges[0], edges[-1])
+        )
         if np.array_equal(made, edges):  # those between numbers that were no float32 are others
             return counts
     return np.histogram(x.view(np.uint8) if x.dtype == np.bool_ else comparable(x), edges)[0]
 
 
 def in_range(x, *, bins):
-    """Counts between the smallest and the largest number, the edges, and 1 if the range is not finite or has not so many
-    numbers, else 0."""
+    """Counts between the smallest and the largest number, the edges, and 1 if the range is not
+    finite or has not so many numbers, else 0."""
     x = x.view(np.uint8) if x.dtype == np.bool_ else x
     try:
         return *np.histogram(x, bins, (x.min(), x.max())), np.int64(0)
     except ValueError:
-        return np.zeros(bins, np.int64), np.zeros(bins + 1, np.result_type(x.dtype, np.float32)), np.int64(1)
+        return (
+            np.zeros(bins, np.int64),
+            np.zeros(bins + 1, np.result_type(x.dtype, np.float32)),
+            np.int64(1),
+        )
 
 
 def between(x, *, bins, edge, scalars):

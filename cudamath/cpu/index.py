@@ -58,7 +58,9 @@ def positions(name, indices, sizes):
         low, high = index.min(initial=0), index.max(initial=0)
         if index.size and (low < -size or high >= size):
             wrong = index[(index < -size) | (index >= size)].flat[0]
-            raise IndexError(f"{name}: index {wrong} is out of bounds for axis {axis} with size {size}")
+            raise IndexError(
+                f"{name}: index {wrong} is out of bounds for axis {axis} with size {size}"
+            )
         index = index.astype(np.int64, copy=False)
         index = np.where(index < 0, index + size, index) if low < 0 else index
         at = at * size + index if axis else index
@@ -69,15 +71,21 @@ _FOLDS = {"add": np.add, "multiply": np.multiply, "max": np.maximum, "min": np.m
 
 
 def add_rows(x, values, rows, kind="add"):
-    """x[:, rows[j], :] += values[:, j, :] in the order of j, for x (before, n, after); 16-bit floats sum in float32.
+    """x[:, rows[j], :] += values[:, j, :] in the order of j, for x (before, n, after); 16-bit
+    floats sum in float32.
 
-    Sorting by row, keeping the order within one, turns the sums into sums of neighbours: ``reduceat``. For single elements
-    NumPy's ``at`` is faster than to sort; as it adds one after another, float32 sums in float64 there.
+    Sorting by row, keeping the order within one, turns the sums into sums of neighbours:
+    ``reduceat``. For single elements NumPy's ``at`` is faster than to sort; as it adds one after
+    another, float32 sums in float64 there.
     """
     if not rows.size:
         return
     if x.shape[0] == x.shape[2] == 1 and not (x.dtype.itemsize == 2 and x.dtype.kind in "fV"):
-        wide = {"f": np.float64, "c": np.complex128}.get(x.dtype.kind, x.dtype) if kind == "add" else x.dtype
+        wide = (
+            {"f": np.float64, "c": np.complex128}.get(x.dtype.kind, x.dtype)
+            if kind == "add"
+            else x.dtype
+        )
         line = x[0, :, 0].astype(wide, copy=False)
         _FOLDS[kind].at(line, rows, values[0, :, 0].astype(wide, copy=False))
         x[0, :, 0] = line
@@ -96,13 +104,20 @@ _FOLDING = {"add": "add_at", "multiply": "multiply_at", "max": "maximum_at", "mi
 
 
 def scatter_add(x, values, *indices, axis, kind="add", name=None):
-    """x[..., indices, ...] += values, with equal indices added one after another; kind: or multiply, max, min."""
+    """x[..., indices, ...] += values, with equal indices added one after another; kind: or
+    multiply, max, min."""
     sizes = x.shape[axis : axis + len(indices)]
     at = positions(name or _FOLDING[kind], indices, sizes)
     shape = (*x.shape[:axis], *at.shape, *x.shape[axis + len(indices) :])
-    box = (int(np.prod(shape[:axis])), int(np.prod(sizes)), int(np.prod(x.shape[axis + len(indices) :])))
+    box = (
+        int(np.prod(shape[:axis])),
+        int(np.prod(sizes)),
+        int(np.prod(x.shape[axis + len(indices) :])),
+    )
     flat = np.ascontiguousarray(x).reshape(box)
-    given = np.broadcast_to(values, shape).astype(x.dtype, copy=False).reshape(box[0], at.size, box[2])
+    given = (
+        np.broadcast_to(values, shape).astype(x.dtype, copy=False).reshape(box[0], at.size, box[2])
+    )
     add_rows(flat, given, at.ravel(), kind)
     if not np.shares_memory(flat, x):
         x[...] = flat.reshape(x.shape)
@@ -118,7 +133,9 @@ def gather_grad(g, *indices, shape, axis):
 
 def index_add(x, index, values, *, axis):
     """x with values[..., j, ...] added at index[j] along an axis."""
-    sums = np.full(x.shape, complex(-0.0, -0.0) if x.dtype.kind == "c" else -0.0, values.dtype)  # -0 + 0 is no -0
+    sums = np.full(
+        x.shape, complex(-0.0, -0.0) if x.dtype.kind == "c" else -0.0, values.dtype
+    )  # -0 + 0 is no -0
     scatter_add(sums, values, index, axis=axis, name="index_add")
     return quiet().run(np.add, x, sums)
 
@@ -133,9 +150,16 @@ def take_along_grad(g, index, *, size, axis):
     shape = (*g.shape[:axis], size, *g.shape[axis + 1 :])
     wrong = (index < -size) | (index >= size)
     if wrong.any():
-        raise IndexError(f"take_along_axis: index {index[wrong].flat[0]} is out of bounds for axis {axis} with size {size}")
+        raise IndexError(
+            f"take_along_axis: index {index[wrong].flat[0]} is out of bounds for axis {axis} with "
+            f"size {size}"
+        )
     along = np.where(index < 0, index.astype(np.int64) + size, index.astype(np.int64))
-    before, m, after = int(np.prod(g.shape[:axis])), g.shape[axis], int(np.prod(g.shape[axis + 1 :]))
+    before, m, after = (
+        int(np.prod(g.shape[:axis])),
+        g.shape[axis],
+        int(np.prod(g.shape[axis + 1 :])),
+    )
     b, a = np.arange(before)[:, None, None], np.arange(after)
     rows = (b * size + np.broadcast_to(along, g.shape).reshape(before, m, after)) * after + a
     out = np.zeros(shape, g.dtype)
@@ -163,7 +187,8 @@ def _in_dtype(dtype, scalars):
 
 
 def where_number(mask, a=None, *, swapped, scalars, dtype=None):
-    """mask ? a : number; swapped: mask ? number : a. Without an array a: mask ? number : number, of this dtype."""
+    """mask ? a : number; swapped: mask ? number : a. Without an array a: mask ? number : number, of
+    this dtype."""
     if a is None:
         x, y = [_in_dtype(dtype, (number,)) for number in scalars]
         return np.asarray(np.where(mask, x, y))

@@ -6,8 +6,15 @@ from ..core.dtypes import compute_dtype
 from . import activation as activations
 
 
-def linear(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None, residual: np.ndarray | None = None, *,
-           activation: str, tf32: bool = False) -> np.ndarray:
+def linear(
+    x: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None = None,
+    residual: np.ndarray | None = None,
+    *,
+    activation: str,
+    tf32: bool = False,
+) -> np.ndarray:
     """activation(x weight^T + bias) + residual. `tf32` concerns GPUs only."""
     wide = compute_dtype(x.dtype)
     with np.errstate(over="ignore"):

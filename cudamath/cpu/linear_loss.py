@@ -7,10 +7,13 @@ from .rows import widen
 
 
 def linear_loss(x, targets, count, *, classes, ignore_index):
-    """Scores x (rows, columns), changed; targets (rows,); count () -> losses (rows,), see kernels/linear_loss.py."""
+    """Scores x (rows, columns), changed; targets (rows,); count () -> losses (rows,), see
+    kernels/linear_loss.py."""
     counted, picks = _checked("linear_cross_entropy", targets, classes, ignore_index)
     e, picks = widen(x[:, :classes]), picks[:, None]
-    with np.errstate(invalid="ignore", divide="ignore"):  # a row of -inf gives NaN; no target may count
+    with np.errstate(
+        invalid="ignore", divide="ignore"
+    ):  # a row of -inf gives NaN; no target may count
         e = e - e.max(1, keepdims=True, initial=-np.inf)
         chosen = np.take_along_axis(e, picks, 1)
         np.exp(e, out=e)

@@ -1,6 +1,7 @@
 """Cross entropy and negative log likelihood with class indices, and their gradients, in NumPy.
 
-Logits are viewed as (N, C, D): N samples, C classes, D positions per sample (1 without extra axes); targets are (N, D).
+Logits are viewed as (N, C, D): N samples, C classes, D positions per sample (1 without extra axes);
+targets are (N, D).
 """
 
 import numpy as np
@@ -8,20 +9,29 @@ import numpy as np
 from .rows import widen
 
 
-def _checked(name: str, targets: np.ndarray, classes: int, ignore_index: int) -> tuple[np.ndarray, np.ndarray]:
-    """(N, D) class indices -> which of them count, and the indices with the ignored ones set to 0; IndexError."""
+def _checked(
+    name: str, targets: np.ndarray, classes: int, ignore_index: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(N, D) class indices -> which of them count, and the indices with the ignored ones set to 0;
+    IndexError."""
     counted = targets != ignore_index
     wrong = counted & ((targets < 0) | (targets >= classes))
     if wrong.any():
         where = tuple(int(i) for i in np.argwhere(wrong)[0])
         shown = where[:1] if targets.shape[1:] == (1,) else where
-        raise IndexError(f"{name}: target {int(targets[where])} at position {shown} is outside 0 .. {classes - 1} "
-                         f"({classes} classes) and is not ignore_index = {ignore_index}")
+        raise IndexError(
+            f"{name}: target {int(targets[where])} at position {shown} is outside 0 .. "
+            f"{classes - 1} "
+            f"({classes} classes) and is not ignore_index = {ignore_index}"
+        )
     return counted, np.where(counted, targets, 0).astype(np.int64)
 
 
-def _reduce(loss: np.ndarray, counted: np.ndarray, reduction: str, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """(N, D) losses -> the reduced loss in dtype, and the divisor: the number of counted targets or 1."""
+def _reduce(
+    loss: np.ndarray, counted: np.ndarray, reduction: str, dtype: np.dtype
+) -> tuple[np.ndarray, np.ndarray]:
+    """(N, D) losses -> the reduced loss in dtype, and the divisor: the number of counted targets or
+    1."""
     divisor = np.asarray(counted.sum() if reduction == "mean" else 1, loss.dtype)
     if reduction != "none":
         with np.errstate(invalid="ignore"):  # no target counted: 0 / 0 = NaN, as in PyTorch
@@ -37,11 +47,16 @@ def _coefficient(g: np.ndarray, counted: np.ndarray, divisor: np.ndarray) -> np.
 
 def _weights(weight: np.ndarray | None, counted: np.ndarray, picks: np.ndarray) -> np.ndarray:
     """How much each target counts, (N, D): not at all, once, or as much as its class weighs."""
-    return counted if weight is None else np.where(counted, weight[picks] if weight.size else 0, weight.dtype.type(0))
+    return (
+        counted
+        if weight is None
+        else np.where(counted, weight[picks] if weight.size else 0, weight.dtype.type(0))
+    )
 
 
 def cross_entropy(x, targets, weight=None, *, reduction, ignore_index, label_smoothing):
-    """x (N, C, D), targets (N, D), weight (C,) -> loss () or (N, D); in compute precision stats (2, N, D), divisor ().
+    """x (N, C, D), targets (N, D), weight (C,) -> loss () or (N, D); in compute precision stats (2,
+    N, D), divisor ().
 
     stats: the maximum of x over the classes, and log sum exp(x - maximum).
     """
@@ -58,7 +73,9 @@ def cross_entropy(x, targets, weight=None, *, reduction, ignore_index, label_smo
     return reduced, stats, divisor
 
 
-def _losses(x: np.ndarray, picks: np.ndarray, label_smoothing: float) -> tuple[np.ndarray, np.ndarray]:
+def _losses(
+    x: np.ndarray, picks: np.ndarray, label_smoothing: float
+) -> tuple[np.ndarray, np.ndarray]:
     """x (N, C, D) in compute precision, picks (N, D) -> losses (N, D), stats (2, N, D)."""
     top = x.max(axis=1)
     with np.errstate(invalid="ignore"):  # a row with +inf, or -inf throughout, gives NaN
@@ -92,21 +109,27 @@ def cross_entropy_grad(g, x, targets, stats, divisor, *, ignore_index, label_smo
 
 
 def nll_loss(x, targets, weight=None, *, reduction, ignore_index):
-    """x (N, C, D) log probabilities, targets (N, D), weight (C,) -> loss () or (N, D), and divisor ()."""
+    """x (N, C, D) log probabilities, targets (N, D), weight (C,) -> loss () or (N, D), and divisor
+    ()."""
     counted, picks = _checked("nll_loss", targets, x.shape[1], ignore_index)
     factor = _weights(weight, counted, picks)
     if x.size == 0:
         loss = np.zeros(targets.shape, widen(x).dtype)
     else:
         picked = np.take_along_axis(widen(x), picks[:, None, :], axis=1)[:, 0]
-        loss = np.where(counted, -picked if weight is None else -picked * factor, picked.dtype.type(0))
+        loss = np.where(
+            counted, -picked if weight is None else -picked * factor, picked.dtype.type(0)
+        )
     return _reduce(loss, factor, reduction, x.dtype)
 
 
 def nll_loss_grad(g, targets, divisor, *, classes, ignore_index):
-    """g () or (N, D), targets (N, D), divisor () -> gradient (N, C, D) in g's dtype: -g / divisor at the targets."""
+    """g () or (N, D), targets (N, D), divisor () -> gradient (N, C, D) in g's dtype: -g / divisor
+    at the targets."""
     counted, picks = _checked("nll_loss", targets, classes, ignore_index)
     out = np.zeros((targets.shape[0], classes, targets.shape[1]), g.dtype)
     if out.size:
-        np.put_along_axis(out, picks[:, None, :], (-_coefficient(g, counted, divisor)).astype(g.dtype), axis=1)
+        np.put_along_axis(
+            out, picks[:, None, :], (-_coefficient(g, counted, divisor)).astype(g.dtype), axis=1
+        )
     return out

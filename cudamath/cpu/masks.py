@@ -1,4 +1,5 @@
-"""Selection by masks on the CPU: kernels/masks.py tells what each function is for. None needs to be told how many there are."""
+"""Selection by masks on the CPU: kernels/masks.py tells what each function is for. None needs to be
+told how many there are."""
 
 import numpy as np
 

@@ -28,8 +28,13 @@ def _prepare(a: Layout, b: Layout, *, tf32: bool = False) -> Callable | None:
     """The product of matrices of these layouts, without the questions."""
     if a.ndim < 2 or b.ndim < 2 or compute_dtype(a.dtype) != a.dtype:
         return None
-    product, take = np.matmul, host.taker((*broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]),
-                                          a.dtype)
+    product, take = (
+        np.matmul,
+        host.taker(
+            (*broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]),
+            a.dtype,
+        ),
+    )
     return lambda x, y: quiet().run(product, x, y, take())
 
 
@@ -37,6 +42,7 @@ matmul.prepare = _prepare  # type: ignore[attr-defined]
 
 
 def matmul_int32(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a @ b for int8, summed modulo 2^32: in float64, which is exact for sums of up to 2^39 products, and has a BLAS."""
+    """a @ b for int8, summed modulo 2^32: in float64, which is exact for sums of up to 2^39
+    products, and has a BLAS."""
     exact = np.matmul(a.astype(np.float64), b.astype(np.float64))
     return np.asarray(exact).astype(np.int64).astype(np.int32)

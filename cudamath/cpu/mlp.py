@@ -7,8 +7,17 @@ from . import activation as activations
 from .linear import linear
 
 
-def mlp(x: np.ndarray, w1: np.ndarray, b1: np.ndarray | None, w2: np.ndarray, b2: np.ndarray | None,
-        residual: np.ndarray | None, *, activation: str, tf32: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def mlp(
+    x: np.ndarray,
+    w1: np.ndarray,
+    b1: np.ndarray | None,
+    w2: np.ndarray,
+    b2: np.ndarray | None,
+    residual: np.ndarray | None,
+    *,
+    activation: str,
+    tf32: bool = False,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """y = f(z) w2^T + b2 + residual, h = f(z) and z = x w1^T + b1."""
     wide = compute_dtype(x.dtype)
     bias = None if b1 is None else b1.astype(wide, copy=False)
@@ -19,7 +28,9 @@ def mlp(x: np.ndarray, w1: np.ndarray, b1: np.ndarray | None, w2: np.ndarray, b2
     return linear(h, w2, b2, residual, activation=""), h, z
 
 
-def product_slope(g: np.ndarray, weight: np.ndarray, z: np.ndarray, *, activation: str, tf32: bool = False) -> np.ndarray:
+def product_slope(
+    g: np.ndarray, weight: np.ndarray, z: np.ndarray, *, activation: str, tf32: bool = False
+) -> np.ndarray:
     """(g weight) f'(z)."""
     wide = compute_dtype(g.dtype)
     slope = getattr(activations, activation + "_grad")

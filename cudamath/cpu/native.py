@@ -1,5 +1,6 @@
-"""Functions written in LLVM's language as functions of Python's, without Numba: that takes half a second to import and knows
-types, arrays and Python; a loop over numbers needs LLVM alone, which is there in a tenth of it.
+"""Functions written in LLVM's language as functions of Python's, without Numba: that takes half a
+second to import and knows types, arrays and Python; a loop over numbers needs LLVM alone, which is
+there in a tenth of it.
 """
 
 import contextlib
@@ -12,19 +13,34 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 
 BYTES, WORD, INT = ir.IntType(8).as_pointer(), ir.IntType(64), ir.IntType(32)
-SIGNATURE = ir.FunctionType(BYTES, [BYTES, BYTES.as_pointer(), WORD])  # (self, arguments, how many) -> result
+SIGNATURE = ir.FunctionType(
+    BYTES, [BYTES, BYTES.as_pointer(), WORD]
+)  # (self, arguments, how many) -> result
 
-_DATA = object.__basicsize__  # where the fields of NumPy's PyArrayObject begin: address, dimensions, pointer to the shape
+_DATA = (
+    object.__basicsize__
+)  # where the fields of NumPy's PyArrayObject begin: address, dimensions, pointer to the shape
 _FASTCALL = 0x80  # METH_FASTCALL
-_INCREF, _SAVE, _RESTORE = (ctypes.cast(function, ctypes.c_void_p).value for function in (
-    ctypes.pythonapi.Py_IncRef, ctypes.pythonapi.PyEval_SaveThread, ctypes.pythonapi.PyEval_RestoreThread))
+_INCREF, _SAVE, _RESTORE = (
+    ctypes.cast(function, ctypes.c_void_p).value
+    for function in (
+        ctypes.pythonapi.Py_IncRef,
+        ctypes.pythonapi.PyEval_SaveThread,
+        ctypes.pythonapi.PyEval_RestoreThread,
+    )
+)
 _kept: list[Any] = []  # code, and what Python's functions point to
 
 
 class _MethodDef(ctypes.Structure):
     """PyMethodDef."""
 
-    _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
 
 
 def argument(builder: ir.IRBuilder, k: int) -> Any:
@@ -44,11 +60,16 @@ def size(builder: ir.IRBuilder, array: Any) -> Any:
     builder.branch(loop)
     builder.position_at_end(loop)
     k, total = builder.phi(INT), builder.phi(WORD)
-    product, following = builder.mul(total, builder.load(builder.gep(shape, [k]))), builder.add(k, INT(1))
+    product, following = (
+        builder.mul(total, builder.load(builder.gep(shape, [k]))),
+        builder.add(k, INT(1)),
+    )
     for phi, first, then in ((k, INT(0), following), (total, WORD(1), product)):
         phi.add_incoming(first, before)
         phi.add_incoming(then, loop)
-    builder.cbranch(builder.icmp_signed("<", following, _field(builder, array, _DATA + 8, INT)), loop, after)
+    builder.cbranch(
+        builder.icmp_signed("<", following, _field(builder, array, _DATA + 8, INT)), loop, after
+    )
     builder.position_at_end(after)
     return product
 
@@ -84,11 +105,17 @@ def _machine() -> llvm.TargetMachine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3, codemodel="jitdefault", jit=True)
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=3,
+        codemodel="jitdefault",
+        jit=True,
+    )
 
 
 def native(module: ir.Module, name: str) -> Callable[..., None]:
-    """The function of this name and SIGNATURE, optimised and compiled; called from Python, it returns None."""
+    """The function of this name and SIGNATURE, optimised and compiled; called from Python, it
+    returns None."""
     module.triple = llvm.get_default_triple()
     parsed = llvm.parse_assembly(str(module))
     parsed.verify()
@@ -103,5 +130,6 @@ def native(module: ir.Module, name: str) -> Callable[..., None]:
     return _new_function(ctypes.addressof(method), None, None)
 
 
-_new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
-    ("PyCFunction_NewEx", ctypes.pythonapi))
+_new_function = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+)(("PyCFunction_NewEx", ctypes.pythonapi))

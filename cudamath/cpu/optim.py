@@ -1,8 +1,8 @@
 """Optimizer steps on the CPU: one compiled pass over each parameter, in place.
 
-The formulas are those of kernels/optim.py. A pass reads and writes every array once, where a chain of NumPy
-calls would stream each of its dozen temporaries through memory. float16 and bfloat16 parameters are widened to
-float32, stepped, and rounded back; their moments are float32 throughout.
+The formulas are those of kernels/optim.py. A pass reads and writes every array once, where a chain
+of NumPy calls would stream each of its dozen temporaries through memory. float16 and bfloat16
+parameters are widened to float32, stepped, and rounded back; their moments are float32 throughout.
 """
 
 import math
@@ -53,8 +53,8 @@ UNDECAYED = {"plain": (0.0, None), "adam": (1.0, 0.0), "lion": (1.0, None)}
 
 
 def in_place(step, arrays, copy, scalars, factor):
-    """step(*flat arrays of one compute dtype, *scalars); what had to be widened is rounded back into arrays[0], and its
-    values go into the copy (unless it is arrays[0] itself, or None)."""
+    """step(*flat arrays of one compute dtype, *scalars); what had to be widened is rounded back
+    into arrays[0], and its values go into the copy (unless it is arrays[0] itself, or None)."""
     p, g, *state = arrays
     compute = np.dtype(np.float64 if p.dtype == np.float64 else np.float32)
     wide = p.astype(compute, copy=False).reshape(-1)
@@ -74,11 +74,12 @@ def in_place(step, arrays, copy, scalars, factor):
 def each(step, states, arrays, scalars, form=PLAIN, kind="plain", most=8):
     """`step` on every parameter; arrays: as `form` (core/steps.py) arranges them.
 
-    With 0-d arrays at the end the scalars are those of kernels/optim.py: coefficients. most: how many numbers `step` takes.
+    With 0-d arrays at the end the scalars are those of kernels/optim.py: coefficients. most: how
+    many numbers `step` takes.
     """
     factor = 1.0
     if form.extra:
-        arrays, extra = arrays[: -form.extra], list(arrays[-form.extra:])
+        arrays, extra = arrays[: -form.extra], list(arrays[-form.extra :])
         lr, decay, *rest = scalars
         if form.factor:
             factor = extra.pop().item()
@@ -93,14 +94,18 @@ def each(step, states, arrays, scalars, form=PLAIN, kind="plain", most=8):
                 raise ValueError(f"adam_update: wants a step >= 0 in state, got {t - 1}")
             extra[0][...] = t
             scalars[0] = lr / -math.expm1(t * math.log1p(-scalars[3])) if scalars[3] < 1 else lr
-            scalars[6] = 1 / math.sqrt(-math.expm1(t * math.log1p(-scalars[5]))) if scalars[5] < 1 else 1.0
+            scalars[6] = (
+                1 / math.sqrt(-math.expm1(t * math.log1p(-scalars[5]))) if scalars[5] < 1 else 1.0
+            )
     first, second = UNDECAYED[kind]
     undecayed = [scalars[0], first, scalars[2] if second is None else second, *scalars[3:]]
     count = len(arrays) // (2 + states + form.copies)
     for i in range(count):
         mine = arrays[i::count]
         numbers = scalars if form.decays is None or form.decays[i] else undecayed
-        in_place(step, mine[: 2 + states], mine[-1] if form.copies else None, numbers[:most], factor)
+        in_place(
+            step, mine[: 2 + states], mine[-1] if form.copies else None, numbers[:most], factor
+        )
     return ()
 
 
@@ -110,18 +115,21 @@ def sgd(*arrays, scalars, form=PLAIN):
 
 
 def momentum(*arrays, scalars, nesterov, form=PLAIN):
-    """arrays: parameters, gradients, velocities; scalars = (lr, weight_decay, momentum, 0 ...). In place."""
+    """arrays: parameters, gradients, velocities; scalars = (lr, weight_decay, momentum, 0 ...). In
+    place."""
     return each(nesterov_pass if nesterov else momentum_pass, 1, arrays, scalars, form, most=3)
 
 
 def adam(*arrays, scalars, form=PLAIN):
-    """arrays: parameters, gradients, first and second moments; scalars: the eight of the rule. In place."""
+    """arrays: parameters, gradients, first and second moments; scalars: the eight of the rule. In
+    place."""
     return each(adam_pass, 2, arrays, scalars, form, "adam")
 
 
 @njit(cache=True, nogil=True)
 def rmsprop_pass(p, g, v, lr, weight_decay, alpha, rest, eps):
-    """p, g, v: (n,) of one dtype. d = g + weight_decay p;  v = alpha v + rest d^2;  p -= lr d / (sqrt(v) + eps)."""
+    """p, g, v: (n,) of one dtype. d = g + weight_decay p;  v = alpha v + rest d^2;  p -= lr d /
+    (sqrt(v) + eps)."""
     for i in range(p.size):
         d = g[i] + weight_decay * p[i]
         v[i] = alpha * v[i] + rest * (d * d)
@@ -130,34 +138,40 @@ def rmsprop_pass(p, g, v, lr, weight_decay, alpha, rest, eps):
 
 @njit(cache=True, nogil=True)
 def lion_pass(p, g, m, lr, keep, beta1, rest1, beta2, rest2):
-    """p, g, m: (n,) of one dtype. p = keep p - lr sign(beta1 m + rest1 g);  m = beta2 m + rest2 g."""
+    """p, g, m: (n,) of one dtype. p = keep p - lr sign(beta1 m + rest1 g);  m = beta2 m + rest2
+    g."""
     for i in range(p.size):
         p[i] = keep * p[i] - lr * np.sign(beta1 * m[i] + rest1 * g[i])
         m[i] = beta2 * m[i] + rest2 * g[i]
 
 
 def rmsprop(*arrays, scalars, form=PLAIN):
-    """arrays: parameters, gradients, mean squares; scalars = (lr, weight_decay, alpha, rest, eps, 0 ...). In place."""
+    """arrays: parameters, gradients, mean squares; scalars = (lr, weight_decay, alpha, rest, eps, 0
+    ...). In place."""
     return each(rmsprop_pass, 1, arrays, scalars, form, most=5)
 
 
 def lion(*arrays, scalars, form=PLAIN):
-    """arrays: parameters, gradients, moments; scalars = (lr, keep, beta1, rest1, beta2, rest2, 0 ...). In place."""
+    """arrays: parameters, gradients, moments; scalars = (lr, keep, beta1, rest1, beta2, rest2, 0
+    ...). In place."""
     return each(lion_pass, 1, arrays, scalars, form, "lion", most=6)
 
 
 def norm_and_factor(grads, most):
-    """The norm of all gradients (float64 if any is), and min(1, most / (norm + 1e-6)), NaN where it is not finite."""
+    """The norm of all gradients (float64 if any is), and min(1, most / (norm + 1e-6)), NaN where it
+    is not finite."""
     wide = np.float64 if any(g.dtype == np.float64 for g in grads) else np.float32
     with np.errstate(over="ignore", invalid="ignore"):
         total = sum(np.vdot(w, w) for w in (g.astype(wide, copy=False).ravel() for g in grads))
         norm = np.sqrt(wide(total))
-        return norm, min(wide(1), wide(most) / (norm + wide(1e-6))) if np.isfinite(norm) else wide(np.nan)
+        return norm, min(wide(1), wide(most) / (norm + wide(1e-6))) if np.isfinite(norm) else wide(
+            np.nan
+        )
 
 
 def clip_factor(*arrays, scalars, scaling, strict):
-    """As kernels/clip.py: factor. arrays: gradients, and with scaling scale, good and skipped, changed in place. strict:
-    the card sees to it."""
+    """As kernels/clip.py: factor. arrays: gradients, and with scaling scale, good and skipped,
+    changed in place. strict: the card sees to it."""
     count = len(arrays) - 3 * scaling
     norm, factor = norm_and_factor(arrays[:count], scalars[0])
     if scaling:
@@ -167,7 +181,11 @@ def clip_factor(*arrays, scalars, scaling, strict):
             norm = norm / type(norm)(old)
         most = type(norm)(scalars[0])
         finite = np.isfinite(norm)
-        factor = min(type(norm)(1), most / (norm + type(norm)(1e-6))) / type(norm)(old) if finite else type(norm)(np.nan)
+        factor = (
+            min(type(norm)(1), most / (norm + type(norm)(1e-6))) / type(norm)(old)
+            if finite
+            else type(norm)(np.nan)
+        )
         if finite:
             good[...] += 1
             if good == scalars[3]:
@@ -183,7 +201,8 @@ def clip_factor(*arrays, scalars, scaling, strict):
 
 
 def clip(*grads, scalars):
-    """grads -> the norm of all, and for each dtype the scaled ones in one array, each from a multiple of 8 on."""
+    """grads -> the norm of all, and for each dtype the scaled ones in one array, each from a
+    multiple of 8 on."""
     norm, factor = norm_and_factor(grads, scalars[0])
     results = []
     for dtype in dict.fromkeys(g.dtype for g in grads):
@@ -191,7 +210,11 @@ def clip(*grads, scalars):
         for g in grads:
             if g.dtype == dtype:
                 compute = dtype if dtype.itemsize > 2 else np.dtype(np.float32)
-                scaled = (g.astype(compute, copy=False) * compute.type(factor)).astype(dtype, copy=False).ravel()
+                scaled = (
+                    (g.astype(compute, copy=False) * compute.type(factor))
+                    .astype(dtype, copy=False)
+                    .ravel()
+                )
                 parts += [scaled, np.zeros(-g.size % 8, dtype)]
         results.append(np.concatenate(parts))
     return norm, *results

@@ -1,9 +1,12 @@
-"""Pooling on the CPU: one pass over the windows, one plane (image and channel) after the other, planes in parallel.
+"""Pooling on the CPU: one pass over the windows, one plane (image and channel) after the other,
+planes in parallel.
 
-Windows and planes are (H, W); a plane's gradient is scattered by one thread in a fixed order, so the same inputs give
-the same bits on any number of threads. The floor is memory: read x once, write y (and the positions of the maxima).
+Windows and planes are (H, W); a plane's gradient is scattered by one thread in a fixed order, so
+the same inputs give the same bits on any number of threads. The floor is memory: read x once, write
+y (and the positions of the maxima).
 
-Sizes arrive complete from the card: kernel, stride, padding (top, left), dilation and the output's `size`.
+Sizes arrive complete from the card: kernel, stride, padding (top, left), dilation and the output's
+`size`.
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ def _clip(start, count, dilation, length):
 
 @parallel
 def _max_pool(x, kernel, stride, padding, dilation, y, index):
-    """x (planes, H, W) -> y (planes, P, Q) and index (planes, P, Q) int32: position h * W + w of the maximum."""
+    """x (planes, H, W) -> y (planes, P, Q) and index (planes, P, Q) int32: position h * W + w of
+    the maximum."""
     planes, height, width = x.shape
     for plane in prange(planes):
         for p in range(y.shape[1]):
@@ -42,14 +46,14 @@ def _max_pool(x, kernel, stride, padding, dilation, y, index):
                 left = q * stride[1] - padding[1]
                 s0, s1 = _clip(left, kernel[1], dilation[1], width)
                 best, where = x.dtype.type(-np.inf), -1
-                if r0 < r1 and s0 < s1:              # else the window holds padding only: -inf, no position
+                if r0 < r1 and s0 < s1:  # else the window holds padding only: -inf, no position
                     where = (top + r0 * dilation[0]) * width + left + s0 * dilation[1]
                 for r in range(r0, r1):
                     h = top + r * dilation[0]
                     for s in range(s0, s1):
                         w = left + s * dilation[1]
                         value = x[plane, h, w]
-                        if value > best or value != value:                     # NaN wins, as in NumPy and torch
+                        if value > best or value != value:  # NaN wins, as in NumPy and torch
                             best, where = value, h * width + w
                 y[plane, p, q] = best
                 index[plane, p, q] = where
@@ -57,7 +61,8 @@ def _max_pool(x, kernel, stride, padding, dilation, y, index):
 
 @parallel
 def _max_pool_grad(grad, index, dx):
-    """grad, index (planes, P, Q); adds each gradient to its position in dx (planes, H, W), zeros so far."""
+    """grad, index (planes, P, Q); adds each gradient to its position in dx (planes, H, W), zeros so
+    far."""
     width = dx.shape[2]
     for plane in prange(grad.shape[0]):
         for p in range(grad.shape[1]):
@@ -70,7 +75,8 @@ def _max_pool_grad(grad, index, dx):
 
 @njit(cache=True, nogil=True, inline="always")
 def _span(i, size, step, before, length, padded):
-    """Window i of an axis: first and last + 1 position inside it, and how many the window counts (padded: the padding too)."""
+    """Window i of an axis: first and last + 1 position inside it, and how many the window counts
+    (padded: the padding too)."""
     start = i * step - before
     first, last = max(start, 0), min(start + size, length)
     count = min(start + size, length + before) - start if padded else last - first
@@ -79,13 +85,16 @@ def _span(i, size, step, before, length, padded):
 
 @parallel
 def _avg_pool(x, kernel, stride, padding, count_include_pad, divisor, y):
-    """x (planes, H, W) -> y (planes, P, Q), the sum over each window by `divisor`, or (0) the number of its positions."""
+    """x (planes, H, W) -> y (planes, P, Q), the sum over each window by `divisor`, or (0) the
+    number of its positions."""
     planes, height, width = x.shape
     for plane in prange(planes):
         for p in range(y.shape[1]):
             h0, h1, rows = _span(p, kernel[0], stride[0], padding[0], height, count_include_pad)
             for q in range(y.shape[2]):
-                w0, w1, columns = _span(q, kernel[1], stride[1], padding[1], width, count_include_pad)
+                w0, w1, columns = _span(
+                    q, kernel[1], stride[1], padding[1], width, count_include_pad
+                )
                 total = x.dtype.type(0)
                 for h in range(h0, h1):
                     for w in range(w0, w1):
@@ -95,13 +104,16 @@ def _avg_pool(x, kernel, stride, padding, count_include_pad, divisor, y):
 
 @parallel
 def _avg_pool_grad(grad, kernel, stride, padding, count_include_pad, divisor, dx):
-    """grad (planes, P, Q); adds each gradient's share to its window in dx (planes, H, W), zeros so far."""
+    """grad (planes, P, Q); adds each gradient's share to its window in dx (planes, H, W), zeros so
+    far."""
     planes, height, width = dx.shape
     for plane in prange(planes):
         for p in range(grad.shape[1]):
             h0, h1, rows = _span(p, kernel[0], stride[0], padding[0], height, count_include_pad)
             for q in range(grad.shape[2]):
-                w0, w1, columns = _span(q, kernel[1], stride[1], padding[1], width, count_include_pad)
+                w0, w1, columns = _span(
+                    q, kernel[1], stride[1], padding[1], width, count_include_pad
+                )
                 share = grad[plane, p, q] / (divisor or rows * columns)
                 for h in range(h0, h1):
                     for w in range(w0, w1):
@@ -109,7 +121,8 @@ def _avg_pool_grad(grad, kernel, stride, padding, count_include_pad, divisor, dx
 
 
 def max_pool2d(x, *, size, kernel, stride, padding, dilation, **_):
-    """x (N, C, H, W) -> maxima (N, C, P, Q) and their positions h * W + w (int32; -1 in a window of padding only)."""
+    """x (N, C, H, W) -> maxima (N, C, P, Q) and their positions h * W + w (int32; -1 in a window of
+    padding only)."""
     source = _plain(x)
     y = np.empty((len(source), *size), source.dtype)
     index = np.empty(y.shape, np.int32)
@@ -124,8 +137,8 @@ def max_pool2d_values(x, **where):
 
 
 def max_pool2d_grad(grad, index, *, size, **_):
-    """grad, index (N, C, P, Q) -> (N, C, H, W): each gradient at its position; size (H, W). (Where the windows lie
-    is for the GPU, whose threads search them.)"""
+    """grad, index (N, C, P, Q) -> (N, C, H, W): each gradient at its position; size (H, W). (Where
+    the windows lie is for the GPU, whose threads search them.)"""
     source = _plain(grad)
     dx = np.zeros((len(source), *size), source.dtype)
     _max_pool_grad(source, _plain(index), dx)
@@ -133,7 +146,8 @@ def max_pool2d_grad(grad, index, *, size, **_):
 
 
 def max_pool2d_take(x, index, **_):
-    """x (N, C, H, W), index (N, C, P, Q) -> x at these positions (N, C, P, Q), 0 where the position is -1."""
+    """x (N, C, H, W), index (N, C, P, Q) -> x at these positions (N, C, P, Q), 0 where the position
+    is -1."""
     if not x.size:
         return np.zeros(index.shape, x.dtype)
     flat = x.reshape(*x.shape[:2], -1)
@@ -159,9 +173,15 @@ def avg_pool2d_grad(grad, *, size, kernel, stride, padding, count_include_pad, d
 
 
 def _by_axes(x, pool, size, first, second, **window):
-    """A pool of volumes as one of their planes, and then one along their depth. window: name -> numbers of the three axes."""
+    """A pool of volumes as one of their planes, and then one along their depth. window: name ->
+    numbers of the three axes."""
     n, c, d, h, w = x.shape
-    planes = pool(x.reshape(n, c * d, h, w), size=size[1:], **{name: value[1:] for name, value in window.items()}, **first)
+    planes = pool(
+        x.reshape(n, c * d, h, w),
+        size=size[1:],
+        **{name: value[1:] for name, value in window.items()},
+        **first,
+    )
     along = {name: (value[0], 0 if name == "padding" else 1) for name, value in window.items()}
     lines = planes.reshape(n, c, d, size[1] * size[2])
     return pool(lines, size=(size[0], lines.shape[3]), **along, **second).reshape(n, c, *size)
@@ -169,20 +189,40 @@ def _by_axes(x, pool, size, first, second, **window):
 
 def max_pool3d(x, *, size, kernel, stride, padding, dilation):
     """x (N, C, D, H, W) -> maxima (N, C, O, P, Q)."""
-    return _by_axes(x, max_pool2d_values, size, {}, {}, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+    return _by_axes(
+        x,
+        max_pool2d_values,
+        size,
+        {},
+        {},
+        kernel=kernel,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+    )
 
 
 def avg_pool3d(x, *, size, kernel, stride, padding, count_include_pad, divisor):
-    """x (N, C, D, H, W) -> means (N, C, O, P, Q); divisor: what is divided by, 0 for the number of positions."""
+    """x (N, C, D, H, W) -> means (N, C, O, P, Q); divisor: what is divided by, 0 for the number of
+    positions."""
     wide = x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
     how = {"count_include_pad": count_include_pad}
-    y = _by_axes(wide, avg_pool2d, size, {**how, "divisor": 1 if divisor else 0}, {**how, "divisor": divisor}, kernel=kernel,
-                 stride=stride, padding=padding)
+    y = _by_axes(
+        wide,
+        avg_pool2d,
+        size,
+        {**how, "divisor": 1 if divisor else 0},
+        {**how, "divisor": divisor},
+        kernel=kernel,
+        stride=stride,
+        padding=padding,
+    )
     return y.astype(x.dtype, copy=False)
 
 
 def adaptive_pool(x, *, size, kind):
-    """x (N, C, ...) -> (N, C, *size): the "max" or "mean" of bins, of one axis after the other; bins are not empty."""
+    """x (N, C, ...) -> (N, C, *size): the "max" or "mean" of bins, of one axis after the other;
+    bins are not empty."""
     y = x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
     reduce = np.mean if kind == "mean" else np.max
     for axis, (count, length) in enumerate(zip(size, x.shape[2:], strict=True), 2):

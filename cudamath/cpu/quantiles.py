@@ -1,4 +1,5 @@
-"""Quantiles among sorted numbers: where they lie, and those of lines with NaN; see kernels/quantiles.py."""
+"""Quantiles among sorted numbers: where they lie, and those of lines with NaN; see
+kernels/quantiles.py."""
 
 import numpy as np
 
@@ -7,7 +8,8 @@ from .elementwise import between
 
 
 def rounded(place, method, lib):
-    """The place of a quantile for the methods that do not interpolate linearly. lib: NumPy, or cudamath."""
+    """The place of a quantile for the methods that do not interpolate linearly. lib: NumPy, or
+    cudamath."""
     below = lib.floor(place)
     if method == "lower":
         return below
@@ -15,7 +17,9 @@ def rounded(place, method, lib):
         return -lib.floor(-place)
     if method == "averaged_inverted_cdf":
         return below + 0.5 + 0.5 * (place > below)
-    if method == "closest_observation":  # of two that are equally near the one whose number, counted from 1, is even
+    if (
+        method == "closest_observation"
+    ):  # of two that are equally near the one whose number, counted from 1, is even
         return below + 1 - ((place == below) & (below % 2 == 1))
     if method == "nearest":
         return lib.rint(place)
@@ -25,8 +29,9 @@ def rounded(place, method, lib):
 
 
 def nan_quantile(x, *, method, wide, scalars):
-    """x (..., n), ascending, NaN last -> (...): the quantile at position (count - less) q + shift + less - 1 of each line's
-    numbers, or their "median"; NaN if there are none. scalars: q, less, shift. Places are computed in ``wide``."""
+    """x (..., n), ascending, NaN last -> (...): the quantile at position (count - less) q + shift +
+    less - 1 of each line's numbers, or their "median"; NaN if there are none. scalars: q, less,
+    shift. Places are computed in ``wide``."""
     q, less, shift = map(wide.type, scalars)
     count = np.count_nonzero(x == x, axis=-1, keepdims=True)
     last = np.maximum(count - 1, 0)
@@ -45,4 +50,6 @@ def nan_quantile(x, *, method, wide, scalars):
 
 def _halves(low, high, t):
     total = low + high
-    return np.where(np.isfinite(total), total * t, low * t + high * t)  # halves of the smallest numbers are none, or others
+    return np.where(
+        np.isfinite(total), total * t, low * t + high * t
+    )  # halves of the smallest numbers are none, or others

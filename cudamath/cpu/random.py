@@ -1,11 +1,14 @@
-"""Random numbers on the CPU: Philox4x32-10, compiled by Numba, the same numbers as kernels/random.py.
+"""Random numbers on the CPU: Philox4x32-10, compiled by Numba, the same numbers as
+kernels/random.py.
 
-A counter-based generator has no state to advance: block `c` of four 32-bit words is a keyed mixing of the number
-`c` itself. So element i of a draw depends only on (key, stream, offset, i), any thread may compute any part, and
-the GPU gets the same numbers in another order of work.
+A counter-based generator has no state to advance: block `c` of four 32-bit words is a keyed mixing
+of the number `c` itself. So element i of a draw depends only on (key, stream, offset, i), any
+thread may compute any part, and the GPU gets the same numbers in another order of work.
 
-    counter = (offset + i // 4, attempt, stream)    128 bits: 56 bits of block number, 8 of attempt, 64 of stream
-    words   = philox(counter, key)                  four uint32: elements 4 (i // 4) ... + 3 of the draw
+    counter = (offset + i // 4, attempt, stream)    128 bits: 56 bits of block number, 8 of attempt,
+        64 of stream
+    words   = philox(counter, key)                  four uint32: elements 4 (i // 4) ... + 3 of the
+            draw
                                                     (64-bit results take two words each)
 
 `attempt` counts the rejections of a bounded integer; 255 is kept for `spawn` (ops/random.py).
@@ -37,12 +40,13 @@ SPLIT = 1 << 18  # elements a thread must have to be worth starting (~0.1 ms of 
 UNIFORM_BITS = {"float32": 24, "float16": 11, "bfloat16": 8}
 
 
-# ------------------------------------------------------------------------------------------------- Philox
+# -------------------------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
 def philox(block, stream, key):
-    """Four uint32 words of block number `block` (uint64) in `stream` (uint64) under `key` (uint64)."""
+    """Four uint32 words of block number `block` (uint64) in `stream` (uint64) under `key`
+    (uint64)."""
     c0, c1 = np.uint32(block), np.uint32(block >> SHIFT32)
     c2, c3 = np.uint32(stream), np.uint32(stream >> SHIFT32)
     k0, k1 = np.uint32(key), np.uint32(key >> SHIFT32)
@@ -80,7 +84,9 @@ def fill_words(out, first, stream, key):
     """out: (n,) uint32; element i is word i % 4 of block first + i // 4."""
     n = out.size
     for b in range(n // 4):
-        out[4 * b], out[4 * b + 1], out[4 * b + 2], out[4 * b + 3] = philox(first + np.uint64(b), stream, key)
+        out[4 * b], out[4 * b + 1], out[4 * b + 2], out[4 * b + 3] = philox(
+            first + np.uint64(b), stream, key
+        )
     for i in range(n - n % 4, n):
         out[i] = word(first + np.uint64(i // 4), stream, key, i % 4)
 
@@ -96,7 +102,7 @@ def fill_words64(out, first, stream, key):
             out[2 * b + 1] = join(w2, w3)
 
 
-# -------------------------------------------------------------------------------------- one loop a distribution
+# -------------------------------------------------------------------------------------- one loop a
 
 
 @njit(cache=True, nogil=True)
@@ -180,10 +186,12 @@ def fill_tail64(out, first, stream, key, loc, scale, c, kind):
 
 @njit(cache=True, nogil=True)
 def fill_bounded32(out, first, stream, key, count, reject):
-    """out: (n,) uint32 in [0, count), count <= 2^32 (uint64): Lemire's multiplication with rejection.
+    """out: (n,) uint32 in [0, count), count <= 2^32 (uint64): Lemire's multiplication with
+    rejection.
 
-    The upper word of w * count is the result; a lower word below reject = 2^32 mod count marks the few w that
-    would make some results likelier, and the element tries again with the next attempt's block.
+    The upper word of w * count is the result; a lower word below reject = 2^32 mod count marks the
+    few w that would make some results likelier, and the element tries again with the next attempt's
+    block.
     """
     for b in range((out.size + 3) // 4):
         block = first + np.uint64(b)
@@ -201,7 +209,8 @@ def fill_bounded32(out, first, stream, key, count, reject):
 
 @njit(cache=True, nogil=True)
 def fill_bounded64(out, first, stream, key, last, mask):
-    """out: (n,) uint64 in [0, last]: as many low bits as `last` has, and again while they exceed it."""
+    """out: (n,) uint64 in [0, last]: as many low bits as `last` has, and again while they exceed
+    it."""
     for b in range((out.size + 1) // 2):
         block = first + np.uint64(b)
         w = philox(block, stream, key)
@@ -233,9 +242,11 @@ def fill_below(out, first, stream, key, threshold):
 
 @njit(cache=True, nogil=True)
 def cipher(left, right, round_keys, left_bits, right_bits):
-    """left, right: (m,) uint32, the two parts of m numbers below 2^(left_bits + right_bits); permuted in place.
+    """left, right: (m,) uint32, the two parts of m numbers below 2^(left_bits + right_bits);
+    permuted in place.
 
-    24 rounds of a small Philox, a Feistel-like network: one multiplication by a 64-bit constant, in halves, each.
+    24 rounds of a small Philox, a Feistel-like network: one multiplication by a 64-bit constant, in
+    halves, each.
     """
     left_mask = np.uint32((np.uint64(1) << left_bits) - np.uint64(1))
     right_mask = np.uint32((np.uint64(1) << right_bits) - np.uint64(1))
@@ -254,8 +265,9 @@ def cipher(left, right, round_keys, left_bits, right_bits):
 def fill_bijection(out, start, count, round_keys, left_bits, right_bits):
     """out: (m,) int64: images of start .. start + m - 1 under a keyed permutation of [0, count).
 
-    The cipher permutes [0, 2^bits), the least power of two >= count; who lands at or beyond count goes round again
-    (cycle walking): less than two walks on average. 512 numbers at a time, so that the rounds are vectorised.
+    The cipher permutes [0, 2^bits), the least power of two >= count; who lands at or beyond count
+    goes round again (cycle walking): less than two walks on average. 512 numbers at a time, so that
+    the rounds are vectorised.
     """
     left, right, where = np.empty(512, np.uint32), np.empty(512, np.uint32), np.empty(512, np.int64)
     right_mask = np.uint32((np.uint64(1) << right_bits) - np.uint64(1))
@@ -263,7 +275,11 @@ def fill_bijection(out, start, count, round_keys, left_bits, right_bits):
         walking = min(512, out.size - at)
         for j in range(walking):
             value = start + np.uint64(at + j)
-            left[j], right[j], where[j] = np.uint32(value >> right_bits), np.uint32(value) & right_mask, at + j
+            left[j], right[j], where[j] = (
+                np.uint32(value >> right_bits),
+                np.uint32(value) & right_mask,
+                at + j,
+            )
         while walking > 0:
             cipher(left[:walking], right[:walking], round_keys, left_bits, right_bits)
             outside = 0
@@ -278,14 +294,17 @@ def fill_bijection(out, start, count, round_keys, left_bits, right_bits):
 
 
 def split(fill, out, per_block, first, *args):
-    """Run fill(out, first, *args) on a few threads: a counter-based draw can be cut between any two blocks."""
+    """Run fill(out, first, *args) on a few threads: a counter-based draw can be cut between any two
+    blocks."""
     parts = min(os.cpu_count() or 1, out.size // SPLIT)
     if parts <= 1:
         fill(out, first, *args)
         return
     size = -(-out.size // (parts * per_block)) * per_block
     threads = [
-        threading.Thread(target=fill, args=(out[at : at + size], np.uint64(int(first) + at // per_block), *args))
+        threading.Thread(
+            target=fill, args=(out[at : at + size], np.uint64(int(first) + at // per_block), *args)
+        )
         for at in range(size, out.size, size)
     ]
     for thread in threads:
@@ -295,7 +314,7 @@ def split(fill, out, per_block, first, *args):
         thread.join()
 
 
-# ------------------------------------------------------- the CPU functions; scalars = (key, stream, offset, ...)
+# ------------------------------------------------------- the CPU functions; scalars = (key, stream,
 
 
 def keyed(scalars):
@@ -323,13 +342,20 @@ def normal(*, scalars, shape, dtype, device):
     wide = dtype == np.float64
     out = np.empty(shape, np.float64 if wide else np.float32)
     real = out.dtype.type
-    split(fill_normal64 if wide else fill_normal32, out.reshape(-1), 2 if wide else 4, *counter, real(loc), real(scale))
+    split(
+        fill_normal64 if wide else fill_normal32,
+        out.reshape(-1),
+        2 if wide else 4,
+        *counter,
+        real(loc),
+        real(scale),
+    )
     return out.astype(dtype, copy=False)
 
 
 def tail(*, scalars, shape, dtype, device, kind):
-    """scalars = (key, stream, offset, location, scale, c) -> shape, dtype. kind: a name in TAILS, or "lognormal": exp of what
-    `normal` gives."""
+    """scalars = (key, stream, offset, location, scale, c) -> shape, dtype. kind: a name in TAILS,
+    or "lognormal": exp of what `normal` gives."""
     if kind == "lognormal":
         x = normal(scalars=scalars, shape=shape, dtype=compute_dtype(dtype), device=device)
         return np.asarray(quiet().run(np.exp, x)).astype(dtype, copy=False)
@@ -342,16 +368,23 @@ def tail(*, scalars, shape, dtype, device, kind):
 
 
 def geometric(*, scalars, shape, dtype, device):
-    """scalars = (key, stream, offset, rate, 0, 0) -> shape, dtype: the next whole number above an exponential one over the
-    rate, from 1 to the largest float64 below 2^63."""
+    """scalars = (key, stream, offset, rate, 0, 0) -> shape, dtype: the next whole number above an
+    exponential one over the rate, from 1 to the largest float64 below 2^63."""
     *counter, rate, _, _ = scalars
-    e = tail(scalars=(*counter, 0.0, 1.0, 0.0), shape=shape, dtype=np.dtype(np.float64), device=device, kind="exponential")
+    e = tail(
+        scalars=(*counter, 0.0, 1.0, 0.0),
+        shape=shape,
+        dtype=np.dtype(np.float64),
+        device=device,
+        kind="exponential",
+    )
     trials = np.clip(np.ceil(quiet().run(np.divide, e, rate)), 1.0, 2.0**63 - 1024)
     return np.asarray(trials).astype(np.int64).astype(dtype, copy=False)
 
 
 def integers(*, scalars, shape, dtype, device, wide):
-    """scalars = (key, stream, offset, low, then the last two arguments of the fill) -> shape, dtype."""
+    """scalars = (key, stream, offset, low, then the last two arguments of the fill) -> shape,
+    dtype."""
     counter, (low, a, b) = keyed(scalars)
     out = np.empty(shape, np.uint64 if wide else np.uint32)
     fill = fill_bounded64 if wide else fill_bounded32
@@ -370,7 +403,8 @@ def bernoulli(*, scalars, shape, device):
 
 
 def chances(p, *, scalars):
-    """p: probabilities, any real dtype; scalars = (key, stream, offset) -> bool of p's shape: word < rint(p 2^32)."""
+    """p: probabilities, any real dtype; scalars = (key, stream, offset) -> bool of p's shape: word
+    < rint(p 2^32)."""
     counter, _ = keyed(scalars)
     words = np.empty(p.shape, np.uint32)
     split(fill_words, words.reshape(-1), 4, *counter)
@@ -378,7 +412,8 @@ def chances(p, *, scalars):
 
 
 def permutation(*, scalars, count, ranked, bits, device):
-    """scalars = (key, stream, offset, n) -> (count,) int64: the first elements of a permutation of 0..n-1.
+    """scalars = (key, stream, offset, n) -> (count,) int64: the first elements of a permutation of
+    0..n-1.
 
     ranked: element i is the rank of the i-th of n random 64-bit keys, every order equally likely.
     Otherwise a keyed bijection of [0, n), evaluated only where asked; bits = (n - 1).bit_length().
@@ -399,19 +434,28 @@ def permutation(*, scalars, count, ranked, bits, device):
 
 
 def choice(thresholds, *, scalars, shape):
-    """thresholds: (k,) uint64, cumulative probabilities times 2^53 -> shape, int64 indices in [0, k)."""
+    """thresholds: (k,) uint64, cumulative probabilities times 2^53 -> shape, int64 indices in [0,
+    k)."""
     counter, _ = keyed(scalars)
     words = np.empty(shape, np.uint64)
     split(fill_words64, words.reshape(-1), 2, *counter)
-    return np.searchsorted(thresholds, words >> np.uint64(11), side="right").astype(np.int64, copy=False).reshape(shape)
+    return (
+        np.searchsorted(thresholds, words >> np.uint64(11), side="right")
+        .astype(np.int64, copy=False)
+        .reshape(shape)
+    )
 
 
 def checked(p):
-    """Probabilities with nothing wrong with them, as float64. Rounded to 16 bits they seldom add up to 1 exactly."""
+    """Probabilities with nothing wrong with them, as float64. Rounded to 16 bits they seldom add up
+    to 1 exactly."""
     wide = p.astype(np.float64, copy=False)
     if not np.all(wide >= 0) or not abs(wide.sum() - 1) <= sum_tolerance(p.dtype):
-        raise ValueError(f"random.choice: wants p >= 0 adding up to 1, got {p.dtype} of shape {p.shape}, sum {wide.sum()}, "
-                         f"least {wide.min(initial=0)}")
+        raise ValueError(
+            f"random.choice: wants p >= 0 adding up to 1, got {p.dtype} of shape {p.shape}, sum "
+            f"{wide.sum()}, "
+            f"least {wide.min(initial=0)}"
+        )
     return wide
 
 

@@ -1,8 +1,10 @@
-"""Logarithm, exponential, sine, cosine and what random numbers make of them: the functions of kernels/random_math.py.
+"""Logarithm, exponential, sine, cosine and what random numbers make of them: the functions of
+kernels/random_math.py.
 
-Fixed sequences of operations that IEEE 754 defines (+, *, /, sqrt and fma), because libm's functions differ from
-machine to machine and this package draws the same numbers on all. What follows in float32 is Cephes', in float64
-fdlibm's, in fused form. Only Weibull and Pareto numbers end in a function of libm.
+Fixed sequences of operations that IEEE 754 defines (+, *, /, sqrt and fma), because libm's
+functions differ from machine to machine and this package draws the same numbers on all. What
+follows in float32 is Cephes', in float64 fdlibm's, in fused form. Only Weibull and Pareto numbers
+end in a function of libm.
 """
 
 import numpy as np
@@ -21,13 +23,17 @@ def fma(typing, a, b, c):
 def float_bits(typing, x):
     """The bits of a float32 or float64 as a signed integer of the same width."""
     bits = types.int32 if x == types.float32 else types.int64
-    return bits(x), lambda context, builder, signature, args: builder.bitcast(args[0], ir.IntType(bits.bitwidth))
+    return bits(x), lambda context, builder, signature, args: builder.bitcast(
+        args[0], ir.IntType(bits.bitwidth)
+    )
 
 
 @intrinsic
 def bits_float(typing, n):
     """The float32 or float64 that has the bits of this int32 or int64."""
-    real, llvm = (types.float32, ir.FloatType()) if n == types.int32 else (types.float64, ir.DoubleType())
+    real, llvm = (
+        (types.float32, ir.FloatType()) if n == types.int32 else (types.float64, ir.DoubleType())
+    )
     return real(n), lambda context, builder, signature, args: builder.bitcast(args[0], llvm)
 
 
@@ -53,7 +59,9 @@ def log_near32(e, f):
 @njit(cache=True, nogil=True, error_model="numpy")
 def log32(x):
     """ln(x), x: normal float32."""
-    bits = np.int32(float_bits(x) + np.int32(0x3F800000 - 0x3F3504F3))  # mantissa in sqrt(1/2) .. sqrt(2)
+    bits = np.int32(
+        float_bits(x) + np.int32(0x3F800000 - 0x3F3504F3)
+    )  # mantissa in sqrt(1/2) .. sqrt(2)
     e = np.float32(np.int32(bits >> np.int32(23)) - np.int32(127))
     f = bits_float(np.int32((bits & np.int32(0x7FFFFF)) + np.int32(0x3F3504F3))) - np.float32(1)
     return log_near32(e, f)
@@ -71,7 +79,9 @@ def log_rest32(m):
 def sincos32(turn):
     """sin and cos of 2 pi turn / 2^32, turn uint32: the angle is reduced exactly, in integers."""
     quarter = (turn >> np.uint32(29)) + np.uint32(1) >> np.uint32(1)  # the nearest; 4 stands for 0
-    rest = np.int32(np.int32(np.uint32(turn << np.uint32(2))) >> np.int32(2))  # within 1/8 turn of it
+    rest = np.int32(
+        np.int32(np.uint32(turn << np.uint32(2))) >> np.int32(2)
+    )  # within 1/8 turn of it
     x = np.float32(rest) * np.float32(1.4629180792671596e-09)  # 2 pi / 2^32
     z = x * x
     p = fma(np.float32(-1.9515295891e-4), z, np.float32(8.3321608736e-3))
@@ -90,7 +100,9 @@ def sincos32(turn):
 @njit(cache=True, nogil=True)
 def normal32(w0, w1):
     """Two independent standard normals (float32) from two words: Box-Muller."""
-    u = fma(np.float32(w0), np.float32(2.0**-32), np.float32(2.0**-33))  # in [2^-33, 1]: |result| <= 6.77
+    u = fma(
+        np.float32(w0), np.float32(2.0**-32), np.float32(2.0**-33)
+    )  # in [2^-33, 1]: |result| <= 6.77
     r = np.sqrt(np.float32(-2) * log32(u))
     s, c = sincos32(w1)
     return r * c, r * s
@@ -182,17 +194,20 @@ def sincos64(turn):
 @njit(cache=True, nogil=True, error_model="numpy")
 def normal64(w0, w1):
     """Two independent standard normals (float64) from two 64-bit words."""
-    u = np.float64((w0 >> np.uint64(11)) + np.uint64(1)) * 2.0**-53  # in [2^-53, 1]: |result| <= 8.57
+    u = (
+        np.float64((w0 >> np.uint64(11)) + np.uint64(1)) * 2.0**-53
+    )  # in [2^-53, 1]: |result| <= 8.57
     r = np.sqrt(-2.0 * log64(u))
     s, c = sincos64(w1)
     return r * c, r * s
 
 
-# ------------------------------------------------------------------------------ one number from one word
+# ------------------------------------------------------------------------------ one number from one
 #
-# A word stands for u, uniform between 0 and 1. Near 1 a float has few digits, so what a distribution has far out there
-# is computed from m = 1 - u instead: both tails have all their digits, to 2^-33 (float64: 2^-54) of probability.
-# c is the parameter of the shape, where there is one. TAILS numbers the distributions.
+# A word stands for u, uniform between 0 and 1. Near 1 a float has few digits, so what a
+# distribution has far out there is computed from m = 1 - u instead: both tails have all their
+# digits, to 2^-33 (float64: 2^-54) of probability. c is the parameter of the shape, where there is
+# one. TAILS numbers the distributions.
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -211,12 +226,22 @@ def nearer64(w):
     return fma(np.float64(rest >> np.uint64(11)), 2.0**-53, 2.0**-54), upper
 
 
-TAILS = {"exponential": 0, "laplace": 1, "logistic": 2, "gumbel": 3, "rayleigh": 4, "weibull": 5, "pareto": 6, "cauchy": 7}
+TAILS = {
+    "exponential": 0,
+    "laplace": 1,
+    "logistic": 2,
+    "gumbel": 3,
+    "rayleigh": 4,
+    "weibull": 5,
+    "pareto": 6,
+    "cauchy": 7,
+}
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def tail32(kind, w, c):
-    """The number that word w (uint32) stands for in a distribution of TAILS, float32. c: float32."""
+    """The number that word w (uint32) stands for in a distribution of TAILS, float32. c:
+    float32."""
     m, upper = nearer32(w)
     if kind == 1:
         far = log32(m + m)
@@ -225,7 +250,9 @@ def tail32(kind, w, c):
         far = log32(m) - log_rest32(m)
         return -far if upper else far
     if kind == 7:
-        s, co = sincos32(w | np.uint32(1))  # an odd multiple of the smallest angle: the cosine is never 0
+        s, co = sincos32(
+            w | np.uint32(1)
+        )  # an odd multiple of the smallest angle: the cosine is never 0
         return s / co
     e = -log_rest32(m) if upper else -log32(m)  # exponential
     if kind == 3:

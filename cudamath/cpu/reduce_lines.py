@@ -1,14 +1,15 @@
-"""Sums on the CPU of contiguous float32 and float64 arrays, compiled by Numba: (outer, n, inner) -> (outer, inner).
+"""Sums on the CPU of contiguous float32 and float64 arrays, compiled by Numba: (outer, n, inner) ->
+(outer, inner).
 
-NumPy adds up a vector at the pace of one core's additions, and rows at the pace of reading and writing the total for
-every row. Here a vector is cut into pieces of PIECE numbers, each added in as many lanes as the machine has, and rows
-are added eight at a time (squares four), the total of a block of columns staying in the nearest cache. A variance reads
-the array twice and writes nothing; NumPy's writes the differences from the mean and reads them again.
+NumPy adds up a vector at the pace of one core's additions, and rows at the pace of reading and
+writing the total for every row. Here a vector is cut into pieces of PIECE numbers, each added in as
+many lanes as the machine has, and rows are added eight at a time (squares four), the total of a
+block of columns staying in the nearest cache. A variance reads the array twice and writes nothing;
+NumPy's writes the differences from the mean and reads them again.
 
-Accuracy is that of a pairwise sum: pieces (of a vector) and runs of rows are added like the digits of a binary
-counter, so that a number takes part in about PIECE / lanes + log2(n / PIECE) roundings, or RUN / 8 + 3 +
-log2(n / RUN).
-The order depends on the shape alone: calls agree bit for bit.
+Accuracy is that of a pairwise sum: pieces (of a vector) and runs of rows are added like the digits
+of a binary counter, so that a number takes part in about PIECE / lanes + log2(n / PIECE) roundings,
+or RUN / 8 + 3 + log2(n / RUN). The order depends on the shape alone: calls agree bit for bit.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ BLOCK = 1024  # columns at a time
 LEVELS = 48  # of the counter: enough for 2^48 pieces
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc"})  # lanes: the order of the additions is the compiler's
+@njit(
+    cache=True, nogil=True, fastmath={"reassoc"}
+)  # lanes: the order of the additions is the compiler's
 def _piece(x):
     """x: (n,). The sum."""
     total = x.dtype.type(0)
@@ -51,7 +54,9 @@ def _vector(x, mean, squares, levels):
         piece = x[first : first + PIECE]
         total = _piece_of_squares(piece, mean) if squares else _piece(piece)
         level, carry = 0, count
-        while carry & 1:  # a digit 1: two sums of the same number of pieces become one of twice as many
+        while (
+            carry & 1
+        ):  # a digit 1: two sums of the same number of pieces become one of twice as many
             total = levels[level] + total
             carry >>= 1
             level += 1
@@ -73,9 +78,21 @@ def _run_of_rows(x, first, last, left, right, out):
     width = right - left
     out[:width] = 0
     whole = first + (last - first) // 8 * 8
-    for i in range(first, whole, 8):  # slices: of indices that cannot be negative the compiler makes vector code
-        a, b, c, d = x[i, left:right], x[i + 1, left:right], x[i + 2, left:right], x[i + 3, left:right]
-        e, f, g, h = x[i + 4, left:right], x[i + 5, left:right], x[i + 6, left:right], x[i + 7, left:right]
+    for i in range(
+        first, whole, 8
+    ):  # slices: of indices that cannot be negative the compiler makes vector code
+        a, b, c, d = (
+            x[i, left:right],
+            x[i + 1, left:right],
+            x[i + 2, left:right],
+            x[i + 3, left:right],
+        )
+        e, f, g, h = (
+            x[i + 4, left:right],
+            x[i + 5, left:right],
+            x[i + 6, left:right],
+            x[i + 7, left:right],
+        )
         for j in range(width):
             out[j] += ((a[j] + b[j]) + (c[j] + d[j])) + ((e[j] + f[j]) + (g[j] + h[j]))
     for i in range(whole, last):
@@ -86,13 +103,19 @@ def _run_of_rows(x, first, last, left, right, out):
 
 @njit(cache=True, nogil=True)
 def _run_of_squares(x, first, last, left, right, mean, out):
-    """x: (n, inner), mean: (inner,). out[:right - left] = the sum of (x - mean)^2 over those rows."""
+    """x: (n, inner), mean: (inner,). out[:right - left] = the sum of (x - mean)^2 over those
+    rows."""
     width = right - left
     out[:width] = 0
     m = mean[left:right]
     whole = first + (last - first) // 4 * 4
     for i in range(first, whole, 4):
-        a, b, c, d = x[i, left:right], x[i + 1, left:right], x[i + 2, left:right], x[i + 3, left:right]
+        a, b, c, d = (
+            x[i, left:right],
+            x[i + 1, left:right],
+            x[i + 2, left:right],
+            x[i + 3, left:right],
+        )
         for j in range(width):
             p, q, r, s = a[j] - m[j], b[j] - m[j], c[j] - m[j], d[j] - m[j]
             out[j] += (p * p + q * q) + (r * r + s * s)
@@ -112,7 +135,8 @@ def _add(part, total):
 
 @njit(cache=True, nogil=True)
 def _rows(x, mean, squares, levels, out):
-    """x: (n, inner), mean: (inner,), levels: (LEVELS, BLOCK), out: (inner,). The sums of x, or (x - mean)^2, over n."""
+    """x: (n, inner), mean: (inner,), levels: (LEVELS, BLOCK), out: (inner,). The sums of x, or (x -
+    mean)^2, over n."""
     n, inner = x.shape
     for left in range(0, inner, BLOCK):
         right = min(left + BLOCK, inner)
@@ -161,8 +185,8 @@ def sums(x, divisor, out):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def variances(x, divisor, centred, root, out):
-    """x: (outer, n, inner), out: (outer, inner): out = sum of (x - mean of x)^2 over n / divisor, or its root; the mean counts
-    as 0 unless `centred`."""
+    """x: (outer, n, inner), out: (outer, inner): out = sum of (x - mean of x)^2 over n / divisor,
+    or its root; the mean counts as 0 unless `centred`."""
     outer, n, inner = x.shape
     size, by = x.dtype.type(n), x.dtype.type(divisor)
     if inner == 1:

@@ -1,4 +1,5 @@
-"""Resizing and padding images on the CPU: one plane after the other, planes in parallel, each sum in a fixed order."""
+"""Resizing and padding images on the CPU: one plane after the other, planes in parallel, each sum
+in a fixed order."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ def _between(one, s, first, second):
 
 @parallel
 def _resize(x, top, bottom, down, left, right, across, y):
-    """x (planes, H, W) -> y (planes, P, Q); rows top, bottom (P,) with the share `down` of the second; columns alike."""
+    """x (planes, H, W) -> y (planes, P, Q); rows top, bottom (P,) with the share `down` of the
+    second; columns alike."""
     one = x.dtype.type(1)
     for plane in prange(len(x)):
         for p in range(y.shape[1]):
@@ -33,7 +35,8 @@ def _resize(x, top, bottom, down, left, right, across, y):
 
 @parallel
 def _moved(x, rows, columns, y):
-    """The same where nothing is mixed, every element as it is (an infinity too, which no share of it would be)."""
+    """The same where nothing is mixed, every element as it is (an infinity too, which no share of
+    it would be)."""
     for plane in prange(len(x)):
         for p in range(y.shape[1]):
             for q in range(y.shape[2]):
@@ -42,7 +45,8 @@ def _moved(x, rows, columns, y):
 
 @parallel
 def _resize_grad(g, top, bottom, down, left, right, across, dx):
-    """g (planes, P, Q); adds each gradient to the places that it came from in dx (planes, H, W), zeros so far."""
+    """g (planes, P, Q); adds each gradient to the places that it came from in dx (planes, H, W),
+    zeros so far."""
     one = g.dtype.type(1)
     for plane in prange(len(g)):
         for p in range(g.shape[1]):
@@ -70,10 +74,16 @@ def _mixed(axes):
 
 
 def _tables(source, target, axes, dtype):
-    found = [taps(length, count, *axis) for length, count, axis in zip(source, target, axes, strict=True)]
+    found = [
+        taps(length, count, *axis) for length, count, axis in zip(source, target, axes, strict=True)
+    ]
     if not _mixed(axes):
         return [axis.first for axis in found]
-    return [table.astype(dtype) if table.dtype == np.float64 else table for axis in found for table in axis]
+    return [
+        table.astype(dtype) if table.dtype == np.float64 else table
+        for axis in found
+        for table in axis
+    ]
 
 
 def _planes(x):
@@ -83,10 +93,13 @@ def _planes(x):
 
 
 def resize(x, *, size, axes, **_):
-    """x (N, C, H, W) -> (N, C, *size); axes: mode and number for the rows, and for the columns (core/taps.py)."""
+    """x (N, C, H, W) -> (N, C, *size); axes: mode and number for the rows, and for the columns
+    (core/taps.py)."""
     source = _planes(x)
     y = np.empty((len(source), *size), source.dtype)
-    (_resize if _mixed(axes) else _moved)(source, *_tables(x.shape[2:], size, axes, source.dtype), y)
+    (_resize if _mixed(axes) else _moved)(
+        source, *_tables(x.shape[2:], size, axes, source.dtype), y
+    )
     return y.reshape(*x.shape[:2], *size).astype(x.dtype, copy=False)
 
 
@@ -94,5 +107,7 @@ def resize_grad(g, *, size, axes, **_):
     """g (N, C, P, Q) -> (N, C, *size), the gradient of images of this size."""
     source = _planes(g)
     dx = np.zeros((len(source), *size), source.dtype)
-    (_resize_grad if _mixed(axes) else _moved_grad)(source, *_tables(size, g.shape[2:], axes, source.dtype), dx)
+    (_resize_grad if _mixed(axes) else _moved_grad)(
+        source, *_tables(size, g.shape[2:], axes, source.dtype), dx
+    )
     return dx.reshape(*g.shape[:2], *size).astype(g.dtype, copy=False)

@@ -1,14 +1,18 @@
 """Rotary embedding in NumPy."""
 
-
 from .rows import widen
 
 
 def rotary(x, cos, sin, *, interleaved, inverse):
-    """x (..., D), cos and sin broadcast to (..., R / 2): the first R numbers of each row turned in pairs, in x's dtype."""
+    """x (..., D), cos and sin broadcast to (..., R / 2): the first R numbers of each row turned in
+    pairs, in x's dtype."""
     half = cos.shape[-1]
     y = widen(x).copy()
-    first, second = (slice(0, 2 * half, 2), slice(1, 2 * half, 2)) if interleaved else (slice(0, half), slice(half, 2 * half))
+    first, second = (
+        (slice(0, 2 * half, 2), slice(1, 2 * half, 2))
+        if interleaved
+        else (slice(0, half), slice(half, 2 * half))
+    )
     a, b = widen(x)[..., first], widen(x)[..., second]
     if inverse:
         sin = -sin

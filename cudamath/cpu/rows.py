@@ -1,8 +1,10 @@
-"""What the CPU versions of softmax, norms and losses share: widening of 16-bit floats and careful float32 sums.
+"""What the CPU versions of softmax, norms and losses share: widening of 16-bit floats and careful
+float32 sums.
 
-NumPy's `sum` is pairwise along a contiguous last axis only; along other axes, and in `einsum`, it adds one element
-after the other. The sums here add short runs in the array's own precision and the runs in float64, which costs
-nothing measurable and keeps float32 results as accurate as pairwise ones.
+NumPy's `sum` is pairwise along a contiguous last axis only; along other axes, and in `einsum`, it
+adds one element after the other. The sums here add short runs in the array's own precision and the
+runs in float64, which costs nothing measurable and keeps float32 results as accurate as pairwise
+ones.
 """
 
 import numpy as np
@@ -11,7 +13,8 @@ RUN = 2048  # elements added in the array's own precision before float64 takes o
 
 
 def widen(x: np.ndarray) -> np.ndarray:
-    """x in the precision it is computed in: float16 and bfloat16 become float32, float32 and float64 stay."""
+    """x in the precision it is computed in: float16 and bfloat16 become float32, float32 and
+    float64 stay."""
     return x.astype(np.float32) if x.dtype.itemsize == 2 else x
 
 
@@ -21,7 +24,8 @@ def sum_outer(a: np.ndarray) -> np.ndarray:
 
 
 def dot_outer(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(N, C, S), (N, C, S) -> (C,) float64: sum of a * b over the first and the last axis, without a product array."""
+    """(N, C, S), (N, C, S) -> (C,) float64: sum of a * b over the first and the last axis, without
+    a product array."""
     total = np.zeros(a.shape[:2], np.float64)
     for start in range(0, a.shape[2], RUN):
         run = slice(start, start + RUN)

@@ -1,7 +1,9 @@
-"""Rejection samplers on the CPU: gamma, beta, Poisson, binomial and integers of bounds by element, as in kernels/sampling.py.
+"""Rejection samplers on the CPU: gamma, beta, Poisson, binomial and integers of bounds by element,
+as in kernels/sampling.py.
 
-Element i has a subsequence of Philox blocks of its own, an attempt each, so what it draws depends on (key, stream,
-offset, i) alone. What decides is computed in IEEE operations with every multiply-add written as fma, as on the GPU.
+Element i has a subsequence of Philox blocks of its own, an attempt each, so what it draws depends
+on (key, stream, offset, i) alone. What decides is computed in IEEE operations with every
+multiply-add written as fma, as on the GPU.
 """
 
 import numpy as np
@@ -14,7 +16,7 @@ ATTEMPTS = 255
 HALF_LOG_2PI = 0.9189385332046727
 
 
-# -------------------------------------------------------------------------------------------------------- gamma
+# --------------------------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -32,9 +34,11 @@ def unit64(low, high):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def tried32(x, u, c, d):
-    """x normal, u in 0 .. 1 -> (1 + c x)^3 if that is accepted as a gamma number divided by d, else 0.
+    """x normal, u in 0 .. 1 -> (1 + c x)^3 if that is accepted as a gamma number divided by d, else
+    0.
 
-    What is compared is x^4 / 108 d at most, but d times a rounding error wrong: beyond some d all are better accepted."""
+    What is compared is x^4 / 108 d at most, but d times a rounding error wrong: beyond some d all
+    are better accepted."""
     root = fma(c, x, np.float32(1))
     if not root > np.float32(0):
         return np.float32(0)
@@ -101,13 +105,13 @@ def gamma64(block, stream, key, shape, log):
     return d * v * (np.exp(log64(last) / shape) if small else 1.0)
 
 
-# --------------------------------------------------------------------------------------------------------- beta
+# --------------------------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def beta32(block, stream, key, a, b):
-    """a, b: float32 > 0 -> a beta number. Two blocks: the first is drawn anew in each attempt, for the gamma number that is
-    not accepted yet; the second is for shapes below 1."""
+    """a, b: float32 > 0 -> a beta number. Two blocks: the first is drawn anew in each attempt, for
+    the gamma number that is not accepted yet; the second is for shapes below 1."""
     one, third = np.float32(1), np.float32(0.33333334)
     d, e = (a + one if a < one else a) - third, (b + one if b < one else b) - third
     c, f = one / np.sqrt(np.float32(9) * d), one / np.sqrt(np.float32(9) * e)
@@ -160,7 +164,7 @@ def beta64(block, stream, key, a, b):
     return one / (one + np.exp(y - x))
 
 
-# -------------------------------------------------------------------------------------------- Poisson, binomial
+# -------------------------------------------------------------------------------------------- Poiss
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -256,8 +260,9 @@ def binomial64(block, stream, key, n, chance):
         alpha = (2.83 + 5.1 / b) * spread
         m = np.floor((n + 1.0) * p)
         beside = n - m + 1.0
-        height = fma(m + 0.5, log64((m + 1.0) / (odds * beside)),
-                          stirling_rest(m) + stirling_rest(n - m))
+        height = fma(
+            m + 0.5, log64((m + 1.0) / (odds * beside)), stirling_rest(m) + stirling_rest(n - m)
+        )
         for _ in range(ATTEMPTS):
             u, v = centred64(w0, w1), unit64(w2, w3)
             us = 0.5 - abs(u)
@@ -279,7 +284,8 @@ def binomial64(block, stream, key, n, chance):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def bounded64(block, stream, key, low, last):
-    """low, last: uint64 -> low + one of 0 .. last (modulo 2^64: two's complement takes care of the signs)."""
+    """low, last: uint64 -> low + one of 0 .. last (modulo 2^64: two's complement takes care of the
+    signs)."""
     mask = last
     mask |= mask >> np.uint64(1)
     mask |= mask >> np.uint64(2)
@@ -297,9 +303,10 @@ def bounded64(block, stream, key, low, last):
     return low
 
 
-# ------------------------------------------------------------------------------------------------- the loops
+# -------------------------------------------------------------------------------------------------
 #
-# out: (m,), elements start .. start + m - 1 of the draw. a, b: (n,) or (1,) parameters, walked through by step 1 or 0.
+# out: (m,), elements start .. start + m - 1 of the draw. a, b: (n,) or (1,) parameters, walked
+# through by step 1 or 0.
 
 
 @njit(cache=True, nogil=True)
@@ -351,11 +358,12 @@ def fill_bounded(out, start, first, stream, key, a, step_a, b, step_b):
         out[j] = bounded64(first + np.uint64(i), stream, key, a[i * step_a], b[i * step_b])
 
 
-# -------------------------------------------------- the CPU functions; scalars = (key, stream, offset, a, b)
+# -------------------------------------------------- the CPU functions; scalars = (key, stream, offs
 
 
 def sampled(fill, out, arrays, scalars, given, used, *rest):
-    """Fill `out`; `used` parameters, those `given` from arrays (contiguous, of out's size), the others from scalars."""
+    """Fill `out`; `used` parameters, those `given` from arrays (contiguous, of out's size), the
+    others from scalars."""
     counter, values = keyed(scalars)
     place, parameters = iter(arrays), []
     for there, value, kind in zip(given, values, used, strict=False):
@@ -365,31 +373,42 @@ def sampled(fill, out, arrays, scalars, given, used, *rest):
 
 
 def gamma(*arrays, scalars, shape, dtype, device, given, log):
-    """arrays or the first scalar: the shape, in the compute type -> gamma of scale 1 (log: its logarithm)."""
+    """arrays or the first scalar: the shape, in the compute type -> gamma of scale 1 (log: its
+    logarithm)."""
     compute = np.float64 if dtype == np.float64 else np.float32
     fill = fill_gamma64 if compute == np.float64 else fill_gamma32
-    return sampled(fill, np.empty(shape, compute), arrays, scalars, given, (compute,), log).astype(dtype, copy=False)
+    return sampled(fill, np.empty(shape, compute), arrays, scalars, given, (compute,), log).astype(
+        dtype, copy=False
+    )
 
 
 def beta(*arrays, scalars, shape, dtype, device, given):
     """arrays or scalars: a and b, in the compute type."""
     compute = np.float64 if dtype == np.float64 else np.float32
     fill = fill_beta64 if compute == np.float64 else fill_beta32
-    return sampled(fill, np.empty(shape, compute), arrays, scalars, given, (compute,) * 2).astype(dtype, copy=False)
+    return sampled(fill, np.empty(shape, compute), arrays, scalars, given, (compute,) * 2).astype(
+        dtype, copy=False
+    )
 
 
 def poisson(*arrays, scalars, shape, dtype, device, given):
     """arrays or the first scalar: the mean, float64."""
-    return sampled(fill_poisson, np.empty(shape, np.int64), arrays, scalars, given, (np.float64,)).astype(dtype, copy=False)
+    return sampled(
+        fill_poisson, np.empty(shape, np.int64), arrays, scalars, given, (np.float64,)
+    ).astype(dtype, copy=False)
 
 
 def binomial(*arrays, scalars, shape, dtype, device, given):
     """arrays or scalars: n (whole) and p, float64."""
     out = np.empty(shape, np.int64)
-    return sampled(fill_binomial, out, arrays, scalars, given, (np.float64,) * 2).astype(dtype, copy=False)
+    return sampled(fill_binomial, out, arrays, scalars, given, (np.float64,) * 2).astype(
+        dtype, copy=False
+    )
 
 
 def bounded(*arrays, scalars, shape, dtype, device, given):
     """arrays or scalars: low and the width high - 1 - low, uint64."""
     out = np.empty(shape, np.uint64)
-    return sampled(fill_bounded, out, arrays, scalars, given, (np.uint64,) * 2).astype(dtype, copy=False)
+    return sampled(fill_bounded, out, arrays, scalars, given, (np.uint64,) * 2).astype(
+        dtype, copy=False
+    )

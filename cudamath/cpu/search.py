@@ -8,13 +8,17 @@ from .sort import comparable
 
 def searchsorted(ordered, numbers, *, right):
     """How many elements are less than (right: not greater than) each number."""
-    return np.asarray(np.searchsorted(comparable(ordered), comparable(numbers), side="right" if right else "left"))
+    return np.asarray(
+        np.searchsorted(comparable(ordered), comparable(numbers), side="right" if right else "left")
+    )
 
 
 def digitize(edges, numbers, *, right):
     """The bin of each number, between edges that ascend or descend; NaN is the largest of all."""
     ordered = comparable(edges)
-    falling = ordered.size > 1 and bool(ordered[0] > ordered[-1] or np.isnan(ordered[0]) > np.isnan(ordered[-1]))
+    falling = ordered.size > 1 and bool(
+        ordered[0] > ordered[-1] or np.isnan(ordered[0]) > np.isnan(ordered[-1])
+    )
     ordered = ordered[::-1] if falling else ordered
     if not np.all((ordered[1:] >= ordered[:-1]) | np.isnan(ordered[1:])):
         raise ValueError(f"digitize: bins of shape {edges.shape} must ascend or descend")
@@ -33,5 +37,7 @@ def interp(x, places, values, *, sides, scalars):
     """NumPy's interpolation, which is in float64."""
     own = x.dtype
     x, places, values = (a.astype(np.float64, copy=False) for a in (x, places, values))
-    left, right = (scalar if sides & bit else None for scalar, bit in zip(scalars, (1, 2), strict=True))
+    left, right = (
+        scalar if sides & bit else None for scalar, bit in zip(scalars, (1, 2), strict=True)
+    )
     return np.interp(x, places, values, left=left, right=right).astype(own, copy=False)

@@ -25,6 +25,7 @@ def self_attention(qkv, *, heads, causal, scale):
 def self_attention_grad(g, qkv, y, lse, *, heads, causal, scale):
     """g, y (B, S, H D), qkv (B, S, 3 H D), lse (B, H, S) -> dqkv (B, S, 3 H D)."""
     q, k, v = _parts(qkv, heads)
-    slopes = attention.attention_grad(_heads(g, heads), q, k, v, _heads(y, heads), lse, causal=causal, scale=scale,
-                                      dropping=False)
+    slopes = attention.attention_grad(
+        _heads(g, heads), q, k, v, _heads(y, heads), lse, causal=causal, scale=scale, dropping=False
+    )
     return np.stack([slope.swapaxes(1, 2) for slope in slopes], 2).reshape(qkv.shape)

@@ -13,11 +13,14 @@ from ..core.layout import Layout
 
 
 def copy(x, *, dtype=None):
-    """A contiguous copy, cast to dtype; of a complex number cast to a real one the real part remains."""
+    """A contiguous copy, cast to dtype; of a complex number cast to a real one the real part
+    remains."""
     dtype = x.dtype if dtype is None else dtype
     if x.dtype in COMPLEX and dtype not in COMPLEX and dtype != np.bool_:
         x = x.real
-    with np.errstate(invalid="ignore", over="ignore"):  # out of range is the caller's affair, as in NumPy on a GPU
+    with np.errstate(
+        invalid="ignore", over="ignore"
+    ):  # out of range is the caller's affair, as in NumPy on a GPU
         return x.astype(dtype, order="C")
 
 
@@ -26,8 +29,14 @@ def _prepare_copy(layout, *, dtype=None):
     kind = layout.dtype if dtype is None else dtype
     if not host.large(layout.shape, kind) or (layout.dtype in COMPLEX and kind not in COMPLEX):
         return None
-    known = layout.contiguous and layout.dtype != np.float16 != kind and {layout.dtype.kind, kind.kind} <= set("fiub")
-    plain = layout.dtype.kind != "f" or kind.kind in "fb"  # what does not fit an integer is the C compiler's affair
+    known = (
+        layout.contiguous
+        and layout.dtype != np.float16 != kind
+        and {layout.dtype.kind, kind.kind} <= set("fiub")
+    )
+    plain = (
+        layout.dtype.kind != "f" or kind.kind in "fb"
+    )  # what does not fit an integer is the C compiler's affair
     compiled = functools.partial(_converted, layout.dtype, kind) if known and plain else None
     return operator.setitem, Layout.new(layout.shape, kind, CPU), compiled
 
@@ -54,8 +63,8 @@ def fill(target, *, scalars):
 
 
 def full(*, layout, device, scalars):
-    """A new array whose memory repeats the two 8-byte scalars. Zeros come from the system already cleared, page by page as
-    they are touched."""
+    """A new array whose memory repeats the two 8-byte scalars. Zeros come from the system already
+    cleared, page by page as they are touched."""
     if scalars == (0, 0):
         return np.zeros(layout.shape, layout.dtype)
     return np.full(layout.shape, np.array(scalars, np.uint64).view(layout.dtype)[0])
@@ -99,7 +108,11 @@ def unview(g, *, shape, view):
 
 def pad(x, *, widths, scalars):
     """x in the middle of an array filled with one value."""
-    out = np.empty([before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)], x.dtype)
+    out = np.empty(
+        [before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)], x.dtype
+    )
     fill(out, scalars=scalars)
-    out[tuple([slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True)])] = x
+    out[
+        tuple([slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True)])
+    ] = x
     return out

@@ -1,4 +1,5 @@
-"""Cross entropy with probabilities as targets, and its gradient, in NumPy. Logits and targets are (N, C, D)."""
+"""Cross entropy with probabilities as targets, and its gradient, in NumPy. Logits and targets are
+(N, C, D)."""
 
 import numpy as np
 
@@ -8,11 +9,16 @@ from .rows import widen
 def _smoothed(q, classes, label_smoothing):
     wide = widen(q)
     T = wide.dtype.type
-    return wide * T(1 - label_smoothing) + T(label_smoothing / max(classes, 1)) if label_smoothing else wide
+    return (
+        wide * T(1 - label_smoothing) + T(label_smoothing / max(classes, 1))
+        if label_smoothing
+        else wide
+    )
 
 
 def soft_cross_entropy(x, q, *, reduction, label_smoothing):
-    """x, q (N, C, D) -> loss () or (N, D); in compute precision stats (3, N, D): top, log_sum, sum of q; divisor ()."""
+    """x, q (N, C, D) -> loss () or (N, D); in compute precision stats (3, N, D): top, log_sum, sum
+    of q; divisor ()."""
     wide, target = widen(x), _smoothed(q, x.shape[1], label_smoothing)
     n, classes, depth = x.shape
     with np.errstate(all="ignore"):
@@ -23,7 +29,11 @@ def soft_cross_entropy(x, q, *, reduction, label_smoothing):
         each = weight * log_sum - (target * below).sum(1)
         divisor = np.asarray(n * depth if reduction == "mean" else 1, wide.dtype)
         loss = each if reduction == "none" else each.sum(dtype=np.float64) / np.float64(divisor)
-    return np.asarray(loss, x.dtype), np.stack([top, log_sum, weight]).astype(wide.dtype, copy=False), divisor
+    return (
+        np.asarray(loss, x.dtype),
+        np.stack([top, log_sum, weight]).astype(wide.dtype, copy=False),
+        divisor,
+    )
 
 
 def soft_cross_entropy_grad(g, x, q, stats, divisor, *, label_smoothing):

@@ -1,7 +1,7 @@
 """Softmax and log-softmax along one axis, and their gradients, in NumPy.
 
-The largest element is subtracted before the exponential, so no exponential exceeds 1. A row that is -inf throughout
-gives NaN (-inf minus -inf), as in PyTorch: no distribution fits it.
+The largest element is subtracted before the exponential, so no exponential exceeds 1. A row that is
+-inf throughout gives NaN (-inf minus -inf), as in PyTorch: no distribution fits it.
 """
 
 import numpy as np

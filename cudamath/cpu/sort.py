@@ -11,8 +11,8 @@ def comparable(x):
 
 
 def _kind(x):
-    """How values are sorted: as is fastest where equal ones cannot be told apart, which only zeros of both signs and complex
-    numbers can."""
+    """How values are sorted: as is fastest where equal ones cannot be told apart, which only zeros
+    of both signs and complex numbers can."""
     if x.dtype.kind == "f":
         zeros = np.signbit(x[x == 0])
         return "stable" if zeros.any() and not zeros.all() else None
@@ -20,8 +20,8 @@ def _kind(x):
 
 
 def sort(x, *, axis, descending):
-    """x sorted along an axis. NumPy 2.4 leaves thousands of float16 with few values out of order where it sorts them by
-    AVX-512; as float32 they take less time, too."""
+    """x sorted along an axis. NumPy 2.4 leaves thousands of float16 with few values out of order
+    where it sorts them by AVX-512; as float32 they take less time, too."""
     seen = comparable(x) if x.dtype != np.float16 else x.astype(np.float32)
     out = np.sort(seen, axis=axis, kind=_kind(seen)).astype(x.dtype, copy=False)
     return np.ascontiguousarray(np.flip(out, axis)) if descending else out
@@ -53,9 +53,15 @@ def leading(x, *, axis, count, descending):
 
 
 def medians(x, *, skip):
-    """The medians along the last axis; NaN where there is one. skip: of the elements that are not NaN."""
+    """The medians along the last axis; NaN where there is one. skip: of the elements that are not
+    NaN."""
     if skip:
-        return nan_quantile(sort(x, axis=-1, descending=False), method="median", wide=np.dtype(np.float32), scalars=(0, 0, 0))
+        return nan_quantile(
+            sort(x, axis=-1, descending=False),
+            method="median",
+            wide=np.dtype(np.float32),
+            scalars=(0, 0, 0),
+        )
     return np.asarray(np.median(comparable(x), axis=-1)).astype(x.dtype, copy=False)
 
 
@@ -67,4 +73,6 @@ def topk(x, *, axis, count, descending):
 
 def order_statistics(x, *, ranks):
     """The elements at these ranks of the sorted lines along the last axis."""
-    return np.partition(comparable(x), sorted(set(ranks)), -1)[..., list(ranks)].astype(x.dtype, copy=False)
+    return np.partition(comparable(x), sorted(set(ranks)), -1)[..., list(ranks)].astype(
+        x.dtype, copy=False
+    )

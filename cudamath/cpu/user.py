@@ -1,4 +1,5 @@
-"""The user's scalar functions on the CPU: compiled by Numba into a NumPy ufunc, or into a loop over lines."""
+"""The user's scalar functions on the CPU: compiled by Numba into a NumPy ufunc, or into a loop over
+lines."""
 
 import functools
 
@@ -18,7 +19,8 @@ def ufunc(function, dtype):
 
 @functools.lru_cache(maxsize=256)
 def reduction(functions, dtype):
-    """functions: (combine, identity, each or None, last or None) -> function of lines (n, m), giving (n,) of this dtype."""
+    """functions: (combine, identity, each or None, last or None) -> function of lines (n, m),
+    giving (n,) of this dtype."""
     combine, identity, each, last = functions
     start = dtype.type(identity)
     T = numba.from_dtype(dtype)

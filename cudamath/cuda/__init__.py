@@ -1,8 +1,9 @@
-"""`cudamath.cuda`: devices, streams, memory, graphs, profiling, your own kernels: the CudaBackend side of the package.
+"""`cudamath.cuda`: devices, streams, memory, graphs, profiling, your own kernels: the CudaBackend
+side of the package.
 
-Importing it creates no CUDA context and imports no CUDA library. Without a GPU `is_available()` is False,
-`device_count()` 0, `devices()` empty, and the functions that only look at memory answer for an empty device; all else
-raises a DeviceError that says what was looked for and not found.
+Importing it creates no CUDA context and imports no CUDA library. Without a GPU `is_available()` is
+False, `device_count()` 0, `devices()` empty, and the functions that only look at memory answer for
+an empty device; all else raises a DeviceError that says what was looked for and not found.
 """
 
 from __future__ import annotations
@@ -16,12 +17,58 @@ from .memory import *  # noqa: F403
 from .profiling import *  # noqa: F403
 
 __all__ = [  # noqa: F405
-    "Capture", "CompiledKernel", "CudaError", "DeviceError", "DeviceInfo", "Event", "Graphed", "MemoryReport",
-    "OutOfMemoryError", "Stream", "annotate", "cache_info", "capture", "clear_kernel_cache", "compile_kernel",
-    "configure_pool", "copy_peer", "current_device", "current_stream", "deterministic", "device", "device_count",
-    "devices", "elapsed", "empty_cache", "enable_profiling", "export_report", "external_stream", "graph",
-    "is_available", "launch", "launch_lines", "managed", "max_memory_allocated", "memory_allocated", "memory_debugging",
-    "memory_reserved", "memory_snapshot", "memory_stats", "memory_summary", "occupancy", "peer_access",
-    "performance_stats", "pinned", "profile", "reset_peak_memory_stats", "set_cache_size", "set_device",
-    "set_matmul_precision", "set_memory_callback", "set_memory_fraction", "suggest_launch", "synchronize", "warm_up",
+    "Capture",
+    "CompiledKernel",
+    "CudaError",
+    "DeviceError",
+    "DeviceInfo",
+    "Event",
+    "Graphed",
+    "MemoryReport",
+    "OutOfMemoryError",
+    "Stream",
+    "annotate",
+    "cache_info",
+    "capture",
+    "clear_kernel_cache",
+    "compile_kernel",
+    "configure_pool",
+    "copy_peer",
+    "current_device",
+    "current_stream",
+    "deterministic",
+    "device",
+    "device_count",
+    "devices",
+    "elapsed",
+    "empty_cache",
+    "enable_profiling",
+    "export_report",
+    "external_stream",
+    "graph",
+    "is_available",
+    "launch",
+    "launch_lines",
+    "managed",
+    "max_memory_allocated",
+    "memory_allocated",
+    "memory_debugging",
+    "memory_reserved",
+    "memory_snapshot",
+    "memory_stats",
+    "memory_summary",
+    "occupancy",
+    "peer_access",
+    "performance_stats",
+    "pinned",
+    "profile",
+    "reset_peak_memory_stats",
+    "set_cache_size",
+    "set_device",
+    "set_matmul_precision",
+    "set_memory_callback",
+    "set_memory_fraction",
+    "suggest_launch",
+    "synchronize",
+    "warm_up",
 ]

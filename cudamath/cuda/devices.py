@@ -15,8 +15,21 @@ from ..runtime.device import DeviceInfo
 from ..runtime.errors import DeviceError
 from ..runtime.stream import Stream
 
-__all__ = ["DeviceInfo", "copy_peer", "current_device", "current_stream", "deterministic", "device", "device_count",
-           "devices", "external_stream", "is_available", "peer_access", "set_device", "synchronize"]
+__all__ = [
+    "DeviceInfo",
+    "copy_peer",
+    "current_device",
+    "current_stream",
+    "deterministic",
+    "device",
+    "device_count",
+    "devices",
+    "external_stream",
+    "is_available",
+    "peer_access",
+    "set_device",
+    "synchronize",
+]
 
 
 def is_available() -> bool:
@@ -30,7 +43,8 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """Number of CUDA devices; 0 without a GPU or a driver (`python -m cudamath info` says what is missing).
+    """Number of CUDA devices; 0 without a GPU or a driver (`python -m cudamath info` says what is
+    missing).
 
     >>> import cudamath as cm
     >>> cm.cuda.device_count() >= 0
@@ -40,9 +54,10 @@ def device_count() -> int:
 
 
 def devices() -> list[DeviceInfo]:
-    """What is known of each device: `index`, `name`, `capability` (major, minor), `total_memory` in bytes,
-    `multiprocessors`, `l2_cache` in bytes, `max_shared_memory` a block in bytes, `memory_bandwidth` (nominal) in bytes per
-    second, `clock` (the highest) in Hz. Empty without a GPU.
+    """What is known of each device: `index`, `name`, `capability` (major, minor), `total_memory` in
+    bytes, `multiprocessors`, `l2_cache` in bytes, `max_shared_memory` a block in bytes,
+    `memory_bandwidth` (nominal) in bytes per second, `clock` (the highest) in Hz. Empty without a
+    GPU.
 
     >>> import cudamath as cm
     >>> len(cm.cuda.devices()) == cm.cuda.device_count()
@@ -52,7 +67,8 @@ def devices() -> list[DeviceInfo]:
 
 
 def index_of(device: Any, name: str) -> int:
-    """A `device=` argument (number, name, Device, None: the active one) as a checked device number."""
+    """A `device=` argument (number, name, Device, None: the active one) as a checked device
+    number."""
     if device is None:
         runtime.validate(0, name)
         return stream.current_device()
@@ -65,7 +81,8 @@ def index_of(device: Any, name: str) -> int:
 
 
 def current_device() -> int:
-    """Number of this thread's active device: the one set, else the first one that the thread used, else 0.
+    """Number of this thread's active device: the one set, else the first one that the thread used,
+    else 0.
 
     Raises
     ------
@@ -80,10 +97,11 @@ def current_device() -> int:
 
 
 def set_device(device: int) -> None:
-    """Make a device active in this thread: new arrays, streams and events are created there by default.
+    """Make a device active in this thread: new arrays, streams and events are created there by
+    default.
 
-    It is what the driver calls current, which libraries in one thread share: PyTorch's current device becomes this one
-    too. After `torch.cuda.set_device` of another one, set it again here.
+    It is what the driver calls current, which libraries in one thread share: PyTorch's current
+    device becomes this one too. After `torch.cuda.set_device` of another one, set it again here.
 
     Parameters
     ----------
@@ -156,13 +174,14 @@ def current_stream(device: int | None = None) -> Stream:
 
 
 def external_stream(ptr: int, device: int | None = None) -> Stream:
-    """Another library's stream as a Stream, so that work of both is in order. The library must keep it alive.
+    """Another library's stream as a Stream, so that work of both is in order. The library must keep
+    it alive.
 
     Parameters
     ----------
     ptr : int
-        Address of the CUstream: `torch.cuda.current_stream().cuda_stream`, `cupy.cuda.get_current_stream().ptr`. 0 is
-        the default stream.
+        Address of the CUstream: `torch.cuda.current_stream().cuda_stream`,
+        `cupy.cuda.get_current_stream().ptr`. 0 is the default stream.
     device : int, optional
         The stream's device; the active one by default.
 
@@ -199,7 +218,8 @@ def peer_access(device: int, peer: int) -> bool:
 
 
 def copy_peer(target: ndarray, source: ndarray) -> ndarray:
-    """Copy the elements of an array into an array on another GPU, after the work queued on both devices.
+    """Copy the elements of an array into an array on another GPU, after the work queued on both
+    devices.
 
     Parameters
     ----------
@@ -225,12 +245,19 @@ def copy_peer(target: ndarray, source: ndarray) -> ndarray:
     runtime.validate(0, "copy_peer")
     for x in (target, source):
         if not isinstance(x, ndarray) or x._layout.device == CPU:
-            raise DeviceError(f"copy_peer: wants arrays on GPUs, got {getattr(x, 'device', type(x).__name__)}")
+            raise DeviceError(
+                f"copy_peer: wants arrays on GPUs, got {getattr(x, 'device', type(x).__name__)}"
+            )
         if not x.is_contiguous:
-            raise ValueError(f"copy_peer: wants contiguous arrays, got strides {x.strides} of shape {x.shape}")
+            raise ValueError(
+                f"copy_peer: wants contiguous arrays, got strides {x.strides} of shape {x.shape}"
+            )
     if target.shape != source.shape or target.dtype != source.dtype:
-        raise ValueError(f"copy_peer: target is {target.dtype} of shape {target.shape}, source {source.dtype} of shape "
-                         f"{source.shape}; they must agree")
+        raise ValueError(
+            f"copy_peer: target is {target.dtype} of shape {target.shape}, source {source.dtype} "
+            "of shape "
+            f"{source.shape}; they must agree"
+        )
     streams = [stream.stream_of(x._layout.device) for x in (target, source)]
     for x, used in zip((target, source), streams, strict=True):
         if x._owner.stream is not used:
@@ -243,10 +270,11 @@ def copy_peer(target: ndarray, source: ndarray) -> ndarray:
 
 
 def deterministic() -> bool:
-    """Whether the same call gives the same bits on the same device. Always True: every op here is reproducible.
+    """Whether the same call gives the same bits on the same device. Always True: every op here is
+    reproducible.
 
-    No kernel adds floating-point numbers in an order that varies (no float atomics), and cuBLAS gets a workspace of
-    its own for each stream, which makes it reproducible too.
+    No kernel adds floating-point numbers in an order that varies (no float atomics), and cuBLAS
+    gets a workspace of its own for each stream, which makes it reproducible too.
 
     >>> import cudamath as cm
     >>> cm.cuda.deterministic()

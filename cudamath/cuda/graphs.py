@@ -1,4 +1,5 @@
-"""CUDA graphs of functions of arrays: `graph(fn)`, and `capture()` for those who keep their own static arrays."""
+"""CUDA graphs of functions of arrays: `graph(fn)`, and `capture()` for those who keep their own
+static arrays."""
 
 from __future__ import annotations
 
@@ -23,46 +24,53 @@ from .devices import index_of
 
 __all__ = ["Capture", "Graphed", "capture", "graph"]
 
-NOTHING_REPLAYED = 8  # calls in a row, each with a number never seen before, after which a warning says so
+NOTHING_REPLAYED = (
+    8  # calls in a row, each with a number never seen before, after which a warning says so
+)
 MOST_GRAPHS = 32  # kinds of arguments a function remembers; the one used longest ago is forgotten
 
 
 def graph(fn: Callable) -> Graphed:
-    """A function that does the work of `fn` by replaying a CUDA graph: one driver call instead of one per kernel.
+    """A function that does the work of `fn` by replaying a CUDA graph: one driver call instead of
+    one per kernel.
 
         step = cm.cuda.graph(train_step)
         loss = step(parameters, state, images, labels)
 
-    The first call with arguments of given structure, shapes and dtypes runs `fn` as it is (and so compiles its
-    kernels), the second captures its work and replays it, later ones replay. Every call does the work exactly once,
-    and returns arrays of its own.
+    The first call with arguments of given structure, shapes and dtypes runs `fn` as it is (and so
+    compiles its kernels), the second captures its work and replays it, later ones replay. Every
+    call does the work exactly once, and returns arrays of its own.
 
-    Arguments are trees (dicts, lists, tuples) of arrays and other values. An array that is the same at each call (same
-    address: parameters, optimizer state) is used where it is, so `fn` may update it in place. Other arrays, NumPy
-    arrays too, are copied into the graph's own before each replay; where `fn` changed such an array in the first
-    replay, it is copied back after each. Values that are not arrays are part of what a graph is made for: a call with
-    another value runs `fn` as it is, then has a graph of its own. So pass what changes at each call, like a learning
-    rate from a schedule, as an array (the optimizers of `ml` take lr as one, and count their steps in one); where values
-    change all the time, so that nothing is ever replayed, a RuntimeWarning says which.
+    Arguments are trees (dicts, lists, tuples) of arrays and other values. An array that is the same
+    at each call (same address: parameters, optimizer state) is used where it is, so `fn` may update
+    it in place. Other arrays, NumPy arrays too, are copied into the graph's own before each replay;
+    where `fn` changed such an array in the first replay, it is copied back after each. Values that
+    are not arrays are part of what a graph is made for: a call with another value runs `fn` as it
+    is, then has a graph of its own. So pass what changes at each call, like a learning rate from a
+    schedule, as an array (the optimizers of `ml` take lr as one, and count their steps in one);
+    where values change all the time, so that nothing is ever replayed, a RuntimeWarning says which.
 
-    The gain: a chain of fifty additions of 4,096 numbers takes about half of its time on an H200 (row graph_steps of the
-    records; how much the host takes without a graph differs from run to run); large kernels gain nothing.
+    The gain: a chain of fifty additions of 4,096 numbers takes about half of its time on an H200
+    (row graph_steps of the records; how much the host takes without a graph differs from run to
+    run); large kernels gain nothing.
 
-    What `fn` reads otherwise is frozen as it was at the capture: Python variables, host arrays, other arrays' addresses
-    (their elements may change). Side effects of the Python code happen in the first two calls only. Arrays made inside
-    and kept by `fn` elsewhere are overwritten by each replay.
+    What `fn` reads otherwise is frozen as it was at the capture: Python variables, host arrays,
+    other arrays' addresses (their elements may change). Side effects of the Python code happen in
+    the first two calls only. Arrays made inside and kept by `fn` elsewhere are overwritten by each
+    replay.
 
     Parameters
     ----------
     fn : callable
-        Must not wait for the device or read results on the host (float(x), printing, boolean indexing), switch streams
-        or use several devices. It may draw random numbers: each call goes on with the generator's sequence, exactly as
-        `fn` itself would.
+        Must not wait for the device or read results on the host (float(x), printing, boolean
+        indexing), switch streams or use several devices. It may draw random numbers: each call goes
+        on with the generator's sequence, exactly as `fn` itself would.
 
     Returns
     -------
     Graphed
-        Called like `fn`; `.graphs` counts the graphs it holds, `.clear()` drops them and their memory.
+        Called like `fn`; `.graphs` counts the graphs it holds, `.clear()` drops them and their
+        memory.
 
     Raises
     ------
@@ -71,7 +79,8 @@ def graph(fn: Callable) -> Graphed:
     RuntimeError
         `fn` does what a graph cannot hold; the message names it. Nothing was done then.
     TypeError
-        An argument is neither an array nor hashable, or a gradient is being recorded through the graph.
+        An argument is neither an array nor hashable, or a gradient is being recorded through the
+        graph.
 
     Gradients: take them inside `fn`; a graph cannot be differentiated.
 
@@ -114,7 +123,9 @@ class Graphed:
         self._fn = fn
         self._kinds: collections.OrderedDict[Any, _Kind] = collections.OrderedDict()
         self._lock = threading.RLock()  # replays share memory
-        self._values: list[tuple] = []  # of the arguments that are not arrays, in the calls since the last replay
+        self._values: list[
+            tuple
+        ] = []  # of the arguments that are not arrays, in the calls since the last replay
         functools.update_wrapper(self, fn)
 
     @property
@@ -141,13 +152,19 @@ class Graphed:
         device = same_device("graph", ours) if ours else stream.current_device()
         for i in hosted:
             leaves[i] = asarray(leaves[i], device=device_of(device), name="graph")
-        key = (structure, device, *[leaf._layout if isinstance(leaf, ndarray) else (type(leaf), leaf) for leaf in leaves])
+        key = (
+            structure,
+            device,
+            *[leaf._layout if isinstance(leaf, ndarray) else (type(leaf), leaf) for leaf in leaves],
+        )
         with self._lock, device_of(device):
             try:
                 kind = self._kinds.get(key)
             except TypeError:
-                raise TypeError("graph: arguments must be arrays or hashable values, got "
-                                f"{[type(x).__name__ for x in leaves if not isinstance(x, ndarray)]}") from None
+                raise TypeError(
+                    "graph: arguments must be arrays or hashable values, got "
+                    f"{[type(x).__name__ for x in leaves if not isinstance(x, ndarray)]}"
+                ) from None
             if kind is None:
                 kind = self._kinds[key] = _Kind()
                 if len(self._kinds) > MOST_GRAPHS:
@@ -156,7 +173,9 @@ class Graphed:
             if kind.addresses is not None:
                 self._values.clear()
             else:
-                self._values.append(tuple([leaf for leaf in leaves if not isinstance(leaf, ndarray)]))
+                self._values.append(
+                    tuple([leaf for leaf in leaves if not isinstance(leaf, ndarray)])
+                )
                 if len(self._values) == NOTHING_REPLAYED:
                     self._warn()
             return self._run(kind, structure, leaves, arrays, hosted, device)
@@ -167,12 +186,25 @@ class Graphed:
             return
         for column in zip(*self._values, strict=True):
             if isinstance(column[0], (int, float, complex)) and len(set(column)) == len(column):
-                warnings.warn(f"graph: {NOTHING_REPLAYED} calls in a row and nothing to replay, because a number among the "
-                              f"arguments changes at each ({column[-2]!r}, {column[-1]!r}); pass it as a 0-d array",
-                              RuntimeWarning, stacklevel=4)
+                warnings.warn(
+                    f"graph: {NOTHING_REPLAYED} calls in a row and nothing to replay, because a "
+                    "number among the "
+                    f"arguments changes at each ({column[-2]!r}, {column[-1]!r}); pass it as a "
+                    "0-d array",
+                    RuntimeWarning,
+                    stacklevel=4,
+                )
                 return
 
-    def _run(self, kind: _Kind, structure: Any, leaves: list, arrays: list[int], hosted: set[int], device: int) -> Any:
+    def _run(
+        self,
+        kind: _Kind,
+        structure: Any,
+        leaves: list,
+        arrays: list[int],
+        hosted: set[int],
+        device: int,
+    ) -> Any:
         before, now = kind.addresses, [None if i in hosted else leaves[i]._data for i in arrays]
         if before is None:
             args, kwargs = structure.unflatten(leaves)
@@ -180,7 +212,9 @@ class Graphed:
             kind.addresses = now
             return result
         kind.addresses = now
-        changed = {i for i, old, new in zip(arrays, before, now, strict=True) if new is None or old != new}
+        changed = {
+            i for i, old, new in zip(arrays, before, now, strict=True) if new is None or old != new
+        }
         if kind.replay is None or not changed <= kind.moving:
             kind.moving |= changed
             kind.replay = None  # its memory first
@@ -214,7 +248,9 @@ class Graphed:
             _copy(replay.inputs[i], leaves[i])
         replay.graph.launch(current)
         if first:  # which of the copies did the function change? Looked up once; this waits
-            replay.written = [i for i in replay.copied if replay.inputs[i].tobytes() != leaves[i].tobytes()]
+            replay.written = [
+                i for i in replay.copied if replay.inputs[i].tobytes() != leaves[i].tobytes()
+            ]
         for i in replay.written:
             refuse_read_only("graph", leaves[i])
             _copy(leaves[i], replay.inputs[i])
@@ -232,13 +268,19 @@ class Graphed:
 
 def _check(x: ndarray) -> None:
     if x._layout.device == CPU:
-        raise DeviceError(f"graph: an array is on the CPU ({x.dtype}, shape {x.shape}); a CUDA graph holds work of a GPU")
+        raise DeviceError(
+            f"graph: an array is on the CPU ({x.dtype}, shape {x.shape}); a CUDA graph holds work "
+            "of a GPU"
+        )
     _check_constant(x)
 
 
 def _check_constant(x: ndarray) -> None:
     if x._node is not None:
-        raise TypeError("graph: a gradient is being recorded through the graph; take gradients inside the function")
+        raise TypeError(
+            "graph: a gradient is being recorded through the graph; take gradients inside the "
+            "function"
+        )
 
 
 def _copy(target: ndarray, source: ndarray) -> None:
@@ -260,7 +302,8 @@ def _copied(x: ndarray) -> ndarray:
 
 
 class Capture:
-    """What `capture` gives: `replay()` does the recorded work, `nodes` counts its kernels and copies."""
+    """What `capture` gives: `replay()` does the recorded work, `nodes` counts its kernels and
+    copies."""
 
     def __init__(self, device: int):
         self._recording = runtime.Capture(device)
@@ -285,11 +328,13 @@ class Capture:
 
 
 def capture(device: int | None = None) -> Capture:
-    """Context: what this thread launches inside is recorded and not run; `replay()` then runs it, as often as called.
+    """Context: what this thread launches inside is recorded and not run; `replay()` then runs it,
+    as often as called.
 
-    Arrays made inside belong to the graph and hold results after a replay, until the next one. To use other inputs,
-    write them into the arrays that were used inside (`x[...] = new`). What `fn` of `graph` must not do, must not be
-    done here. Run the same work once before, so that its kernels are compiled.
+    Arrays made inside belong to the graph and hold results after a replay, until the next one. To
+    use other inputs, write them into the arrays that were used inside (`x[...] = new`). What `fn`
+    of `graph` must not do, must not be done here. Run the same work once before, so that its
+    kernels are compiled.
 
     Raises
     ------

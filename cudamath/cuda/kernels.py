@@ -22,7 +22,11 @@ __all__ = ["CompiledKernel", "compile_kernel", "launch", "occupancy", "suggest_l
 
 Size = int | Sequence[int]
 
-_SCALARS: dict[type, np.dtype] = {int: np.dtype(np.int64), float: np.dtype(np.float64), bool: np.dtype(np.int64)}
+_SCALARS: dict[type, np.dtype] = {
+    int: np.dtype(np.int64),
+    float: np.dtype(np.float64),
+    bool: np.dtype(np.int64),
+}
 _runs: dict[Any, Any] = {}
 _MOST_RUNS = 4096
 
@@ -37,18 +41,25 @@ def _kernel(name: str, kernel: Any) -> Any:
 
 
 def _array(name: str, x: Any) -> ndarray:
-    """An array argument: ours, another library's, or pinned and managed NumPy arrays, none of them copied."""
+    """An array argument: ours, another library's, or pinned and managed NumPy arrays, none of them
+    copied."""
     if isinstance(x, np.ndarray):
         address = host_address(x)
         if address is None:
-            raise TypeError(f"{name}: a NumPy array ({x.dtype}, shape {x.shape}) is not on the GPU; pass cm.asarray(x), or "
-                            "make it with cm.cuda.pinned or cm.cuda.managed")
+            raise TypeError(
+                f"{name}: a NumPy array ({x.dtype}, shape {x.shape}) is not on the GPU; pass "
+                "cm.asarray(x), or "
+                "make it with cm.cuda.pinned or cm.cuda.managed"
+            )
         current = stream.current_stream()
         layout = Layout.of(x.shape, x.strides, x.dtype, current.device, address % 16 == 0)
         return over(layout, address, Borrowed(x, current))
     out = asarray(x, name=name)
     if out._layout.device == CPU:
-        raise DeviceError(f"{name}: an array argument is on the CPU ({out.dtype}, shape {out.shape}); use x.to('cuda')")
+        raise DeviceError(
+            f"{name}: an array argument is on the CPU ({out.dtype}, shape {out.shape}); use "
+            "x.to('cuda')"
+        )
     return out
 
 
@@ -62,14 +73,23 @@ def _arguments(name: str, args: tuple) -> tuple[list[ndarray], list[Any], list[A
         if dtype is None and isinstance(x, np.generic):
             dtype = x.dtype if x.dtype.kind in "iu" or x.dtype in (np.float32, np.float64) else None
             if dtype is None:
-                raise TypeError(f"{name}: argument {position} is a scalar of {x.dtype}; wants an integer, float32 or "
-                                "float64, or an array")
+                raise TypeError(
+                    f"{name}: argument {position} is a scalar of {x.dtype}; wants an integer, "
+                    "float32 or "
+                    "float64, or an array"
+                )
         if dtype is None:
             if not isinstance(x, ndarray) or x._layout.device == CPU:
-                if not (isinstance(x, (np.ndarray, ndarray)) or hasattr(x, "__dlpack__")
-                        or hasattr(x, "__cuda_array_interface__")):
-                    raise TypeError(f"{name}: argument {position} is a {type(x).__name__}; wants arrays on the GPU, "
-                                    "integers and floats")
+                if not (
+                    isinstance(x, (np.ndarray, ndarray))
+                    or hasattr(x, "__dlpack__")
+                    or hasattr(x, "__cuda_array_interface__")
+                ):
+                    raise TypeError(
+                        f"{name}: argument {position} is a {type(x).__name__}; wants arrays on "
+                        "the GPU, "
+                        "integers and floats"
+                    )
                 x = _array(name, x)
             arrays.append(x)
             kinds.append(x._layout)
@@ -80,7 +100,8 @@ def _arguments(name: str, args: tuple) -> tuple[list[ndarray], list[Any], list[A
 
 
 def launch(kernel: Any, grid: Size, block: Size, *args: Any, shared: int = 0) -> None:
-    """Launch your own `@cuda.jit` kernel on the current stream: compiled once, cached on disk, launched in a few us.
+    """Launch your own `@cuda.jit` kernel on the current stream: compiled once, cached on disk,
+    launched in a few us.
 
     Parameters
     ----------
@@ -88,9 +109,10 @@ def launch(kernel: Any, grid: Size, block: Size, *args: Any, shared: int = 0) ->
     grid, block : int or up to three ints
         Blocks, and threads per block.
     *args : arrays on one GPU, or numbers
-        Arrays may be cudamath's, another library's (torch, CuPy; taken without a copy), or NumPy arrays made by
-        `pinned` or `managed`. The kernel sees them as Numba shows arrays; bfloat16 as uint16, 0-d arrays as shape
-        (1,). Python ints are int64, floats float64; NumPy scalars keep their type (`np.float32(0.5)`).
+        Arrays may be cudamath's, another library's (torch, CuPy; taken without a copy), or NumPy
+        arrays made by `pinned` or `managed`. The kernel sees them as Numba shows arrays; bfloat16
+        as uint16, 0-d arrays as shape (1,). Python ints are int64, floats float64; NumPy scalars
+        keep their type (`np.float32(0.5)`).
     shared : int
         Bytes of dynamic shared memory, also beyond 48 KiB where the device allows it.
 
@@ -101,8 +123,8 @@ def launch(kernel: Any, grid: Size, block: Size, *args: Any, shared: int = 0) ->
     TypeError
         An argument is neither an array on the GPU nor a number.
     CudaError
-        The launch was refused (a block too large, ...). What goes wrong inside the kernel is raised later, at the
-        next synchronisation.
+        The launch was refused (a block too large, ...). What goes wrong inside the kernel is raised
+        later, at the next synchronisation.
 
     Nothing is recorded for gradients.
 
@@ -117,17 +139,27 @@ def launch(kernel: Any, grid: Size, block: Size, *args: Any, shared: int = 0) ->
     ...     cm.cuda.launch(cuda.jit(scale), 4, 256, x, 2.0)
     """
     arrays, scalars, kinds = _arguments("launch", args)
-    key = (kernel, grid if isinstance(grid, int) else tuple(grid), block if isinstance(block, int) else tuple(block),
-           shared, *kinds)
+    key = (
+        kernel,
+        grid if isinstance(grid, int) else tuple(grid),
+        block if isinstance(block, int) else tuple(block),
+        shared,
+        *kinds,
+    )
     run = _runs.get(key)
     if run is None:
         user = _kernel("launch", kernel)
         for what, sizes in (("grid", grid), ("block", block)):
-            if not all(isinstance(n, (int, np.integer)) and n > 0 for n in ([sizes] if isinstance(sizes, int) else sizes)):
+            if not all(
+                isinstance(n, (int, np.integer)) and n > 0
+                for n in ([sizes] if isinstance(sizes, int) else sizes)
+            ):
                 raise ValueError(f"launch: {what} must be positive integers, got {sizes}")
         step = _step(user, grid, block, kinds, shared)
         device = same_device("launch", arrays) if arrays else stream.current_device()
-        run = Plan([], [step]).bind(user.__name__, [x._layout for x in arrays], len(scalars), device)
+        run = Plan([], [step]).bind(
+            user.__name__, [x._layout for x in arrays], len(scalars), device
+        )
         if len(_runs) >= _MOST_RUNS:
             _runs.clear()
         _runs[key] = run
@@ -150,8 +182,8 @@ def _step(kernel: Any, grid: Size, block: Size, kinds: list[Any], shared: int) -
 class CompiledKernel:
     """A kernel compiled for given arguments, and what it takes of a multiprocessor.
 
-    registers: a thread; local: bytes a thread spilled to or kept in local memory; shared: bytes of static shared
-    memory a block; max_threads: a block.
+    registers: a thread; local: bytes a thread spilled to or kept in local memory; shared: bytes of
+    static shared memory a block; max_threads: a block.
     """
 
     def __init__(self, function: module.Function, kernel: Any, shared: int):
@@ -175,8 +207,11 @@ class CompiledKernel:
         return self.blocks_per_multiprocessor(block) * block / _threads(self._function.device)
 
     def __repr__(self) -> str:
-        return (f"<CompiledKernel {self.name}: {self.registers} registers, {self.local} bytes local, {self.shared} bytes "
-                f"shared, at most {self.max_threads} threads a block>")
+        return (
+            f"<CompiledKernel {self.name}: {self.registers} registers, {self.local} bytes local, "
+            f"{self.shared} bytes "
+            f"shared, at most {self.max_threads} threads a block>"
+        )
 
 
 def _threads(index: int) -> int:
@@ -237,11 +272,13 @@ def occupancy(kernel: Any, block: Size, *args: Any, shared: int = 0) -> float:
 
 
 def suggest_launch(kernel: Any, count: int, *args: Any, shared: int = 0) -> tuple[int, int]:
-    """(grid, block) for `count` threads of a one-dimensional kernel: the block size that fills the device best.
+    """(grid, block) for `count` threads of a one-dimensional kernel: the block size that fills the
+    device best.
 
     Of equally good sizes the one nearest 256 is taken.
 
-    Parameters: see `launch`; the arguments are examples. Raises: see `launch`; ValueError for a count below 1.
+    Parameters: see `launch`; the arguments are examples. Raises: see `launch`; ValueError for a
+    count below 1.
 
     >>> import cudamath as cm
     >>> def fill(x):

@@ -19,9 +19,24 @@ from ..runtime.errors import user_line
 from ..runtime.memory import Buffer, Pool, human, parse_size, pool_of
 from .devices import index_of
 
-__all__ = ["MemoryReport", "configure_pool", "empty_cache", "managed", "max_memory_allocated", "memory_allocated",
-           "memory_debugging", "memory_reserved", "memory_snapshot", "memory_stats", "memory_summary", "pinned",
-           "reset_peak_memory_stats", "set_cache_size", "set_memory_callback", "set_memory_fraction"]
+__all__ = [
+    "MemoryReport",
+    "configure_pool",
+    "empty_cache",
+    "managed",
+    "max_memory_allocated",
+    "memory_allocated",
+    "memory_debugging",
+    "memory_reserved",
+    "memory_snapshot",
+    "memory_stats",
+    "memory_summary",
+    "pinned",
+    "reset_peak_memory_stats",
+    "set_cache_size",
+    "set_memory_callback",
+    "set_memory_fraction",
+]
 
 
 def _pool(device: Any, name: str) -> Pool | None:
@@ -40,11 +55,12 @@ def memory_stats(device: int | None = None) -> dict[str, Any]:
     Returns
     -------
     dict
-        allocated: in live arrays and scratch; peak: its maximum since `reset_peak_memory_stats`; reserved: held from
-        the driver; reserved_peak; cached: reserved and not in use; fragmentation: the part of the cached bytes outside
-        the largest cached block, 0 to 1; free, total: of the device, as the driver sees them; limit, cache_limit: as
-        set, or None; allocations, releases: blocks taken from and given back to the driver.
-        Kernel code, library workspaces and constant tables are not in `allocated`.
+        allocated: in live arrays and scratch; peak: its maximum since `reset_peak_memory_stats`;
+        reserved: held from the driver; reserved_peak; cached: reserved and not in use;
+        fragmentation: the part of the cached bytes outside the largest cached block, 0 to 1; free,
+        total: of the device, as the driver sees them; limit, cache_limit: as set, or None;
+        allocations, releases: blocks taken from and given back to the driver. Kernel code, library
+        workspaces and constant tables are not in `allocated`.
 
     Raises
     ------
@@ -57,21 +73,44 @@ def memory_stats(device: int | None = None) -> dict[str, Any]:
     True
     """
     pool = _pool(device, "memory_stats")
-    names = ("allocated", "peak", "reserved", "reserved_peak", "cached", "free", "total", "allocations", "releases")
+    names = (
+        "allocated",
+        "peak",
+        "reserved",
+        "reserved_peak",
+        "cached",
+        "free",
+        "total",
+        "allocations",
+        "releases",
+    )
     if pool is None:
         return dict.fromkeys(names, 0) | {"fragmentation": 0.0, "limit": None, "cache_limit": None}
     free, total = memory.memory_info(pool.device)
     blocks = pool.free_blocks()
     idle = sum(size * count for size, count in blocks.items())
     used = pool.used
-    values = (used, pool.peak, pool.reserved, pool.reserved_peak, pool.reserved - used, free, total, pool.allocations,
-              pool.releases)
+    values = (
+        used,
+        pool.peak,
+        pool.reserved,
+        pool.reserved_peak,
+        pool.reserved - used,
+        free,
+        total,
+        pool.allocations,
+        pool.releases,
+    )
     return dict(zip(names, values, strict=True)) | {
-        "fragmentation": 1 - max(blocks) / idle if idle else 0.0, "limit": pool.limit, "cache_limit": pool.cache_limit}
+        "fragmentation": 1 - max(blocks) / idle if idle else 0.0,
+        "limit": pool.limit,
+        "cache_limit": pool.cache_limit,
+    }
 
 
 def memory_allocated(device: int | None = None) -> int:
-    """Bytes in live arrays on a device (the active one by default), block rounding included; 0 without a GPU.
+    """Bytes in live arrays on a device (the active one by default), block rounding included; 0
+    without a GPU.
 
     >>> import cudamath as cm
     >>> cm.cuda.memory_allocated() <= cm.cuda.max_memory_allocated()
@@ -93,7 +132,8 @@ def memory_reserved(device: int | None = None) -> int:
 
 
 def max_memory_allocated(device: int | None = None) -> int:
-    """The most bytes that were in live arrays at a time, since the start or `reset_peak_memory_stats`.
+    """The most bytes that were in live arrays at a time, since the start or
+    `reset_peak_memory_stats`.
 
     >>> import cudamath as cm
     >>> cm.cuda.reset_peak_memory_stats()
@@ -105,7 +145,8 @@ def max_memory_allocated(device: int | None = None) -> int:
 
 
 def reset_peak_memory_stats(device: int | None = None) -> None:
-    """Start the peaks (`peak`, `reserved_peak`) anew from what is in use now. Nothing to do without a GPU.
+    """Start the peaks (`peak`, `reserved_peak`) anew from what is in use now. Nothing to do without
+    a GPU.
 
     >>> import cudamath as cm
     >>> cm.cuda.reset_peak_memory_stats()
@@ -123,7 +164,9 @@ def memory_summary(device: int | None = None) -> str:
     True
     """
     stats = memory_stats(device)
-    place = f"cuda:{index_of(device, 'memory_summary')}" if runtime.device_count() else "no CUDA device"
+    place = (
+        f"cuda:{index_of(device, 'memory_summary')}" if runtime.device_count() else "no CUDA device"
+    )
     counts = ("allocations", "releases")
     lines = [f"memory of {place}"]
     for name, value in stats.items():
@@ -141,9 +184,11 @@ def memory_summary(device: int | None = None) -> str:
 
 
 def empty_cache(device: int | None = None) -> None:
-    """Return all cached memory of a device to the driver, so that other programs can use it. Waits for the device.
+    """Return all cached memory of a device to the driver, so that other programs can use it. Waits
+    for the device.
 
-    Memory that a CUDA graph uses stays. What is kept of large results on the CPU (256 MiB at most) is given back too.
+    Memory that a CUDA graph uses stays. What is kept of large results on the CPU (256 MiB at most)
+    is given back too.
 
     >>> import cudamath as cm
     >>> cm.cuda.empty_cache()
@@ -174,7 +219,8 @@ def set_memory_fraction(fraction: float, device: int | None = None) -> None:
 
 
 def set_cache_size(size: str | int | None, device: int | None = None) -> None:
-    """Keep at most this much freed memory for reuse ("2GB", "512 MiB" or bytes; GB means 2^30); None: no limit.
+    """Keep at most this much freed memory for reuse ("2GB", "512 MiB" or bytes; GB means 2^30);
+    None: no limit.
 
     CUDAMATH_CACHE_SIZE does the same from outside.
 
@@ -196,8 +242,13 @@ def set_cache_size(size: str | int | None, device: int | None = None) -> None:
         pool.trim()
 
 
-def configure_pool(*, initial: str | int | None = None, max: str | int | None = None, cache: str | int | None = None,
-                   device: int | None = None) -> None:
+def configure_pool(
+    *,
+    initial: str | int | None = None,
+    max: str | int | None = None,
+    cache: str | int | None = None,
+    device: int | None = None,
+) -> None:
     """Set up the memory pool of a device.
 
     Parameters
@@ -224,10 +275,14 @@ def configure_pool(*, initial: str | int | None = None, max: str | int | None = 
     >>> if cm.cuda.is_available():
     ...     cm.cuda.configure_pool(initial="16MB")
     """
-    first, most = (None if size is None else parse_size(size, "configure_pool") for size in (initial, max))
+    first, most = (
+        None if size is None else parse_size(size, "configure_pool") for size in (initial, max)
+    )
     kept = None if cache is None else parse_size(cache, "configure_pool")
     if first is not None and most is not None and first > most:
-        raise ValueError(f"configure_pool: initial ({human(first)}) is more than max ({human(most)})")
+        raise ValueError(
+            f"configure_pool: initial ({human(first)}) is more than max ({human(most)})"
+        )
     pool = pool_of(index_of(device, "configure_pool"))
     if most is not None:
         pool.limit = most
@@ -241,13 +296,15 @@ def configure_pool(*, initial: str | int | None = None, max: str | int | None = 
 
 
 def memory_snapshot(device: int | None = None) -> list[dict[str, Any]]:
-    """Every live buffer of a device (the active one by default), the largest first; empty without a GPU.
+    """Every live buffer of a device (the active one by default), the largest first; empty without a
+    GPU.
 
     Returns
     -------
     list of dict
-        device, address, nbytes (of the block), stream (address), arrays: shapes and dtypes of the ndarrays that use it;
-        line: the Python line that made it, where `memory_debugging` was on then, else None.
+        device, address, nbytes (of the block), stream (address), arrays: shapes and dtypes of the
+        ndarrays that use it; line: the Python line that made it, where `memory_debugging` was on
+        then, else None.
 
     >>> import cudamath as cm
     >>> all(row["nbytes"] >= 512 for row in cm.cuda.memory_snapshot())
@@ -265,12 +322,21 @@ def memory_snapshot(device: int | None = None) -> list[dict[str, Any]]:
             found.append(obj)
         elif type(obj) is ndarray and type(obj._owner) is Buffer:
             users[id(obj._owner)].append(f"{obj.dtype}{list(obj.shape)}")
-    return [{"device": pool.device, "address": b.address, "nbytes": b.size, "stream": b.stream.ptr,
-             "arrays": users[id(b)], "line": _lines.get((pool.device, b.address), (0, None))[1]}
-            for b in sorted(found, key=lambda b: -b.size)]
+    return [
+        {
+            "device": pool.device,
+            "address": b.address,
+            "nbytes": b.size,
+            "stream": b.stream.ptr,
+            "arrays": users[id(b)],
+            "line": _lines.get((pool.device, b.address), (0, None))[1],
+        }
+        for b in sorted(found, key=lambda b: -b.size)
+    ]
 
 
-#: (device, address of a block) -> (number of the allocation, the user's line), noted by `memory_debugging`
+#: (device, address of a block) -> (number of the allocation, the user's line), noted by
+#: `memory_debugging`
 _lines: dict[tuple[int, int], tuple[int, str]] = {}
 _numbers = itertools.count(1)
 _debugging = 0
@@ -293,7 +359,8 @@ def _install(allocate: Callable[[int, Any], int]) -> None:
 
 
 class MemoryReport:
-    """What `memory_debugging` saw: `leaks`, rows of `memory_snapshot` for what was made inside and lived at the end."""
+    """What `memory_debugging` saw: `leaks`, rows of `memory_snapshot` for what was made inside and
+    lived at the end."""
 
     def __init__(self) -> None:
         self.leaks: list[dict[str, Any]] = []
@@ -304,20 +371,29 @@ class MemoryReport:
         for row in self.leaks:
             totals[row["line"]][0] += 1
             totals[row["line"]][1] += row["nbytes"]
-        return sorted(((line, count, nbytes) for line, (count, nbytes) in totals.items()), key=lambda t: -t[2])
+        return sorted(
+            ((line, count, nbytes) for line, (count, nbytes) in totals.items()), key=lambda t: -t[2]
+        )
 
     def __str__(self) -> str:
         if not self.leaks:
             return "memory_debugging: nothing made inside is still held"
-        return "\n".join(["memory_debugging: still held of what was made inside:"]
-                         + [f"  {human(nbytes):>12} in {count:4} at {line}" for line, count, nbytes in self.by_line()])
+        return "\n".join(
+            ["memory_debugging: still held of what was made inside:"]
+            + [
+                f"  {human(nbytes):>12} in {count:4} at {line}"
+                for line, count, nbytes in self.by_line()
+            ]
+        )
 
 
 @contextmanager
 def memory_debugging() -> Iterator[MemoryReport]:
-    """Context: the Python line of every allocation is noted, and what is still held at the end is reported.
+    """Context: the Python line of every allocation is noted, and what is still held at the end is
+    reported.
 
-    `print(report)` lists it by line. Costs a few microseconds an allocation inside, nothing outside.
+    `print(report)` lists it by line. Costs a few microseconds an allocation inside, nothing
+    outside.
 
     >>> import cudamath as cm
     >>> with cm.cuda.memory_debugging() as report:
@@ -336,26 +412,34 @@ def memory_debugging() -> Iterator[MemoryReport]:
         yield report
     finally:
         gc.collect()
-        report.leaks = [row for index in list(memory._pools) for row in memory_snapshot(index)
-                        if _lines.get((index, row["address"]), (0, ""))[0] > first]
+        report.leaks = [
+            row
+            for index in list(memory._pools)
+            for row in memory_snapshot(index)
+            if _lines.get((index, row["address"]), (0, ""))[0] > first
+        ]
         _debugging -= 1
         if not _debugging:
             _install(_allocate)
             _lines.clear()
 
 
-def set_memory_callback(fn: Callable[[dict[str, Any]], None] | None, *, threshold: float = 0.9,
-                        device: int | None = None) -> None:
+def set_memory_callback(
+    fn: Callable[[dict[str, Any]], None] | None,
+    *,
+    threshold: float = 0.9,
+    device: int | None = None,
+) -> None:
     """Register a function that is called when memory runs short.
 
     Parameters
     ----------
     fn : callable or None
-        Called as `fn(stats)`, where stats is `memory_stats(device)` with two more entries: "event", which is "high" or
-        "exhausted", and "requested" in bytes. "high": reserved memory grew past `threshold` of the limit (of the
-        device's memory where none is set); told again only after it was below. "exhausted": an allocation is about to
-        raise OutOfMemoryError. None: no function is called. Called in the allocating thread; what it raises, the
-        allocation raises.
+        Called as `fn(stats)`, where stats is `memory_stats(device)` with two more entries: "event",
+        which is "high" or "exhausted", and "requested" in bytes. "high": reserved memory grew past
+        `threshold` of the limit (of the device's memory where none is set); told again only after
+        it was below. "exhausted": an allocation is about to raise OutOfMemoryError. None: no
+        function is called. Called in the allocating thread; what it raises, the allocation raises.
     threshold : float
         In (0, 1].
     device : int, optional
@@ -406,10 +490,12 @@ def _host_array(name: str, shape: int | Sequence[int], dtype: Any) -> np.ndarray
 
 
 def pinned(shape: int | Sequence[int], dtype: Any = np.float32) -> np.ndarray:
-    """A NumPy array in page-locked memory: copies from and to it are asynchronous and faster. Elements are undefined.
+    """A NumPy array in page-locked memory: copies from and to it are asynchronous and faster.
+    Elements are undefined.
 
-    `x.copy_to(host, stream=s)` and `cm.asarray(host).copy_to(x, stream=s)` return at once; wait for `s` before
-    touching the array. Page-locked memory is taken from all programs: use it for staging, not for storage.
+    `x.copy_to(host, stream=s)` and `cm.asarray(host).copy_to(x, stream=s)` return at once; wait for
+    `s` before touching the array. Page-locked memory is taken from all programs: use it for
+    staging, not for storage.
 
     Parameters
     ----------
@@ -433,10 +519,11 @@ def pinned(shape: int | Sequence[int], dtype: Any = np.float32) -> np.ndarray:
 
 
 def managed(shape: int | Sequence[int], dtype: Any = np.float32) -> np.ndarray:
-    """A NumPy array in managed (unified) memory, which kernels see too (`cm.cuda.launch` takes it as it is).
+    """A NumPy array in managed (unified) memory, which kernels see too (`cm.cuda.launch` takes it
+    as it is).
 
-    Pages move to where they are touched. Elements are undefined. Wait (`synchronize`) before touching on the host what
-    a kernel writes.
+    Pages move to where they are touched. Elements are undefined. Wait (`synchronize`) before
+    touching on the host what a kernel writes.
 
     Parameters, raises: see `pinned`.
 
@@ -448,11 +535,11 @@ def managed(shape: int | Sequence[int], dtype: Any = np.float32) -> np.ndarray:
 
 
 def host_address(x: np.ndarray) -> int | None:
-    """Address of a NumPy array over pinned or managed memory, valid on the device; None for other arrays."""
+    """Address of a NumPy array over pinned or managed memory, valid on the device; None for other
+    arrays."""
     base: Any = x
     while isinstance(base, np.ndarray):
         base = base.base
     if isinstance(base, memoryview):
         base = base.obj
     return x.ctypes.data if isinstance(getattr(base, "_owner", None), memory.HostBuffer) else None
-

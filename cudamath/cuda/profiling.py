@@ -13,8 +13,18 @@ from ..runtime import profile as profiler
 from ..runtime.profile import Profile
 from .devices import index_of
 
-__all__ = ["annotate", "cache_info", "clear_kernel_cache", "enable_profiling", "export_report", "launch_lines",
-           "performance_stats", "profile", "set_matmul_precision", "warm_up"]
+__all__ = [
+    "annotate",
+    "cache_info",
+    "clear_kernel_cache",
+    "enable_profiling",
+    "export_report",
+    "launch_lines",
+    "performance_stats",
+    "profile",
+    "set_matmul_precision",
+    "warm_up",
+]
 
 _last: Profile | None = None  # of enable_profiling or profile(), whichever began last
 _switched: Profile | None = None  # the one that enable_profiling began
@@ -22,22 +32,26 @@ _switched: Profile | None = None  # the one that enable_profiling began
 
 @contextmanager
 def profile(*, nvtx: bool = True) -> Iterator[Profile]:
-    """Context: device times of every kernel, library call and copy inside. `print(p)` shows them as a table.
+    """Context: device times of every kernel, library call and copy inside. `print(p)` shows them as
+    a table.
 
     Parameters
     ----------
     nvtx : bool
-        Also mark the launches as NVTX ranges for Nsight Systems, where the package nvtx is installed.
+        Also mark the launches as NVTX ranges for Nsight Systems, where the package nvtx is
+        installed.
 
     Returns
     -------
     Profile
-        `p.stats()`: rows with name, kind, device, count, total_us, mean_us, min_us, max_us, nbytes, gb_per_s, operations
-        and tflop_per_s (of products, convolutions, attention and Fourier transforms, their gradients too), of_bandwidth
-        and of_arithmetic (shares of the device's nominal bandwidth and of its rate in that dtype), of_peak (the larger of
-        these: how near the roofline) and hint (what limits it, as far as these show); None where something is not known.
-        `p.export(path)`: the same as JSON with a trace for chrome://tracing. Measuring costs about 2 us of host time
-        a launch; the device times are those of the kernels alone. What a CUDA graph replays is one row.
+        `p.stats()`: rows with name, kind, device, count, total_us, mean_us, min_us, max_us, nbytes,
+        gb_per_s, operations and tflop_per_s (of products, convolutions, attention and Fourier
+        transforms, their gradients too), of_bandwidth and of_arithmetic (shares of the device's
+        nominal bandwidth and of its rate in that dtype), of_peak (the larger of these: how near the
+        roofline) and hint (what limits it, as far as these show); None where something is not
+        known. `p.export(path)`: the same as JSON with a trace for chrome://tracing. Measuring costs
+        about 2 us of host time a launch; the device times are those of the kernels alone. What a
+        CUDA graph replays is one row.
 
     Raises
     ------
@@ -66,7 +80,8 @@ def profile(*, nvtx: bool = True) -> Iterator[Profile]:
 
 
 def enable_profiling(enabled: bool = True, *, nvtx: bool = True) -> None:
-    """Switch profiling on or off for the whole process; `performance_stats` and `export_report` give the results.
+    """Switch profiling on or off for the whole process; `performance_stats` and `export_report`
+    give the results.
 
     Raises
     ------
@@ -103,7 +118,8 @@ def performance_stats() -> list[dict[str, Any]]:
 
 
 def export_report(path: str | os.PathLike) -> None:
-    """Write the profile that began last as JSON, which chrome://tracing and Perfetto open as a trace.
+    """Write the profile that began last as JSON, which chrome://tracing and Perfetto open as a
+    trace.
 
     Raises
     ------
@@ -115,15 +131,19 @@ def export_report(path: str | os.PathLike) -> None:
     ...     cm.cuda.export_report("profile.json")
     """
     if _last is None:
-        raise RuntimeError("export_report: nothing was profiled; use profile() or enable_profiling() first")
+        raise RuntimeError(
+            "export_report: nothing was profiled; use profile() or enable_profiling() first"
+        )
     _last.export(path)
 
 
 @contextmanager
 def annotate(name: str) -> Iterator[None]:
-    """Context: a named range, shown in the trace of the profile being taken and in Nsight Systems (NVTX).
+    """Context: a named range, shown in the trace of the profile being taken and in Nsight Systems
+    (NVTX).
 
-    The range is of host time, from entering to leaving. Does nothing where nothing is being profiled.
+    The range is of host time, from entering to leaving. Does nothing where nothing is being
+    profiled.
 
     >>> import cudamath as cm
     >>> with cm.cuda.annotate("forward"):
@@ -139,11 +159,12 @@ def annotate(name: str) -> Iterator[None]:
 
 @contextmanager
 def launch_lines() -> Iterator[None]:
-    """Context: remember the Python line of each launch, so that an asynchronous fault is reported with the lines.
+    """Context: remember the Python line of each launch, so that an asynchronous fault is reported
+    with the lines.
 
-    A kernel that reads a bad address fails later, at some other call. The error then names the kernels launched last;
-    inside this context (or with CUDAMATH_LAUNCH_LINES=1 in the environment) each with the line that launched it. It
-    costs about 0.5 us per launch.
+    A kernel that reads a bad address fails later, at some other call. The error then names the
+    kernels launched last; inside this context (or with CUDAMATH_LAUNCH_LINES=1 in the environment)
+    each with the line that launched it. It costs about 0.5 us per launch.
 
     >>> import cudamath as cm
     >>> with cm.cuda.launch_lines():
@@ -165,8 +186,9 @@ def cache_info() -> dict[str, Any]:
     Returns
     -------
     dict
-        directory (CUDAMATH_CACHE_DIR, or the user's cache folder); kernels, nbytes: files there; compiled,
-        loaded_from_disk: by this process; on_devices: kernels loaded on a GPU by this process.
+        directory (CUDAMATH_CACHE_DIR, or the user's cache folder); kernels, nbytes: files there;
+        compiled, loaded_from_disk: by this process; on_devices: kernels loaded on a GPU by this
+        process.
 
     >>> import cudamath as cm
     >>> sorted(cm.cuda.cache_info())
@@ -174,13 +196,19 @@ def cache_info() -> dict[str, Any]:
     """
     directory = module.cache_directory()
     files = list(directory.glob("*.cubin"))
-    return {"directory": str(directory), "kernels": len(files), "nbytes": sum(f.stat().st_size for f in files),
-            "compiled": module.statistics["compiled"], "loaded_from_disk": module.statistics["loaded_from_disk"],
-            "on_devices": len(module.functions)}
+    return {
+        "directory": str(directory),
+        "kernels": len(files),
+        "nbytes": sum(f.stat().st_size for f in files),
+        "compiled": module.statistics["compiled"],
+        "loaded_from_disk": module.statistics["loaded_from_disk"],
+        "on_devices": len(module.functions),
+    }
 
 
 def clear_kernel_cache() -> int:
-    """Delete every compiled kernel on disk; returns how many there were. Loaded kernels stay loaded.
+    """Delete every compiled kernel on disk; returns how many there were. Loaded kernels stay
+    loaded.
 
     >>> import cudamath as cm
     >>> count = cm.cuda.cache_info()["kernels"]  # cm.cuda.clear_kernel_cache() would delete so many
@@ -189,7 +217,8 @@ def clear_kernel_cache() -> int:
 
 
 def warm_up(fn: Callable | None = None, *args: Any, device: int | None = None) -> float:
-    """Pay the costs of a first use now: context, compiler, cuBLAS, and the kernels of `fn(*args)` if it is given.
+    """Pay the costs of a first use now: context, compiler, cuBLAS, and the kernels of `fn(*args)`
+    if it is given.
 
     Parameters
     ----------
@@ -236,4 +265,3 @@ def set_matmul_precision(precision: str) -> None:
     from ..ops.linalg import set_matmul_precision
 
     set_matmul_precision(precision)
-

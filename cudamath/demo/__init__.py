@@ -1,7 +1,8 @@
-"""The demo: operations beside NumPy, then a small network trained on real images. `python -m cudamath demo`.
+"""The demo: operations beside NumPy, then a small network trained on real images. `python -m
+cudamath demo`.
 
-`compare.py` has the operations, `train.py` the training loop, `plot.py` the picture. The network, to read and to change, is
-`cudamath/models/cnn.py`.
+`compare.py` has the operations, `train.py` the training loop, `plot.py` the picture. The network,
+to read and to change, is `cudamath/models/cnn.py`.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ def run(
         json: file for the figures, if wanted.
 
     Returns:
-        True if every operation was within tolerance of float64 and, after the full training (20 epochs or more),
-        the network classified at least 98 % of the held-out images.
+        True if every operation was within tolerance of float64 and, after the full training (20
+        epochs or more), the network classified at least 98 % of the held-out images.
 
     Raises:
         DeviceError: there is no such device.
@@ -56,7 +57,8 @@ def run(
 
 
 def _run(epochs: int, out: pathlib.Path, json: str | os.PathLike[str] | None) -> bool:
-    """`run` on the default device: what is missing or wrong is said first, then comparison, training, picture, figures."""
+    """`run` on the default device: what is missing or wrong is said first, then comparison,
+    training, picture, figures."""
     from rich.console import Console
 
     out.mkdir(parents=True, exist_ok=True)  # refused now rather than after the training
@@ -64,16 +66,21 @@ def _run(epochs: int, out: pathlib.Path, json: str | os.PathLike[str] | None) ->
         digits = train.load()
         import matplotlib  # noqa: F401  (found missing now rather than after the training)
     except ImportError as error:
-        raise ImportError(f"demo: {error}; pip install 'cudamath[demo]' brings what it needs") from error
+        raise ImportError(
+            f"demo: {error}; pip install 'cudamath[demo]' brings what it needs"
+        ) from error
     if epochs < 1:
         raise ValueError(f"demo: epochs must be at least 1, got {epochs}")
     console = Console(highlight=False)
     console.print(f"Device  {device_sentence()}", markup=False, soft_wrap=True)
     comparisons = _compare(console)
     result = _train(console, digits, epochs)
-    console.print(f"Kernels  {module.statistics['compiled']} compiled, "
-                  f"{module.statistics['loaded_from_disk']} loaded from {module.cache_directory()}",
-                  markup=False, soft_wrap=True)
+    console.print(
+        f"Kernels  {module.statistics['compiled']} compiled, "
+        f"{module.statistics['loaded_from_disk']} loaded from {module.cache_directory()}",
+        markup=False,
+        soft_wrap=True,
+    )
 
     picture = out / "demo.png"
     plot.save(plot.draw(digits, result, comparisons, str(cm.default_device())), picture)
@@ -83,8 +90,13 @@ def _run(epochs: int, out: pathlib.Path, json: str | os.PathLike[str] | None) ->
             "device": device_sentence(),
             "versions": versions(),
             "operations": [dataclasses.asdict(comparison) for comparison in comparisons],
-            "training": {"epochs": epochs, "seconds": result.seconds, "losses": result.losses,
-                         "accuracies": result.accuracies, "accuracy": result.accuracy},
+            "training": {
+                "epochs": epochs,
+                "seconds": result.seconds,
+                "losses": result.losses,
+                "accuracies": result.accuracies,
+                "accuracy": result.accuracy,
+            },
             "kernels": dict(module.statistics),
         }
         pathlib.Path(json).write_text(json_module.dumps(record, indent=1) + "\n")
@@ -97,8 +109,13 @@ def _compare(console: Console) -> list[compare.Comparison]:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(title="Operations, float32: largest error against float64, and time, beside NumPy",
-                  title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table = Table(
+        title="Operations, float32: largest error against float64, and time, beside NumPy",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
     for heading in ("operation", "arguments"):
         table.add_column(heading, no_wrap=True)
     for heading in ("error", "NumPy", "ms", "NumPy", "faster"):
@@ -111,21 +128,41 @@ def _compare(console: Console) -> list[compare.Comparison]:
             comparisons.append(comparison)
             time, numpy_time = comparison.time.median, comparison.numpy_time.median
             table.add_row(
-                comparison.name, comparison.shapes, f"{comparison.error:.0e}", f"{comparison.numpy_error:.0e}",
-                f"{1e3 * time:.2f}", f"{1e3 * numpy_time:.2f}", f"{numpy_time / time:.1f}x",
-                "[green]ok" if comparison.passed else "[red]WRONG")
+                comparison.name,
+                comparison.shapes,
+                f"{comparison.error:.0e}",
+                f"{comparison.numpy_error:.0e}",
+                f"{1e3 * time:.2f}",
+                f"{1e3 * numpy_time:.2f}",
+                f"{numpy_time / time:.1f}x",
+                "[green]ok" if comparison.passed else "[red]WRONG",
+            )
     console.print(table)
     return comparisons
 
 
 def _train(console: Console, digits: train.Digits, epochs: int) -> train.Result:
     """Train the network with a progress bar and print the held-out accuracy."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    console.print(f"Training  {len(digits.images)} images of digits, {len(digits.held_out_images)} held out, "
-                  f"{epochs} epochs; the network is in {pathlib.Path(cnn.__file__)}",
-                  markup=False, soft_wrap=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console.print(
+        f"Training  {len(digits.images)} images of digits, {len(digits.held_out_images)} held out, "
+        f"{epochs} epochs; the network is in {pathlib.Path(cnn.__file__)}",
+        markup=False,
+        soft_wrap=True,
+    )
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("first step", total=epochs * train.steps_per_epoch(digits))
         result = train.train(
@@ -133,10 +170,14 @@ def _train(console: Console, digits: train.Digits, epochs: int) -> train.Result:
             epochs=epochs,
             after_step=lambda: progress.advance(task),
             after_epoch=lambda loss, accuracy: progress.update(
-                task, description=f"loss {loss:.4f}, held-out accuracy {accuracy:.2%}"),
+                task, description=f"loss {loss:.4f}, held-out accuracy {accuracy:.2%}"
+            ),
         )
     mistakes = round((1 - result.accuracy) * len(digits.held_out_labels))
-    console.print(f"Held-out accuracy  {result.accuracy:.2%} ({mistakes} of {len(digits.held_out_labels)} wrong), "
-                  f"after {result.seconds:.1f} s of training",
-                  style="bold green" if result.accuracy >= ACCURACY else "bold red")
+    console.print(
+        f"Held-out accuracy  {result.accuracy:.2%} ({mistakes} of {len(digits.held_out_labels)} "
+        "wrong), "
+        f"after {result.seconds:.1f} s of training",
+        style="bold green" if result.accuracy >= ACCURACY else "bold red",
+    )
     return result

@@ -1,4 +1,5 @@
-"""Operations beside plain NumPy: the error of each against float64, and the time of each, taken in turns."""
+"""Operations beside plain NumPy: the error of each against float64, and the time of each, taken in
+turns."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 import cudamath as cm
 from cudamath.timing import Spread, interleave, nothing
 
-TOLERANCE = 1e-5  # of the largest true value; float32 rounding over the longest sums here stays below a tenth of it
+# of the largest true value; float32 rounding over the longest sums here stays below a tenth of it
+TOLERANCE = 1e-5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +30,8 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Largest error relative to the largest true value, and the time of a call, of cudamath and of NumPy."""
+    """Largest error relative to the largest true value, and the time of a call, of cudamath and of
+    NumPy."""
 
     name: str
     shapes: str
@@ -44,7 +47,8 @@ class Comparison:
 
 
 def conv2d(x: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """(n, c, h, w), (f, c, 3, 3) -> (n, f, h, w): a view of all windows, then one matrix product."""
+    """(n, c, h, w), (f, c, 3, 3) -> (n, f, h, w): a view of all windows, then one matrix
+    product."""
     windows = sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))), (3, 3), axis=(2, 3))
     return np.moveaxis(np.tensordot(windows, w, axes=((1, 4, 5), (1, 2, 3))), -1, 1)
 
@@ -55,7 +59,9 @@ def max_pool2d(x: np.ndarray) -> np.ndarray:
     return x.reshape(n, c, h // 2, 2, w // 2, 2).max((3, 5))
 
 
-def batch_norm(x: np.ndarray, mean: np.ndarray, var: np.ndarray, scale: np.ndarray, shift: np.ndarray) -> np.ndarray:
+def batch_norm(
+    x: np.ndarray, mean: np.ndarray, var: np.ndarray, scale: np.ndarray, shift: np.ndarray
+) -> np.ndarray:
     """(n, c, h, w) normalised over all but c; the running statistics have no part in the result."""
     centred = x - x.mean((0, 2, 3), keepdims=True)
     y = centred / np.sqrt((centred * centred).mean((0, 2, 3), keepdims=True) + x.dtype.type(1e-5))
@@ -77,18 +83,35 @@ def cases() -> Iterator[Case]:
 
     a, b = normal(512, 512), normal(512, 512)
     yield Case("matmul", "512x512 · 512x512", (a, b), cm.matmul, np.matmul)
-    yield Case("conv2d", "16x16x32x32 * 32x16x3x3", (normal(16, 16, 32, 32), normal(32, 16, 3, 3)),
-               lambda x, w: cm.ml.conv2d(x, w, padding=1), conv2d)
-    yield Case("max_pool2d", "16x32x32x32, 2x2", (normal(16, 32, 32, 32),),
-               lambda x: cm.ml.max_pool2d(x, 2), max_pool2d)
+    yield Case(
+        "conv2d",
+        "16x16x32x32 * 32x16x3x3",
+        (normal(16, 16, 32, 32), normal(32, 16, 3, 3)),
+        lambda x, w: cm.ml.conv2d(x, w, padding=1),
+        conv2d,
+    )
+    yield Case(
+        "max_pool2d",
+        "16x32x32x32, 2x2",
+        (normal(16, 32, 32, 32),),
+        lambda x: cm.ml.max_pool2d(x, 2),
+        max_pool2d,
+    )
     channels = tuple(rng.random((4, 32), dtype=np.float32))
-    yield Case("batch_norm", "16x32x32x32", (normal(16, 32, 32, 32), *channels),
-               lambda *args: cm.ml.batch_norm(*args, training=True)[0], batch_norm)
+    yield Case(
+        "batch_norm",
+        "16x32x32x32",
+        (normal(16, 32, 32, 32), *channels),
+        lambda *args: cm.ml.batch_norm(*args, training=True)[0],
+        batch_norm,
+    )
     yield Case("softmax", "1024x512", (normal(1024, 512),), cm.ml.softmax, softmax)
     table = rng.random((1024, 1024), dtype=np.float32)
     yield Case("sum", "1024x1024, all", (table,), cm.sum, np.sum)
     yield Case("var", "1024x1024, rows", (table,), lambda x: cm.var(x, axis=1), lambda x: x.var(1))
-    yield Case("max", "1024x1024, columns", (table,), lambda x: cm.max(x, axis=0), lambda x: x.max(0))
+    yield Case(
+        "max", "1024x1024, columns", (table,), lambda x: cm.max(x, axis=0), lambda x: x.max(0)
+    )
 
 
 def compare(case: Case, rounds: int = 7) -> Comparison:
@@ -108,7 +131,10 @@ def compare(case: Case, rounds: int = 7) -> Comparison:
         synchronize=cm.cuda.synchronize if arrays[0].device.type == "cuda" else nothing,
     )
     return Comparison(
-        case.name, case.shapes,
-        error(case.ours(*arrays).to_numpy()), error(np.asarray(case.numpy(*case.arguments))),
-        spreads["cudamath"], spreads["NumPy"],
+        case.name,
+        case.shapes,
+        error(case.ours(*arrays).to_numpy()),
+        error(np.asarray(case.numpy(*case.arguments))),
+        spreads["cudamath"],
+        spreads["NumPy"],
     )

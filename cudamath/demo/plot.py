@@ -1,4 +1,5 @@
-"""One picture of a demo run: how the training went, what the network says, how long operations take."""
+"""One picture of a demo run: how the training went, what the network says, how long operations
+take."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def draw(digits: Digits, result: Result, comparisons: Sequence[Comparison], devi
     steps = len(result.losses) // len(result.accuracies)
     ends = steps * (1 + np.arange(len(result.accuracies)))
     accuracy.plot(ends, 100 * np.array(result.accuracies), color="tab:orange", marker=".")
-    accuracy.set_ylabel(f"held-out accuracy, % (last: {100 * result.accuracy:.2f})", color="tab:orange")
+    accuracy.set_ylabel(
+        f"held-out accuracy, % (last: {100 * result.accuracy:.2f})", color="tab:orange"
+    )
 
     # All mistakes first (there are few), then the first images that were right.
     right_or_wrong = result.predictions == digits.held_out_labels
@@ -37,13 +40,23 @@ def draw(digits: Digits, result: Result, comparisons: Sequence[Comparison], devi
     middle.suptitle("held-out digits and answers (mistakes in red)")
     for cell, index in zip(middle.subplots(4, SAMPLES // 4).flat, chosen, strict=True):
         cell.imshow(digits.held_out_images[index, 0], cmap="gray_r")
-        cell.set_title(str(result.predictions[index]), color="black" if right_or_wrong[index] else "red")
+        cell.set_title(
+            str(result.predictions[index]), color="black" if right_or_wrong[index] else "red"
+        )
         cell.set_axis_off()
 
     axes = right.subplots()
     rows = np.arange(len(comparisons))
-    axes.barh(rows - 0.2, [1e3 * c.time.median for c in comparisons], 0.4, label=f"cudamath on {device}")
-    axes.barh(rows + 0.2, [1e3 * c.numpy_time.median for c in comparisons], 0.4, label="NumPy", color="lightgray")
+    axes.barh(
+        rows - 0.2, [1e3 * c.time.median for c in comparisons], 0.4, label=f"cudamath on {device}"
+    )
+    axes.barh(
+        rows + 0.2,
+        [1e3 * c.numpy_time.median for c in comparisons],
+        0.4,
+        label="NumPy",
+        color="lightgray",
+    )
     axes.set_yticks(rows, [c.name for c in comparisons])
     axes.set(xscale="log", xlabel="milliseconds a call (median)", title="time beside NumPy")
     axes.invert_yaxis()

@@ -1,4 +1,5 @@
-"""Training the demo's network on the handwritten digits that scikit-learn ships (1,797 images of 8x8 pixels)."""
+"""Training the demo's network on the handwritten digits that scikit-learn ships (1,797 images of
+8x8 pixels)."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ class Digits:
 
 @dataclasses.dataclass
 class Result:
-    """A trained network and how it got there: the loss of every step, the held-out accuracy of every epoch."""
+    """A trained network and how it got there: the loss of every step, the held-out accuracy of
+    every epoch."""
 
     params: cnn.Tree
     stats: cnn.Tree
@@ -53,12 +55,14 @@ def load() -> Digits:
     pixels, classes = load_digits(return_X_y=True)
     images = (pixels / pixels.max()).astype(np.float32).reshape(-1, 1, 8, 8)
     images, held_out, labels, held_out_labels = train_test_split(
-        images, classes.astype(np.int64), test_size=HELD_OUT, stratify=classes, random_state=0)
+        images, classes.astype(np.int64), test_size=HELD_OUT, stratify=classes, random_state=0
+    )
     return Digits(images, labels, held_out, held_out_labels)
 
 
 def shifted(images: np.ndarray, rng: np.random.Generator, share: float = 0.3) -> np.ndarray:
-    """(n, 1, 8, 8) -> the same, a share of the images moved by up to one pixel: cheap new training examples."""
+    """(n, 1, 8, 8) -> the same, a share of the images moved by up to one pixel: cheap new training
+    examples."""
     count, _, height, width = images.shape
     corner = np.where(rng.random((count, 1)) < share, rng.integers(0, 3, (count, 2)), 1)
     rows = (corner[:, 0, None] + np.arange(height))[:, :, None]
@@ -86,9 +90,9 @@ def train(
     Args:
         digits: see `load`.
         epochs: passes over the training images, at least 1.
-        seed: of the initial parameters, the shuffling and the dropout. The same seed gives the same network.
-        after_step: called after each step (a progress bar).
-        after_epoch: called with the epoch's mean loss and the held-out accuracy.
+        seed: of the initial parameters, the shuffling and the dropout. The same seed gives the same
+        network. after_step: called after each step (a progress bar). after_epoch: called with the
+        epoch's mean loss and the held-out accuracy.
 
     Returns:
         a Result.
@@ -116,7 +120,9 @@ def train(
             (loss, stats), grads = gradient(params, stats, x, y, rng)
             decay = 0.5 + 0.5 * math.cos(math.pi * (epoch * steps + step) / (epochs * steps))
             params, state = cm.ml.adam_update(params, grads, state, lr=LEARNING_RATE * decay)
-            recent.append(loss)  # read at the end of the epoch: a GPU need not wait for the host at every step
+            recent.append(
+                loss
+            )  # read at the end of the epoch: a GPU need not wait for the host at every step
             after_step()
         losses += [float(loss) for loss in recent]
         predictions = classify(params, stats, digits.held_out_images)

@@ -17,16 +17,33 @@ from ..core.shapes import normalize_axis
 from ..runtime import device as runtime
 from ..runtime.comm import world
 
-__all__ = ["all_gather", "all_reduce", "barrier", "broadcast", "local_rank", "rank", "reduce_scatter", "share", "size",
-           "use_own_device"]
+__all__ = [
+    "all_gather",
+    "all_reduce",
+    "barrier",
+    "broadcast",
+    "local_rank",
+    "rank",
+    "reduce_scatter",
+    "share",
+    "size",
+    "use_own_device",
+]
 
-MOST = 1 << 26  # bytes in one message to each process: MPI counts in 32 bits, and buffers stay small
+MOST = (
+    1 << 26
+)  # bytes in one message to each process: MPI counts in 32 bits, and buffers stay small
 OPS: dict[str, tuple[Callable[..., Any], Any]] = {  # name -> (of two arrays, the dtypes it is for)
-    "sum": (np.add, NUMERIC), "mean": (np.add, INEXACT), "max": (np.maximum, REAL), "min": (np.minimum, REAL)}
+    "sum": (np.add, NUMERIC),
+    "mean": (np.add, INEXACT),
+    "max": (np.maximum, REAL),
+    "min": (np.minimum, REAL),
+}
 
 
 def rank() -> int:
-    """The number of this process among those that `mpiexec` started together, from 0 on; 0 if it is alone.
+    """The number of this process among those that `mpiexec` started together, from 0 on; 0 if it is
+    alone.
 
     Raises: ImportError (mpiexec started it, but mpi4py is not installed).
 
@@ -62,7 +79,8 @@ def local_rank() -> int:
 
 
 def use_own_device() -> str:
-    """Makes GPU number `local_rank()` (beginning again after the last one) the default device; without a GPU the CPU stays it.
+    """Makes GPU number `local_rank()` (beginning again after the last one) the default device;
+    without a GPU the CPU stays it.
 
     Returns: the device's name. Raises: as `rank`.
 
@@ -88,18 +106,26 @@ def barrier() -> None:
 
 
 def arrays_of(name: str, tree: Any, category: Category | None = None) -> tuple[list[ndarray], Any]:
-    """The leaves of a tree as arrays, and its structure; TypeError for dtypes, and for what carries a gradient."""
+    """The leaves of a tree as arrays, and its structure; TypeError for dtypes, and for what carries
+    a gradient."""
     leaves, structure = optree.tree_flatten(tree)
-    arrays = [asarray(leaf, name=name) if category is None else require(name, leaf, category) for leaf in leaves]
+    arrays = [
+        asarray(leaf, name=name) if category is None else require(name, leaf, category)
+        for leaf in leaves
+    ]
     for x in arrays:
         if x._node is not None:
-            raise TypeError(f"{name}: gradients do not pass between processes: take the gradient of what one process computes, "
-                            f"and reduce that; got an array of shape {x.shape} that carries one")
+            raise TypeError(
+                f"{name}: gradients do not pass between processes: take the gradient of what one "
+                "process computes, "
+                f"and reduce that; got an array of shape {x.shape} that carries one"
+            )
     return arrays, structure
 
 
 def agree(name: str, arrays: list[ndarray], *more: Any) -> None:
-    """ValueError on all processes, unless all of them brought the same dtypes and shapes, and the same besides."""
+    """ValueError on all processes, unless all of them brought the same dtypes and shapes, and the
+    same besides."""
     here = world()
     if here.size == 1:
         return
@@ -110,24 +136,29 @@ def agree(name: str, arrays: list[ndarray], *more: Any) -> None:
     if (heads == heads[0]).all():
         return
     padded = np.zeros(int(heads[:, 0].max()), np.uint8)
-    padded[:mine.size] = mine
+    padded[: mine.size] = mine
     rows = here.gather(padded)
-    seen = [bytes(row[:int(length)]).decode() for row, length in zip(rows, heads[:, 0], strict=True)]
+    seen = [
+        bytes(row[: int(length)]).decode() for row, length in zip(rows, heads[:, 0], strict=True)
+    ]
     other = next(i for i, text in enumerate(seen) if text != seen[0])
-    raise ValueError(f"{name}: all processes must bring the same; rank 0 brought {seen[0][:300]}, "
-                     f"rank {other} {seen[other][:300]}")
+    raise ValueError(
+        f"{name}: all processes must bring the same; rank 0 brought {seen[0][:300]}, "
+        f"rank {other} {seen[other][:300]}"
+    )
 
 
 def told(host: np.ndarray, root: int) -> np.ndarray:
     """A C-ordered array, overwritten with that of process `root`."""
     data = host.reshape(-1).view(np.uint8)
     for first in range(0, data.size, MOST):
-        world().broadcast(data[first:first + MOST], root)
+        world().broadcast(data[first : first + MOST], root)
     return host
 
 
 def _own(parts: np.ndarray, op: str) -> np.ndarray:
-    """(size, n): row i for process i -> (n,), row `rank` of all processes, reduced in the order of the ranks."""
+    """(size, n): row i for process i -> (n,), row `rank` of all processes, reduced in the order of
+    the ranks."""
     here, dtype = world(), parts.dtype
     received = here.exchange(parts.view(np.uint8)).view(dtype)
     total = received[0].astype(compute_dtype(dtype))
@@ -137,15 +168,16 @@ def _own(parts: np.ndarray, op: str) -> np.ndarray:
 
 
 def _all(vector: np.ndarray, op: str) -> np.ndarray:
-    """(n,) of each process -> (n,), reduced: each process adds up a share of it and hands it to the others."""
+    """(n,) of each process -> (n,), reduced: each process adds up a share of it and hands it to the
+    others."""
     here, step = world(), MOST // vector.itemsize * world().size
     out = np.empty_like(vector)
     for first in range(0, vector.size, step):
-        piece = vector[first:first + step]
+        piece = vector[first : first + step]
         parts = np.zeros((here.size, -(-piece.size // here.size)), vector.dtype)
-        parts.reshape(-1)[:piece.size] = piece
+        parts.reshape(-1)[: piece.size] = piece
         whole = here.gather(_own(parts, op).view(np.uint8)).view(vector.dtype)
-        out[first:first + step] = whole.reshape(-1)[:piece.size]
+        out[first : first + step] = whole.reshape(-1)[: piece.size]
     return out
 
 
@@ -156,19 +188,22 @@ def _operation(name: str, op: str) -> Any:
 
 
 def all_reduce(tree: Any, op: str = "sum") -> Any:
-    """The sum, mean, maximum or minimum over all processes of each array of a tree; every process gets the result.
+    """The sum, mean, maximum or minimum over all processes of each array of a tree; every process
+    gets the result.
 
-    Arrays of one dtype travel together. Each process reduces a share of the numbers and hands it to the others, so that twice
-    the tree's bytes leave each process, however many there are.
+    Arrays of one dtype travel together. Each process reduces a share of the numbers and hands it to
+    the others, so that twice the tree's bytes leave each process, however many there are.
 
     Args:
-        tree: arrays (float16 to complex128; integers too, except for "mean"; numbers become arrays), the same structure,
+        tree: arrays (float16 to complex128; integers too, except for "mean"; numbers become
+        arrays), the same structure,
             shapes and dtypes in every process.
         op: "sum", "mean", "max" or "min" (NaN wins; no complex numbers).
 
-    Returns: the tree, of new arrays on the devices of the old ones; of a process that is alone, its own arrays.
-    Raises: ValueError (an unknown op; processes that pass different trees), TypeError (dtype; arrays that carry a gradient).
-    Gradient: none. Deterministic: in the order of the ranks, 16-bit numbers in float32; every process has the same bits.
+    Returns: the tree, of new arrays on the devices of the old ones; of a process that is alone, its
+    own arrays. Raises: ValueError (an unknown op; processes that pass different trees), TypeError
+    (dtype; arrays that carry a gradient). Gradient: none. Deterministic: in the order of the ranks,
+    16-bit numbers in float32; every process has the same bits.
 
     >>> import cudamath as cm
     >>> cm.distributed.all_reduce({"loss": cm.array([1.0, 2.0])}, "mean")["loss"].tolist()
@@ -185,7 +220,7 @@ def all_reduce(tree: Any, op: str = "sum") -> Any:
         at = 0
         for i in chosen:
             x = arrays[i]
-            found[i] = asarray(whole[at:at + x.size].reshape(x.shape), device=x.device)
+            found[i] = asarray(whole[at : at + x.size].reshape(x.shape), device=x.device)
             at += x.size
     return structure.unflatten(found)
 
@@ -193,11 +228,12 @@ def all_reduce(tree: Any, op: str = "sum") -> Any:
 def broadcast(tree: Any, root: int = 0) -> Any:
     """The arrays of process `root`, for all: parameters before training, so that all begin alike.
 
-    Args: tree: arrays (numbers become arrays) of any dtype; other processes' have the same structure, shapes and dtypes, their
+    Args: tree: arrays (numbers become arrays) of any dtype; other processes' have the same
+    structure, shapes and dtypes, their
         values do not matter; root: whose.
-    Returns: the tree, of new arrays on the devices of the old ones; of a process that is alone, its own arrays.
-    Raises: ValueError (no such process; processes that pass different trees), TypeError (arrays that carry a gradient).
-    Gradient: none.
+    Returns: the tree, of new arrays on the devices of the old ones; of a process that is alone, its
+    own arrays. Raises: ValueError (no such process; processes that pass different trees), TypeError
+    (arrays that carry a gradient). Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.distributed.broadcast([cm.ones(2), 3.0])[1].tolist()
@@ -210,41 +246,50 @@ def broadcast(tree: Any, root: int = 0) -> Any:
     if here.size == 1:
         return structure.unflatten(arrays)
     agree("broadcast", arrays, root, structure)
-    return structure.unflatten([asarray(told(np.array(x.to_numpy(), order="C"), int(root)), device=x.device) for x in arrays])
+    return structure.unflatten(
+        [
+            asarray(told(np.array(x.to_numpy(), order="C"), int(root)), device=x.device)
+            for x in arrays
+        ]
+    )
 
 
 def all_gather(x: Any, axis: int = 0) -> ndarray:
     """The arrays of all processes one after another along an axis, in the order of the ranks.
 
-    Args: x: array of any dtype, the same shape in every process (0-d: as one of length 1); axis: along which.
-    Returns: array on the device of x, `size()` times as long along that axis.
-    Raises: ValueError (axis; processes that pass different shapes), TypeError (an array that carries a gradient).
-    Gradient: none.
+    Args: x: array of any dtype, the same shape in every process (0-d: as one of length 1); axis:
+    along which. Returns: array on the device of x, `size()` times as long along that axis. Raises:
+    ValueError (axis; processes that pass different shapes), TypeError (an array that carries a
+    gradient). Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.distributed.all_gather(cm.array([1, 2])).tolist()
     [1, 2]
     """
-    (x,), _ = arrays_of("all_gather", x if isinstance(x, ndarray) else asarray(x, name="all_gather"))
+    (x,), _ = arrays_of(
+        "all_gather", x if isinstance(x, ndarray) else asarray(x, name="all_gather")
+    )
     host = np.atleast_1d(x.to_numpy())
     axis = normalize_axis("all_gather", axis, host.ndim)
     agree("all_gather", [x], axis)
     data = np.ascontiguousarray(host).reshape(-1).view(np.uint8)
-    pieces = [world().gather(data[first:first + MOST]) for first in range(0, data.size, MOST)]
+    pieces = [world().gather(data[first : first + MOST]) for first in range(0, data.size, MOST)]
     rows = np.concatenate(pieces, 1) if pieces else np.empty((world().size, 0), np.uint8)
     parts = [np.ascontiguousarray(row).view(host.dtype).reshape(host.shape) for row in rows]
     return asarray(np.concatenate(parts, axis), device=x.device)
 
 
 def reduce_scatter(x: Any, op: str = "sum") -> ndarray:
-    """This process's share, along the first axis, of the sum, mean, maximum or minimum over all processes of an array.
+    """This process's share, along the first axis, of the sum, mean, maximum or minimum over all
+    processes of an array.
 
-    What `all_reduce` does first: half of its bytes, for an optimizer that keeps a share of its state in each process and
-    hands new parameters on by `all_gather`.
+    What `all_reduce` does first: half of its bytes, for an optimizer that keeps a share of its
+    state in each process and hands new parameters on by `all_gather`.
 
-    Args: x: array, the same shape and dtype in every process, its first axis a multiple of `size()`; op: as of `all_reduce`.
-    Returns: array of shape (length / size(), ...) on the device of x.
-    Raises: ValueError (an unknown op; a first axis that cannot be divided; different shapes), TypeError (dtype; an array that
+    Args: x: array, the same shape and dtype in every process, its first axis a multiple of
+    `size()`; op: as of `all_reduce`. Returns: array of shape (length / size(), ...) on the device
+    of x. Raises: ValueError (an unknown op; a first axis that cannot be divided; different shapes),
+    TypeError (dtype; an array that
         carries a gradient).
     Gradient: none. Deterministic, as `all_reduce`.
 
@@ -252,27 +297,34 @@ def reduce_scatter(x: Any, op: str = "sum") -> ndarray:
     >>> cm.distributed.reduce_scatter(cm.array([1.0, 2.0])).tolist()
     [1.0, 2.0]
     """
-    (x,), _ = arrays_of("reduce_scatter", x if isinstance(x, ndarray) else asarray(x, name="reduce_scatter"),
-                      _operation("reduce_scatter", op))
+    (x,), _ = arrays_of(
+        "reduce_scatter",
+        x if isinstance(x, ndarray) else asarray(x, name="reduce_scatter"),
+        _operation("reduce_scatter", op),
+    )
     here = world()
     agree("reduce_scatter", [x], op)
     if x.ndim == 0 or x.shape[0] % here.size:
-        raise ValueError(f"reduce_scatter: wants a first axis that {here.size} processes can divide, got shape {x.shape}")
+        raise ValueError(
+            f"reduce_scatter: wants a first axis that {here.size} processes can divide, got shape "
+            f"{x.shape}"
+        )
     shape = (x.shape[0] // here.size, *x.shape[1:])
     parts = np.ascontiguousarray(x.to_numpy()).reshape(here.size, -1)
     out = np.empty(parts.shape[1], parts.dtype)
     step = MOST // parts.itemsize
     for first in range(0, parts.shape[1], step):
-        out[first:first + step] = _own(np.ascontiguousarray(parts[:, first:first + step]), op)
+        out[first : first + step] = _own(np.ascontiguousarray(parts[:, first : first + step]), op)
     return asarray(out.reshape(shape), device=x.device)
 
 
 def share(tree: Any) -> Any:
-    """This process's share of a batch: of each array the rows that begin at `rank()` times its length / `size()`.
+    """This process's share of a batch: of each array the rows that begin at `rank()` times its
+    length / `size()`.
 
-    Args: tree: arrays (NumPy's stay NumPy's: only the share goes to a GPU), their first axes multiples of `size()`.
-    Returns: the tree, of views.
-    Raises: ValueError (a first axis that cannot be divided evenly: the mean of means would not be the mean).
+    Args: tree: arrays (NumPy's stay NumPy's: only the share goes to a GPU), their first axes
+    multiples of `size()`. Returns: the tree, of views. Raises: ValueError (a first axis that cannot
+    be divided evenly: the mean of means would not be the mean).
 
     >>> import cudamath as cm
     >>> cm.distributed.share(cm.arange(4)).tolist()
@@ -287,6 +339,9 @@ def part(name: str, x: Any, number: int, count: int) -> Any:
     if not isinstance(x, (ndarray, np.ndarray)):
         x = asarray(x, name=name)
     if x.ndim == 0 or x.shape[0] % count:
-        raise ValueError(f"{name}: wants arrays whose first axis divides into {count} equal parts, got shape {x.shape}")
+        raise ValueError(
+            f"{name}: wants arrays whose first axis divides into {count} equal parts, got shape "
+            f"{x.shape}"
+        )
     rows = x.shape[0] // count
-    return x[number * rows:(number + 1) * rows]
+    return x[number * rows : (number + 1) * rows]

@@ -1,4 +1,5 @@
-"""An optimizer whose state is divided: each array of the parameters belongs to one process, which alone keeps its moments."""
+"""An optimizer whose state is divided: each array of the parameters belongs to one process, which
+alone keeps its moments."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ __all__ = ["owned", "take_from_owners"]
 
 
 def _owners(arrays: list[ndarray]) -> list[int]:
-    """The process that each array belongs to: the largest first, each to the process with the fewest bytes so far."""
+    """The process that each array belongs to: the largest first, each to the process with the
+    fewest bytes so far."""
     loads, owners = [0] * world().size, [0] * len(arrays)
     for i in sorted(range(len(arrays)), key=lambda i: -arrays[i].nbytes):
         owners[i] = loads.index(min(loads))
@@ -23,7 +25,8 @@ def _owners(arrays: list[ndarray]) -> list[int]:
 
 
 def owned(tree: Any) -> list[ndarray]:
-    """This process's arrays of a tree of parameters, or of the gradients: all processes have about as many bytes of it.
+    """This process's arrays of a tree of parameters, or of the gradients: all processes have about
+    as many bytes of it.
 
     With it an optimizer keeps only a share of its state in each process (ZeRO, stage 1):
 
@@ -35,8 +38,9 @@ def owned(tree: Any) -> list[ndarray]:
         distributed.take_from_owners(params)
 
     Args: tree: arrays, of the same structure, shapes and dtypes in every process.
-    Returns: list of arrays of the tree, the arrays themselves. Raises: TypeError (arrays that carry a gradient).
-    Source: Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter models", 2020.
+    Returns: list of arrays of the tree, the arrays themselves. Raises: TypeError (arrays that carry
+    a gradient). Source: Rajbhandari et al., "ZeRO: memory optimizations toward training trillion
+    parameter models", 2020.
 
     >>> import cudamath as cm
     >>> params = {"a": cm.ones(2), "b": cm.zeros(1)}
@@ -48,10 +52,12 @@ def owned(tree: Any) -> list[ndarray]:
 
 
 def take_from_owners(tree: Any) -> None:
-    """Overwrites the arrays of a tree, in place, with the values that their owners have (see `owned`).
+    """Overwrites the arrays of a tree, in place, with the values that their owners have (see
+    `owned`).
 
     Args: tree: writable arrays, of the same structure, shapes and dtypes in every process.
-    Returns: None. Raises: ValueError (processes that pass different trees), TypeError (arrays that carry a gradient).
+    Returns: None. Raises: ValueError (processes that pass different trees), TypeError (arrays that
+    carry a gradient).
 
     >>> import cudamath as cm
     >>> cm.distributed.take_from_owners({"a": cm.ones(2)})

@@ -1,4 +1,5 @@
-"""Data parallel training: each GPU, or process, takes a share of the batch, and gradients are averaged."""
+"""Data parallel training: each GPU, or process, takes a share of the batch, and gradients are
+averaged."""
 
 from __future__ import annotations
 
@@ -19,52 +20,61 @@ from .collectives import all_reduce, part
 __all__ = ["value_and_grad"]
 
 
-def value_and_grad(fn: Callable, *, has_aux: bool = False, devices: Sequence[Any] | None = None,
-                   split: int | Sequence[int] | None = None) -> Callable:
-    """`cm.value_and_grad` for training on shares of a batch: value and gradient are averaged over all processes and devices.
+def value_and_grad(
+    fn: Callable,
+    *,
+    has_aux: bool = False,
+    devices: Sequence[Any] | None = None,
+    split: int | Sequence[int] | None = None,
+) -> Callable:
+    """`cm.value_and_grad` for training on shares of a batch: value and gradient are averaged over
+    all processes and devices.
 
-    Every process calls it with its own share of the batch (`share`). With `devices`, the share is divided once more: each
-    device computes on its part, all of them at the same time, and gradients are copied to the first one, from GPU to GPU
-    directly where the machine can. A loss that is a mean over the batch has then the value and gradient of the whole batch.
+    Every process calls it with its own share of the batch (`share`). With `devices`, the share is
+    divided once more: each device computes on its part, all of them at the same time, and gradients
+    are copied to the first one, from GPU to GPU directly where the machine can. A loss that is a
+    mean over the batch has then the value and gradient of the whole batch.
 
     Parameters
     ----------
     fn : callable
-        Of a tree of floating-point or complex arrays, with respect to which gradients are taken, and more; see
-        `cm.value_and_grad`.
+        Of a tree of floating-point or complex arrays, with respect to which gradients are taken,
+        and more; see `cm.value_and_grad`.
     has_aux : bool
-        `fn` returns `(value, aux)`. Such arrays in `aux` (running statistics) are averaged too; what else is in it is the
-        first device's.
+        `fn` returns `(value, aux)`. Such arrays in `aux` (running statistics) are averaged too;
+        what else is in it is the first device's.
     devices : sequence of devices, optional
-        Where this process computes, e.g. ["cuda:0", "cuda:1"]; arguments may be anywhere, results come to the first one.
-        Left out: where the arguments are.
+        Where this process computes, e.g. ["cuda:0", "cuda:1"]; arguments may be anywhere, results
+        come to the first one. Left out: where the arguments are.
     split : position or positions of arguments, optional
-        Trees of arrays that are divided among the devices along their first axis; by default all but the first. The others are
-        copied to each device.
+        Trees of arrays that are divided among the devices along their first axis; by default all
+        but the first. The others are copied to each device.
 
     Returns
     -------
     callable
-        Returns `(value, gradients)`, with `has_aux` `((value, aux), gradients)`: the same bits in every process.
+        Returns `(value, gradients)`, with `has_aux` `((value, aux), gradients)`: the same bits in
+        every process.
 
     Raises
     ------
     TypeError
         As `cm.value_and_grad`.
     ValueError
-        No devices; no such argument to divide; a batch that cannot be divided evenly; processes with different trees.
+        No devices; no such argument to divide; a batch that cannot be divided evenly; processes
+        with different trees.
     DeviceError
         No such device.
 
-    Gradient: cannot be differentiated again. Deterministic: means are taken in the order of devices and ranks, of 16-bit
-    numbers in float32.
+    Gradient: cannot be differentiated again. Deterministic: means are taken in the order of devices
+    and ranks, of 16-bit numbers in float32.
 
     >>> import cudamath as cm
     >>> step = cm.distributed.value_and_grad(lambda w, x: ((x * w) ** 2).mean(), devices=["cpu", "cpu"])
     >>> value, gradient = step(cm.array(2.0), cm.array([1.0, 3.0]))
     >>> float(value), float(gradient)
     (20.0, 20.0)
-    """
+    """  # noqa: E501
     require_function("distributed.value_and_grad", fn)
     inner = alone(fn, has_aux=has_aux)
     if devices is None:
@@ -72,18 +82,31 @@ def value_and_grad(fn: Callable, *, has_aux: bool = False, devices: Sequence[Any
     places = [place(each) for each in members("distributed.value_and_grad", devices, "devices")]
     if not places:
         raise ValueError("distributed.value_and_grad: wants at least one device, got none")
-    chosen = None if split is None else (split,) if isinstance(split, int) else members(
-        "distributed.value_and_grad", split, "positions of arguments to split")
+    chosen = (
+        None
+        if split is None
+        else (split,)
+        if isinstance(split, int)
+        else members("distributed.value_and_grad", split, "positions of arguments to split")
+    )
 
     @functools.wraps(fn)
     def divided(*args: Any, **options: Any) -> Any:
-        cut = set(range(1, len(args)) if chosen is None else [i + len(args) * (i < 0) for i in chosen])
+        cut = set(
+            range(1, len(args)) if chosen is None else [i + len(args) * (i < 0) for i in chosen]
+        )
         if not cut <= set(range(1, len(args))):
-            raise ValueError(f"distributed.value_and_grad: split {split} but the function was called with {len(args)} "
-                             "arguments, the first of which all devices get whole")
+            raise ValueError(
+                f"distributed.value_and_grad: split {split} but the function was called with "
+                f"{len(args)} "
+                "arguments, the first of which all devices get whole"
+            )
         found = []
         for number, where in enumerate(places):  # launches return at once: GPUs work side by side
-            mine = [_placed(arg, where, number if i in cut else None, len(places)) for i, arg in enumerate(args)]
+            mine = [
+                _placed(arg, where, number if i in cut else None, len(places))
+                for i, arg in enumerate(args)
+            ]
             with where:
                 found.append(inner(*mine, **options))
         return _mean(found)

@@ -1,1 +1,2 @@
-"""What the GPU executes: plain @cuda.jit kernels, and the planners that say how to launch them on given layouts."""
+"""What the GPU executes: plain @cuda.jit kernels, and the planners that say how to launch them on
+given layouts."""

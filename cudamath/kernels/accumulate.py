@@ -1,4 +1,5 @@
-"""What reductions do with their elements: accumulators and the four functions on them (see reduce.py)."""
+"""What reductions do with their elements: accumulators and the four functions on them (see
+reduce.py)."""
 
 import functools
 import math
@@ -15,10 +16,11 @@ SIGNED, UNSIGNED = types.int64, types.uint64
 
 
 class Reduction(NamedTuple):
-    """Device functions lift, combine, identity, finish; `kinds`: the types of an accumulator's numbers; `follow`: what may
-    stand for `combine(a, b)` where every element of b comes after those of a; `together`: the accumulator of a whole load of
-    eight, (numbers, number of the first), if there is a shorter way to it than one by one; `meet`: lanes, a power of two ->
-    device function that combines the accumulators of so many neighbours in each of them, if not pair by pair (both:
+    """Device functions lift, combine, identity, finish; `kinds`: the types of an accumulator's
+    numbers; `follow`: what may stand for `combine(a, b)` where every element of b comes after those
+    of a; `together`: the accumulator of a whole load of eight, (numbers, number of the first), if
+    there is a shorter way to it than one by one; `meet`: lanes, a power of two -> device function
+    that combines the accumulators of so many neighbours in each of them, if not pair by pair (both:
     accumulate_eights.py)."""
 
     lift: Any
@@ -37,7 +39,8 @@ class Reduction(NamedTuple):
 
 
 def accumulator(dtype: np.dtype) -> Any:
-    """The type in which numbers of a dtype are accumulated: 64-bit integers, float32 for 16-bit floats."""
+    """The type in which numbers of a dtype are accumulated: 64-bit integers, float32 for 16-bit
+    floats."""
     if dtype.kind in "bi":
         return SIGNED
     if dtype.kind == "u":
@@ -49,9 +52,10 @@ def accumulator(dtype: np.dtype) -> Any:
 def reduction(kind: str, source: np.dtype, target: np.dtype) -> Reduction:
     """The functions of one reduction: of elements of dtype `source` to a result of dtype `target`.
 
-    kind: sum, mean, prod, max, min, argmax, argmin, any, all, count_nonzero, var, std, norm (root of the sum of squared
-    absolute values), norm 1, norm inf, norm -inf (their sum, the largest, the smallest), norm 0 (how many are not 0); nansum,
-    nanmean, nanprod, nanmax, nanmin, nanvar, nanstd, which leave NaN out.
+    kind: sum, mean, prod, max, min, argmax, argmin, any, all, count_nonzero, var, std, norm (root
+    of the sum of squared absolute values), norm 1, norm inf, norm -inf (their sum, the largest, the
+    smallest), norm 0 (how many are not 0); nansum, nanmean, nanprod, nanmax, nanmin, nanvar,
+    nanstd, which leave NaN out.
     """
     if kind in ("sum", "mean", "prod", "nansum", "nanprod"):
         return _arithmetic(kind, source, target)
@@ -155,6 +159,7 @@ def _mean_of_numbers(source: np.dtype, target: np.dtype) -> Reduction:
         return none, no
 
     if target.kind == "c":
+
         @device
         def finish(a, divisor):
             return A(complex(a[0].real / a[1], a[0].imag / a[1]))
@@ -211,8 +216,13 @@ def _extreme(largest: bool, source: np.dtype, target: np.dtype) -> Reduction:
 
 
 def _sizes(kind: str, source: np.dtype, target: np.dtype) -> Reduction:
-    """The reduction of a real array, of absolute values in the type of the result; or ones in the place of what is not 0."""
-    real = _arithmetic("sum", target, target) if kind in ("norm 0", "norm 1") else _extreme(kind == "norm inf", target, target)
+    """The reduction of a real array, of absolute values in the type of the result; or ones in the
+    place of what is not 0."""
+    real = (
+        _arithmetic("sum", target, target)
+        if kind in ("norm 0", "norm 1")
+        else _extreme(kind == "norm inf", target, target)
+    )
     load, A = codec(source)[0], real.kinds[0]
     none, one, infinity = A(0), A(1), A(math.inf)
 
@@ -231,7 +241,9 @@ def _sizes(kind: str, source: np.dtype, target: np.dtype) -> Reduction:
     elif source.kind == "c":
 
         @device
-        def lift(value, j):  # scaled: squares of large numbers overflow; a sum is right for 0 and NaN
+        def lift(
+            value, j
+        ):  # scaled: squares of large numbers overflow; a sum is right for 0 and NaN
             a, b = abs(value.real), abs(value.imag)
             high, low = (a, b) if a > b else (b, a)
             ratio = low / high
@@ -322,7 +334,9 @@ def _position(largest: bool, source: np.dtype) -> Reduction:
 
     @device
     def finish(a, divisor):
-        return a[1] if a[1] != nowhere else SIGNED(0)  # `follow` takes nothing that equals the start: then all do
+        return (
+            a[1] if a[1] != nowhere else SIGNED(0)
+        )  # `follow` takes nothing that equals the start: then all do
 
     return Reduction(lift, combine, identity, finish, (A, SIGNED), follow)
 
@@ -388,7 +402,10 @@ def _spread(root: bool, source: np.dtype, target: np.dtype) -> Reduction:
         count = a[2] + b[2]
         if count == none:
             return a
-        delta, part = b[0] - a[0], b[2] / count  # its square may be infinite where nothing was before
+        delta, part = (
+            b[0] - a[0],
+            b[2] / count,
+        )  # its square may be infinite where nothing was before
         return a[0] + delta * part, a[1] + b[1] + delta * (delta * (a[2] * part)), count
 
     @device
@@ -411,7 +428,8 @@ def _spread(root: bool, source: np.dtype, target: np.dtype) -> Reduction:
 
 
 def _spread_of_numbers(root: bool, source: np.dtype, target: np.dtype) -> Reduction:
-    """As `_spread`, of elements that count 1 or, NaN, 0. The divisor is the correction: how many count is only known here."""
+    """As `_spread`, of elements that count 1 or, NaN, 0. The divisor is the correction: how many
+    count is only known here."""
     spread = _spread(root, source, target)
     load = codec(source)[0]
     A, store = _result(target)

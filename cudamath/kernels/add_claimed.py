@@ -1,39 +1,45 @@
-"""The gradient of an embedding of a large vocabulary: sources claim slots of their rows, and rows are written once.
+"""The gradient of an embedding of a large vocabulary: sources claim slots of their rows, and rows
+are written once.
 
-The idea. Most rows of such a table have no source, some have one, few have many. Looking for the sources of a row takes as
-long as reading all indices; telling a row of its source takes one atomic.
+The idea. Most rows of such a table have no source, some have one, few have many. Looking for the
+sources of a row takes as long as reading all indices; telling a row of its source takes one atomic.
 
 1. `clear_claims`. Every row has a count of its sources, 0.
-2. `claim_slots`. A source raises the count of its row; what it was is its place. The first SLOTS of them are written to the
-   row's own list. The next ones go to further lists of SLOTS each, which are in no order: a list is found by its row and
-   number in a hash table, and whoever comes first enters it there. So nobody waits for anybody, and what is needed is a
-   multiple of the number of sources, not of rows. Who is first to find the own list full writes the row to those that are
+2. `claim_slots`. A source raises the count of its row; what it was is its place. The first SLOTS of
+   them are written to the row's own list. The next ones go to further lists of SLOTS each, which
+   are in no order: a list is found by its row and number in a hash table, and whoever comes first
+   enters it there. So nobody waits for anybody, and what is needed is a multiple of the number of
+   sources, not of rows. Who is first to find the own list full writes the row to those that are
    chosen often.
-3. `sum_claimed`. A warp has a few rows. It writes zeros to those without sources first: these stores are in flight while it
-   reads the lists of others. Slots were claimed in any order: each source's place is how many of its row are smaller, so
-   they are added in the order of the sources.
-   Rows that are chosen often are no warp's: the first blocks of the grid, which begin before all others, are crews. A row is
-   cut into slices, and some of them are a crew's task. It puts the sources of the row in order (a bit in shared memory for
-   each source there is; bits that are set are counted, and give each source its place) and adds them by turns of the groups
-   that it divides its threads into: few sources by eight groups of a warp, of many by 128 that have 32 bytes of a row each.
-   The sums of the groups are added in their order.
+3. `sum_claimed`. A warp has a few rows. It writes zeros to those without sources first: these
+   stores are in flight while it reads the lists of others. Slots were claimed in any order: each
+   source's place is how many of its row are smaller, so they are added in the order of the sources.
+   Rows that are chosen often are no warp's: the first blocks of the grid, which begin before all
+   others, are crews. A row is cut into slices, and some of them are a crew's task. It puts the
+   sources of the row in order (a bit in shared memory for each source there is; bits that are set
+   are counted, and give each source its place) and adds them by turns of the groups that it divides
+   its threads into: few sources by eight groups of a warp, of many by 128 that have 32 bytes of a
+   row each. The sums of the groups are added in their order.
 
-So the order of all additions depends on the indices alone: the same bits on every run. The atomics are of integers.
+So the order of all additions depends on the indices alone: the same bits on every run. The atomics
+are of integers.
 
-Floor: one write of the result and one read of the sources. The counts, 4 bytes a row, and the slots, 4 a source, are on top.
-`add_rows` has no slots and no counts, but each of its blocks looks through all indices before it writes: it remains for short
-tables and for sums that are added to something.
+Floor: one write of the result and one read of the sources. The counts, 4 bytes a row, and the
+slots, 4 a source, are on top. `add_rows` has no slots and no counts, but each of its blocks looks
+through all indices before it writes: it remains for short tables and for sums that are added to
+something.
 
-On an H200, device time by CUDA events, us, of 8,192 sources for rows of 50,257 x 768 (rows at random; words of a text; words
-of a Zipf distribution, sorted by frequency; one row only), float32 and bfloat16:
+On an H200, device time by CUDA events, us, of 8,192 sources for rows of 50,257 x 768 (rows at
+random; words of a text; words of a Zipf distribution, sorted by frequency; one row only), float32
+and bfloat16:
 
                   random        text          Zipf        one row
     add_rows      61.1  43.0    85.7  58.0    75.5  49.2  121.9  81.9
     add_claimed   54.0  34.1    72.6  40.8    59.4  35.4   79.5  65.6
 
-Neighbouring rows for a warp instead of rows far apart: Zipf 71.7 and 59.3, since of sorted words neighbours are frequent.
-Tried: zeros written to the first rows while slots are claimed: no difference; two blocks per multiprocessor with 8 accesses of
-a crew's thread in flight: 57.8.
+Neighbouring rows for a warp instead of rows far apart: Zipf 71.7 and 59.3, since of sorted words
+neighbours are frequent. Tried: zeros written to the first rows while slots are claimed: no
+difference; two blocks per multiprocessor with 8 accesses of a crew's thread in flight: 57.8.
 """
 
 import functools
@@ -59,25 +65,37 @@ THREADS = WARPS * WARP
 TOGETHER = 3  # blocks that a multiprocessor holds at least
 CLAIMS = 128  # threads of a block that claim, or clear
 OWN = 6144  # bytes of the rows of a warp, if one row has no more
-UNDER_WAY, MOST_SOURCES = 6, 2  # accesses of 16 bytes, and sources, that a thread has in flight at most
+UNDER_WAY, MOST_SOURCES = (
+    6,
+    2,
+)  # accesses of 16 bytes, and sources, that a thread has in flight at most
 NUMBERS = 24  # that it adds to
 LOOKS = 8  # sources in lists that a thread of a crew has in flight
 DEEP = 4  # accesses of 16 bytes that it has in flight
 LIST = 2048  # sources that a crew has in order at once
-NARROWER = (64, 128, 256, 2048)  # sources of a row from which on a group has 16, 8, 4, 2 lanes instead of 32
+NARROWER = (
+    64,
+    128,
+    256,
+    2048,
+)  # sources of a row from which on a group has 16, 8, 4, 2 lanes instead of 32
 TASK = 4096  # accesses that a crew makes at a time, if one slice has no more
 CREWS = 2  # per multiprocessor
 SHORTEST = 1024  # bytes of a row: slots take an eighth of the result's memory at most
 SMALLEST = 1 << 23  # bytes of the result, below which three launches cost what they save
 CROWDED = 16  # sources for each row, at most
-#: Sources, at most: those of a text are summed faster up to 65,536 at least, but all of one row, by windows, take longer then.
+#: Sources, at most: those of a text are summed faster up to 65,536 at least, but all of one row, by
+#: windows, take longer then.
 MOST = 1 << 14
 
 
 @functools.cache
 def clear_claims(early: bool) -> Any:
-    """counts, keys = 0. early: this and what follows are launched before what is ahead has ended (9.0)."""
-    begin_next, wait = (ptx_hopper.let_next_begin, ptx_hopper.wait_for_previous) if early else (None, None)
+    """counts, keys = 0. early: this and what follows are launched before what is ahead has ended
+    (9.0)."""
+    begin_next, wait = (
+        (ptx_hopper.let_next_begin, ptx_hopper.wait_for_previous) if early else (None, None)
+    )
 
     def clear_claims(counts, keys):  # counts: (rows + 1,) int32; keys: int64
         if early:
@@ -96,20 +114,26 @@ def clear_claims(early: bool) -> Any:
 
 @device
 def home(row, k, entries):
-    """Where list k of a row is looked for first: products spread neighbouring lists, and lists of neighbouring rows."""
-    return types.int32((types.int64(row) * 0x1E3779B1 + types.int64(k) * 0x25EBCA6B >> 13) & (entries - 1))
+    """Where list k of a row is looked for first: products spread neighbouring lists, and lists of
+    neighbouring rows."""
+    return types.int32(
+        (types.int64(row) * 0x1E3779B1 + types.int64(k) * 0x25EBCA6B >> 13) & (entries - 1)
+    )
 
 
 @functools.cache
 def claim_slots(row_of: Any, early: bool) -> Any:
-    """Each source into a slot of its row. row_of: (index, rows) -> row or -1; early: as said above."""
-    begin_next, wait = (ptx_hopper.let_next_begin, ptx_hopper.wait_for_previous) if early else (None, None)
+    """Each source into a slot of its row. row_of: (index, rows) -> row or -1; early: as said
+    above."""
+    begin_next, wait = (
+        (ptx_hopper.let_next_begin, ptx_hopper.wait_for_previous) if early else (None, None)
+    )
     int32, int64 = types.int32, types.int64
 
     def claim_slots(index, counts, lists, often, keys, rows, flag, ticket):
-        # index: (m,); counts: (rows + 1,) int32, the last one of rows that are chosen often; lists: ((rows + entries) * SLOTS,)
-        # int32, the rows' own lists and those of the hash table; often: (m // SLOTS + 1,) int32, rows; keys: (entries,) int64,
-        # row and number of a list, 0 of none
+        # index: (m,); counts: (rows + 1,) int32, the last one of rows that are chosen often; lists:
+        # ((rows + entries) * SLOTS,) int32, the rows' own lists and those of the hash table; often:
+        # (m // SLOTS + 1,) int32, rows; keys: (entries,) int64, row and number of a list, 0 of none
         if early:
             begin_next()
         j = int32(cuda.grid(1))
@@ -142,8 +166,8 @@ def claim_slots(row_of: Any, early: bool) -> Any:
 
 @functools.cache
 def tasks_of(narrower: tuple[int, ...]) -> Any:
-    """Device function (count, vectors): (base-2 logarithm of a group's lanes, slices of a task, tasks) of a row that is chosen
-    often, from its sources and accesses."""
+    """Device function (count, vectors): (base-2 logarithm of a group's lanes, slices of a task,
+    tasks) of a row that is chosen often, from its sources and accesses."""
     int32 = types.int32
 
     @device
@@ -152,7 +176,9 @@ def tasks_of(narrower: tuple[int, ...]) -> Any:
         for n in narrower:
             bits -= int32(1) if count >= n else int32(0)
         slices = int32(int32(vectors + (int32(1) << bits) - int32(1)) >> bits)
-        several = max(int32(int32(TASK) // int32(count << bits)), int32(1)) if count <= LIST else int32(1)
+        several = (
+            max(int32(int32(TASK) // int32(count << bits)), int32(1)) if count <= LIST else int32(1)
+        )
         return bits, several, int32(int32(slices + several - int32(1)) // several)
 
     return tasks_of
@@ -160,8 +186,8 @@ def tasks_of(narrower: tuple[int, ...]) -> Any:
 
 @functools.cache
 def running(warps: int) -> Any:
-    """Device function (value, told): (the sum of the values of the threads up to this one, of all threads). told: (warps,)
-    int32 in shared memory."""
+    """Device function (value, told): (the sum of the values of the threads up to this one, of all
+    threads). told: (warps,) int32 in shared memory."""
     int32 = types.int32
 
     @device
@@ -188,19 +214,23 @@ def running(warps: int) -> Any:
 
 @functools.cache
 def ordered(warps: int) -> Any:
-    """Device function that sets a bit for each source of a row: what a crew's threads do together, once for each task."""
+    """Device function that sets a bit for each source of a row: what a crew's threads do together,
+    once for each task."""
     int32, int64, uint32 = types.int32, types.int64, types.uint32
 
     @device
     def mark_sources(row, count, lists, keys, rows, bits, words):
-        # bits: (words,) uint32 in shared memory. A warp takes each WARPS-th list, and finds 32 of them at once.
+        # bits: (words,) uint32 in shared memory. A warp takes each WARPS-th list, and finds 32 of
+        # them at once.
         t = int32(cuda.threadIdx.x)
         lane, warp = int32(t % int32(WARP)), int32(t // int32(WARP))
         for i in range(t, words, int32(THREADS)):
             bits[i] = uint32(0)
         cuda.syncthreads()
         looked = cuda.local.array(LOOKS, types.int32)
-        for batch in range(warp, int32(int32(count + int32(SLOTS - 1)) // int32(SLOTS)), int32(WARP * warps)):
+        for batch in range(
+            warp, int32(int32(count + int32(SLOTS - 1)) // int32(SLOTS)), int32(WARP * warps)
+        ):
             mine = int32(batch + lane * int32(warps))
             at = int32(row)
             if 0 < mine and int32(mine * int32(SLOTS)) < count:
@@ -212,14 +242,19 @@ def ordered(warps: int) -> Any:
                 if int32(int32(batch + int32(first * warps)) * int32(SLOTS)) < count:
                     for k in range(LOOKS):  # all loads go out before the first is waited for
                         list = int64(cuda.shfl_sync(FULL, at, first + k))
-                        place = int32(int32(batch + int32((first + k) * warps)) * int32(SLOTS) + lane)
+                        place = int32(
+                            int32(batch + int32((first + k) * warps)) * int32(SLOTS) + lane
+                        )
                         looked[k] = int32(-1)
                         if lane < SLOTS and place < count:
                             looked[k] = lists[list * SLOTS + lane]
                     for k in range(LOOKS):
                         if looked[k] >= 0:
-                            cuda.atomic.or_(bits, int32(looked[k] >> int32(5)),
-                                            uint32(uint32(1) << uint32(looked[k] & int32(31))))
+                            cuda.atomic.or_(
+                                bits,
+                                int32(looked[k] >> int32(5)),
+                                uint32(uint32(1) << uint32(looked[k] & int32(31))),
+                            )
         cuda.syncthreads()
 
     return mark_sources
@@ -227,8 +262,9 @@ def ordered(warps: int) -> Any:
 
 @functools.cache
 def finding(narrower: tuple[int, ...], warps: int) -> Any:
-    """Device function that writes a task of a crew's to shared memory; False if there are no more. chosen: row, sources, the
-    base-2 logarithm of a group's lanes, first slice, last slice + 1; and what was passed by already: rows, and their tasks."""
+    """Device function that writes a task of a crew's to shared memory; False if there are no more.
+    chosen: row, sources, the base-2 logarithm of a group's lanes, first slice, last slice + 1; and
+    what was passed by already: rows, and their tasks."""
     tasks, running_sum, int32 = tasks_of(narrower), running(warps), types.int32
 
     @device
@@ -246,7 +282,10 @@ def finding(narrower: tuple[int, ...], warps: int) -> Any:
             if mine <= task and task < mine + parts:
                 slice = int32(int32(task - mine) * several)
                 chosen[0], chosen[1], chosen[2], chosen[3] = row, count, bits, slice
-                chosen[4] = min(int32(slice + several), int32(int32(vectors + (int32(1) << bits) - int32(1)) >> bits))
+                chosen[4] = min(
+                    int32(slice + several),
+                    int32(int32(vectors + (int32(1) << bits) - int32(1)) >> bits),
+                )
             found = task < earlier + whole
             if not found and t == 0:
                 chosen[5], chosen[6] = int32(begin + int32(THREADS)), int32(earlier + whole)
@@ -264,14 +303,20 @@ def crew(dtype: np.dtype) -> Any:
     width = 16 // dtype.itemsize
     fetch, widen, words_of_access, word = fetcher(dtype, width)
     find_task, running_sum, mark_sources = finding(NARROWER, WARPS), running(WARPS), ordered(WARPS)
-    raw_words, stored, held_sums = DEEP * words_of_access, getattr(types, word.name), THREADS * width
+    raw_words, stored, held_sums = (
+        DEEP * words_of_access,
+        getattr(types, word.name),
+        THREADS * width,
+    )
     int32, int64, uint32 = types.int32, types.int64, types.uint32
 
     @device
     def list_sources(window, bits, words, listed, own):
         """The sources of which a bit is set, from the window-th on."""
         t = int32(cuda.threadIdx.x)
-        each = int32(int32(words + int32(THREADS - 1)) // int32(THREADS))  # words of bits that a thread has
+        each = int32(
+            int32(words + int32(THREADS - 1)) // int32(THREADS)
+        )  # words of bits that a thread has
         place = int32(own[t] - window)
         for i in range(int32(t * each), min(int32(int32(t + int32(1)) * each), words)):
             left = uint32(bits[i])
@@ -288,7 +333,9 @@ def crew(dtype: np.dtype) -> Any:
     def crew(values, counts, often, lists, keys, out, rows, vectors, crews, words):
         bits = cuda.shared.array(0, types.uint32)  # (words,): one for each source there is
         listed = cuda.shared.array(LIST, types.int32)  # sources of a row, in order
-        own = cuda.shared.array(THREADS, types.int32)  # the place of the first source among a thread's bits
+        own = cuda.shared.array(
+            THREADS, types.int32
+        )  # the place of the first source among a thread's bits
         sums = cuda.shared.array(held_sums, T)  # (groups, lanes, width)
         told = cuda.shared.array(WARPS, types.int32)
         chosen = cuda.shared.array(7, types.int32)
@@ -312,12 +359,16 @@ def crew(dtype: np.dtype) -> Any:
             while slice < chosen[4]:
                 narrow = int32(chosen[2])
                 group, groups = int32(t >> narrow), int32(int32(THREADS) >> narrow)
-                slot = int32(int32(slice << narrow) + int32(t & int32((int32(1) << narrow) - int32(1))))
+                slot = int32(
+                    int32(slice << narrow) + int32(t & int32((int32(1) << narrow) - int32(1)))
+                )
                 for e in range(width):
                     total[e] = T(0)
                 window = int32(0)
                 while window < chosen[1]:
-                    if slice == chosen[3]:  # one list serves all slices: where there are more lists, there is one slice
+                    if (
+                        slice == chosen[3]
+                    ):  # one list serves all slices: where there are more lists, there is one slice
                         list_sources(window, bits, words, listed, own)
                         cuda.syncthreads()
                     length = min(int32(chosen[1] - window), int32(LIST))
@@ -326,7 +377,12 @@ def crew(dtype: np.dtype) -> Any:
                             for q in range(DEEP):
                                 turn = int32(s + int32(int32(q) * groups))
                                 if turn < length:
-                                    fetch(values, int64(listed[turn]) * vectors + slot, raw, q * words_of_access)
+                                    fetch(
+                                        values,
+                                        int64(listed[turn]) * vectors + slot,
+                                        raw,
+                                        q * words_of_access,
+                                    )
                             for q in range(DEEP):
                                 if int32(s + int32(int32(q) * groups)) < length:
                                     widen(raw, q * words_of_access, held, 0)
@@ -353,7 +409,8 @@ def crew(dtype: np.dtype) -> Any:
 
 @functools.cache
 def sum_claimed(dtype: np.dtype, each: int, early: bool) -> Any:
-    """out[row] = the sum of the row's sources, 0 where it has none. each: accesses of a lane to a piece of a row."""
+    """out[row] = the sum of the row's sources, 0 where it has none. each: accesses of a lane to a
+    piece of a row."""
     T = codec(dtype)[2]
     width = 16 // dtype.itemsize
     fetch, widen, words_of_access, word = fetcher(dtype, width)
@@ -365,8 +422,8 @@ def sum_claimed(dtype: np.dtype, each: int, early: bool) -> Any:
     int32, int64 = types.int32, types.int64
 
     def sum_claimed(values, counts, lists, often, keys, out, rows, vectors, per, crews, words):
-        # values: (m * vectors,) accesses of words; out: (rows * vectors * width,); per: rows of a warp; crews: blocks;
-        # words: of a bit for each source; the others as above
+        # values: (m * vectors,) accesses of words; out: (rows * vectors * width,); per: rows of a
+        # warp; crews: blocks; words: of a bit for each source; the others as above
         order = cuda.shared.array((WARPS, SLOTS), types.int32)
         total = cuda.local.array(numbers, T)
         held = cuda.local.array(width, T)
@@ -377,10 +434,14 @@ def sum_claimed(dtype: np.dtype, each: int, early: bool) -> Any:
             crew_sums(values, counts, often, lists, keys, out, rows, vectors, crews, words)
             return
 
-        # A lane knows one row's count. The rows of a warp lie far apart: of words sorted by frequency, neighbours are frequent.
+        # A lane knows one row's count. The rows of a warp lie far apart: of words sorted by
+        # frequency, neighbours are frequent.
         t = int32(cuda.threadIdx.x)
         lane, warp = int32(t % int32(WARP)), int32(t // int32(WARP))
-        first, step = int64(cuda.blockIdx.x - crews) * WARPS + warp, int64(cuda.gridDim.x - crews) * WARPS
+        first, step = (
+            int64(cuda.blockIdx.x - crews) * WARPS + warp,
+            int64(cuda.gridDim.x - crews) * WARPS,
+        )
         known = int32(-1)
         if lane < per and first + lane * step < rows:
             known = counts[first + lane * step]
@@ -415,7 +476,12 @@ def sum_claimed(dtype: np.dtype, each: int, early: bool) -> Any:
                                 for v in range(each):
                                     i = int32(piece + int32(v * WARP))
                                     if i < vectors:
-                                        fetch(values, source + i, raw, (q * each + v) * words_of_access)
+                                        fetch(
+                                            values,
+                                            source + i,
+                                            raw,
+                                            (q * each + v) * words_of_access,
+                                        )
                         for q in range(sources):
                             if s + q < count:
                                 for v in range(each):
@@ -436,12 +502,21 @@ def sum_claimed(dtype: np.dtype, each: int, early: bool) -> Any:
 def claims(x: Layout, m: int) -> bool:
     """Whether the gradient of `m` rows chosen of x: (before, rows, after) is summed as above."""
     _, rows, after = x.shape
-    return (aligned_rows(x) and after * x.itemsize >= SHORTEST and x.size * x.itemsize >= SMALLEST
-            and 0 < m <= min(MOST, CROWDED * rows) and rows < 2**31 and after < 2**30)
+    return (
+        aligned_rows(x)
+        and after * x.itemsize >= SHORTEST
+        and x.size * x.itemsize >= SMALLEST
+        and 0 < m <= min(MOST, CROWDED * rows)
+        and rows < 2**31
+        and after < 2**30
+    )
 
 
-def claimed_steps(target: Any, x: Layout, source: Any, index: Any, row_of: Any, m: int, temps: list[Layout]) -> list[Launch]:
-    """Steps for target = zeros with source[j] added at row index[j]; target is like x: (1, rows, after)."""
+def claimed_steps(
+    target: Any, x: Layout, source: Any, index: Any, row_of: Any, m: int, temps: list[Layout]
+) -> list[Launch]:
+    """Steps for target = zeros with source[j] added at row index[j]; target is like x: (1, rows,
+    after)."""
     _, rows, after = x.shape
     nbytes = after * x.itemsize
     vectors = nbytes // 16
@@ -453,15 +528,50 @@ def claimed_steps(target: Any, x: Layout, source: Any, index: Any, row_of: Any, 
     early, here = capability(x.device) >= (9, 0), len(temps)
     often = m // (SLOTS + 1)  # rows at most, and further lists
     entries = power_of_two(ENTRIES * max(m // SLOTS, 1)) if often else 1
-    sizes = (rows + 1, np.int32), ((rows + entries) * SLOTS, np.int32), (often + 1, np.int32), (entries, np.int64)
+    sizes = (
+        (rows + 1, np.int32),
+        ((rows + entries) * SLOTS, np.int32),
+        (often + 1, np.int32),
+        (entries, np.int64),
+    )
     temps += [Layout.new((n,), np.dtype(kind), x.device) for n, kind in sizes]
     counts, lists, chosen, keys = (Temp(here + i) for i in range(4))
     values = source.view((m * (16 // word.itemsize) * vectors,), dtype=word)
     crews = CREWS * multiprocessors(x.device) if often else 0
     words = blocks(m, WARP) if often else 0
-    return [Launch(clear_claims(early), blocks(max(rows + 1, entries), CLAIMS), CLAIMS, [counts, keys], early=early),
-            Launch(claim_slots(row_of, early), blocks(m, CLAIMS), CLAIMS,
-                   [index, counts, lists, chosen, keys, rows, Flag(), Ticket()], early=early),
-            Launch(sum_claimed(x.dtype, each, early), crews + blocks(rows, WARPS * per), THREADS,
-                   [values, counts, lists, chosen, keys, target.view((rows * after,)), rows, np.int32(vectors), np.int32(per),
-                    np.int32(crews), np.int32(words)], 4 * words, early=early)]
+    return [
+        Launch(
+            clear_claims(early),
+            blocks(max(rows + 1, entries), CLAIMS),
+            CLAIMS,
+            [counts, keys],
+            early=early,
+        ),
+        Launch(
+            claim_slots(row_of, early),
+            blocks(m, CLAIMS),
+            CLAIMS,
+            [index, counts, lists, chosen, keys, rows, Flag(), Ticket()],
+            early=early,
+        ),
+        Launch(
+            sum_claimed(x.dtype, each, early),
+            crews + blocks(rows, WARPS * per),
+            THREADS,
+            [
+                values,
+                counts,
+                lists,
+                chosen,
+                keys,
+                target.view((rows * after,)),
+                rows,
+                np.int32(vectors),
+                np.int32(per),
+                np.int32(crews),
+                np.int32(words),
+            ],
+            4 * words,
+            early=early,
+        ),
+    ]

@@ -1,23 +1,34 @@
-"""Attention of a few queries to many keys: decoding with a cache of keys and values (compute capability 8.0 on).
+"""Attention of a few queries to many keys: decoding with a cache of keys and values (compute
+capability 8.0 on).
 
-The idea. When a model generates text, each step has one query per head and as many keys as tokens so far. Every key and value
-is read for a handful of multiply-adds: memory bandwidth is the limit, so the whole device must be reading all the time.
+The idea. When a model generates text, each step has one query per head and as many keys as tokens
+so far. Every key and value is read for a handful of multiply-adds: memory bandwidth is the limit,
+so the whole device must be reading all the time.
 
-    split keys        the keys of a head are dealt out to several blocks, and to the four warps of each, so that every
-                      multiprocessor has work even for one sequence; parts are merged by their (maximum, sum) as in softmax
-    grouped queries   all queries that share keys are columns of one product: up to 16 for the price of 8 or 16
-    mma.sync          transposed, s^T = k q^T and o^T = v^T p^T: keys fill the 16 rows of an instruction, and the few queries
-                      its 8 columns. Ordinary arithmetic would need 16 instructions for each 16 bytes that arrive, and be
-                      slower than memory from four queries on
-    queues            a warp issues the loads of its keys and values several steps ahead, into a queue of its own in shared
-                      memory: some 100 KiB are in flight to each multiprocessor, and no warp ever waits for another one. On
-                      9.0 one lane loads whole boxes by TMA; before, all lanes use cp.async
-    swizzled rows     boxes of 64 columns are stored as hopper.py says, so that ldmatrix reads eight rows of one 16-byte
+    split keys        the keys of a head are dealt out to several blocks, and to the four warps of
+                      each, so that every
+                      multiprocessor has work even for one sequence; parts are merged by their
+                      (maximum, sum) as in softmax
+    grouped queries   all queries that share keys are columns of one product: up to 16 for the price
+                      of 8 or 16
+    mma.sync          transposed, s^T = k q^T and o^T = v^T p^T: keys fill the 16 rows of an
+                      instruction, and the few queries
+                      its 8 columns. Ordinary arithmetic would need 16 instructions for each 16
+                      bytes that arrive, and be slower than memory from four queries on
+    queues            a warp issues the loads of its keys and values several steps ahead, into a
+                      queue of its own in shared
+                      memory: some 100 KiB are in flight to each multiprocessor, and no warp ever
+                      waits for another one. On 9.0 one lane loads whole boxes by TMA; before, all
+                      lanes use cp.async
+    swizzled rows     boxes of 64 columns are stored as hopper.py says, so that ldmatrix reads eight
+                      rows of one 16-byte
                       chunk from all banks; of keys as they are, of values transposed on the way
-    lazy maximum      sums are rescaled only when a score exceeds the maximum noted so far by more than 2^8: in most steps
+    lazy maximum      sums are rescaled only when a score exceeds the maximum noted so far by more
+                      than 2^8: in most steps
                       no lane asks another one for anything
 
-    attention_decode         y and lse, or with several splits their parts (unnormalised sums, maximum and total)
+    attention_decode         y and lse, or with several splits their parts (unnormalised sums,
+                             maximum and total)
     attention_decode_merge   y and lse from the parts, in a fixed order
 
 The floor: keys and values read once, 4 Sk D bytes per head that has some.
@@ -87,9 +98,9 @@ TMA_BELOW = 1 << 28  # bytes of keys and values; see `queues`
 
 
 class Kind(NamedTuple):
-    """Compile-time choices. kind: "bf16" or "f16"; depth: 64, 128, 192 or 256, of which D may use less; tiles: of 8 queries
-    that share keys, 1 or 2; causal; lengths: they are given; split: parts are stored instead of results; stages: of a warp's
-    queue; tma: it is filled by TMA."""
+    """Compile-time choices. kind: "bf16" or "f16"; depth: 64, 128, 192 or 256, of which D may use
+    less; tiles: of 8 queries that share keys, 1 or 2; causal; lengths: they are given; split: parts
+    are stored instead of results; stages: of a warp's queue; tma: it is filled by TMA."""
 
     kind: str
     depth: int
@@ -107,11 +118,12 @@ class Kind(NamedTuple):
 
 
 def queues(hopper: bool, size: int) -> tuple[bool, int, int]:
-    """How `size` bytes of keys and values come: by TMA?, blocks on a multiprocessor, bytes of shared memory that these share.
+    """How `size` bytes of keys and values come: by TMA?, blocks on a multiprocessor, bytes of
+    shared memory that these share.
 
-    On 9.0, as measured on an H200 (4,096 keys of 8 heads of 128): few bytes come soonest by TMA (12.5 us for one sequence),
-    very many by cp.async (64 sequences: 238 us, by TMA 262), and in between one block that has all the room is best (16: 64 us;
-    two blocks 70, by TMA 76).
+    On 9.0, as measured on an H200 (4,096 keys of 8 heads of 128): few bytes come soonest by TMA
+    (12.5 us for one sequence), very many by cp.async (64 sequences: 238 us, by TMA 262), and in
+    between one block that has all the room is best (16: 64 us; two blocks 70, by TMA 76).
     """
     if not hopper:
         return False, 2, 128 << 10
@@ -119,41 +131,48 @@ def queues(hopper: bool, size: int) -> tuple[bool, int, int]:
 
 
 def stages_of(depth: int, room: int) -> int:
-    """Steps that a warp asks ahead, plus the one it multiplies: what `room` bytes per block have place for, at least two."""
+    """Steps that a warp asks ahead, plus the one it multiplies: what `room` bytes per block have
+    place for, at least two."""
     return max(2, room // (WARPS * 4 * STEP * depth))
 
 
 def splits_of(heads: int, keys: int, room: int) -> int:
-    """Into how many parts the keys of each head go: `room` blocks run at a time, so few rounds for the number of parts; a
-    part costs about what ROWS keys do, for it is written and read again."""
+    """Into how many parts the keys of each head go: `room` blocks run at a time, so few rounds for
+    the number of parts; a part costs about what ROWS keys do, for it is written and read again."""
     most = max(1, min(-(-keys // LEAST), room, MOST))
     return min(range(1, most + 1), key=lambda n: -(-heads * n // room) / n * (keys + ROWS * n))
 
 
 @functools.cache
 def finish(kind: str) -> Any:
-    """A device function that stores four columns of a row of y, and the row's lse: (y, lse, row, columns, column, four sums,
-    base, total)."""
+    """A device function that stores four columns of a row of y, and the row's lse: (y, lse, row,
+    columns, column, four sums, base, total)."""
     pack = pack_bf16 if kind == "bf16" else pack_f16
 
     @device
     def finish(y, lse, row, columns, column, v0, v1, v2, v3, base, total):
         share = f32(1) / total if total != f32(0) else f32(0)
         if column < columns:
-            store_global_2(global_address(y) + 2 * (row * columns + column), pack(v0 * share, v1 * share),
-                           pack(v2 * share, v3 * share))
+            store_global_2(
+                global_address(y) + 2 * (row * columns + column),
+                pack(v0 * share, v1 * share),
+                pack(v2 * share, v3 * share),
+            )
         if column == 0:
-            store_global_float(global_address(lse) + 4 * row,
-                               (base + log2(total)) * f32(LN2) if total != f32(0) else f32(math.inf))
+            store_global_float(
+                global_address(lse) + 4 * row,
+                (base + log2(total)) * f32(LN2) if total != f32(0) else f32(math.inf),
+            )
 
     return finish
 
 
 @functools.cache
 def queue(kind: Kind) -> tuple[Any, Any]:
-    """Device functions: bring(slot, barrier, k, v, batch, head, key, end, columns, lane), by which a warp asks for the keys
-    and values from `key` on, of those below `end`; and take(barrier, phase, slot, key, end, lane), which waits for them.
-    Rows from `end` on are zeros (of keys perhaps not, but their scores are hidden)."""
+    """Device functions: bring(slot, barrier, k, v, batch, head, key, end, columns, lane), by which
+    a warp asks for the keys and values from `key` on, of those below `end`; and take(barrier,
+    phase, slot, key, end, lane), which waits for them. Rows from `end` on are zeros (of keys
+    perhaps not, but their scores are hidden)."""
     panels, depth = kind.depth // 64, kind.depth
     panel, chunks = STEP * hopper.ROW, 8 * STEP
     lengths = kind.lengths
@@ -161,21 +180,28 @@ def queue(kind: Kind) -> tuple[Any, Any]:
 
     @device
     def bring_boxes(slot, barrier, k, v, batch, head, key, end, columns, lane):
-        """k, v: tensor maps, for boxes of STEP rows and 64 columns. What lies beyond the arrays is zeros."""
+        """k, v: tensor maps, for boxes of STEP rows and 64 columns. What lies beyond the arrays is
+        zeros."""
         if lane == 0 and key < end:
             ptx.barrier_expect(barrier, i32(4 * STEP * depth))
             for n in range(panels):
                 ptx.tma_load_4d(i32(slot + n * panel), k, i32(64 * n), key, head, batch, barrier)
             for n in range(panels):
-                ptx.tma_load_4d(i32(slot + (panels + n) * panel), v, i32(64 * n), key, head, batch, barrier)
+                ptx.tma_load_4d(
+                    i32(slot + (panels + n) * panel), v, i32(64 * n), key, head, batch, barrier
+                )
 
     @device
     def take_boxes(barrier, phase, slot, key, end, lane):
         ptx.barrier_wait(barrier, phase)
-        if lengths and key + STEP > end:  # what lies beyond the length may be no number, and 0 times that is none either
+        if (
+            lengths and key + STEP > end
+        ):  # what lies beyond the length may be no number, and 0 times that is none either
             for n in range(lane, panels * chunks, 32):
                 if key + ((n >> 3) & (STEP - 1)) >= end:
-                    store_shared_4(i32(slot + panels * panel + 16 * n), i32(0), i32(0), i32(0), i32(0))
+                    store_shared_4(
+                        i32(slot + panels * panel + 16 * n), i32(0), i32(0), i32(0), i32(0)
+                    )
         cuda.syncwarp()
 
     @device
@@ -190,8 +216,12 @@ def queue(kind: Kind) -> tuple[Any, Any]:
             for m in range(panels):
                 column = i32(64 * m + 8 * (lane & 7))
                 nbytes = i32(16) if key + row < end and column < columns else i32(0)
-                copy_16_or_zero(i32(to + m * panel), of_k + there * k.strides[2] + 2 * column, nbytes)
-                copy_16_or_zero(i32(to + (panels + m) * panel), of_v + there * v.strides[2] + 2 * column, nbytes)
+                copy_16_or_zero(
+                    i32(to + m * panel), of_k + there * k.strides[2] + 2 * column, nbytes
+                )
+                copy_16_or_zero(
+                    i32(to + (panels + m) * panel), of_v + there * v.strides[2] + 2 * column, nbytes
+                )
         copy_commit()
 
     @device
@@ -205,10 +235,20 @@ def queue(kind: Kind) -> tuple[Any, Any]:
 @functools.cache
 def attention_decode(kind: Kind) -> Any:
     """See Kind."""
-    depth, tiles, causal, split, stages, tma = kind.depth, kind.tiles, kind.causal, kind.split, kind.stages, kind.tma
+    depth, tiles, causal, split, stages, tma = (
+        kind.depth,
+        kind.tiles,
+        kind.causal,
+        kind.split,
+        kind.stages,
+        kind.tma,
+    )
     panels, chunks, columns_of, rows_of = depth // 64, depth // 4, 2 * tiles, STEP // 16
     panel, stage_bytes, ahead = STEP * hopper.ROW, 4 * STEP * depth, stages - 1
-    warp_bytes, line_bytes = stages * stage_bytes, 4 * (depth + 4)  # four numbers apart: all banks are hit
+    warp_bytes, line_bytes = (
+        stages * stage_bytes,
+        4 * (depth + 4),
+    )  # four numbers apart: all banks are hit
     of_q, of_s, of_o = 2 * (depth // 16) * tiles, 4 * rows_of * tiles, 4 * (depth // 16) * tiles
     of_p, first_value = 2 * rows_of * tiles, panels * panel
     multiply, transpose = mma(kind.kind), transpose_tile
@@ -219,12 +259,27 @@ def attention_decode(kind: Kind) -> Any:
     marks_shape, barriers = (WARPS, 8 * tiles), WARPS * stages
 
     @cuda.jit(launch_bounds=(THREADS, 2), fastmath={"contract"})
-    def attention_decode(q, k, v, query_lengths, key_lengths, y, lse, shares, repeats, rows, columns, most, splits, factor):
-        """q (B, H, Sq, D), k, v (B, Hkv, Sk, D), rows of 16-byte units at any strides; with `tma` maps of k and v. lengths
-        (B,) int32, or anything.
-        y (B, H, Sq, D), lse (B, H, Sq), flat; with `split` instead y (splits, B H Sq, D) and lse (splits, B H Sq, 2), float32.
-        shares: Hkv; repeats: H / Hkv, repeats Sq at most 8 tiles; rows: Sq; columns: D; most: Sk; factor: scale log2 e.
-        Block n: split n % splits of head n // splits of k.
+    def attention_decode(
+        q,
+        k,
+        v,
+        query_lengths,
+        key_lengths,
+        y,
+        lse,
+        shares,
+        repeats,
+        rows,
+        columns,
+        most,
+        splits,
+        factor,
+    ):
+        """q (B, H, Sq, D), k, v (B, Hkv, Sk, D), rows of 16-byte units at any strides; with `tma`
+        maps of k and v. lengths (B,) int32, or anything. y (B, H, Sq, D), lse (B, H, Sq), flat;
+        with `split` instead y (splits, B H Sq, D) and lse (splits, B H Sq, 2), float32. shares:
+        Hkv; repeats: H / Hkv, repeats Sq at most 8 tiles; rows: Sq; columns: D; most: Sk; factor:
+        scale log2 e. Block n: split n % splits of head n // splits of k.
         """
         shared = cuda.shared.array(0, types.uint8)
         tops = cuda.shared.array(marks_shape, f32)
@@ -256,8 +311,18 @@ def attention_decode(kind: Kind) -> Any:
         end = i32(min(i32((piece + 1) * each) * STEP, filled))  # of the block's keys
         key = i32((piece * each + warp) * STEP)
         for n in range(ahead):
-            bring(i32(own + n * stage_bytes), i32(bars + 8 * n), k, v, batch, within, i32(key + n * (WARPS * STEP)), end,
-                  columns, lane)
+            bring(
+                i32(own + n * stage_bytes),
+                i32(bars + 8 * n),
+                k,
+                v,
+                batch,
+                within,
+                i32(key + n * (WARPS * STEP)),
+                end,
+                columns,
+                lane,
+            )
         fragment_q = cuda.local.array(of_q, i32)
         a = cuda.local.array(4, i32)
         o = cuda.local.array(of_o, f32)
@@ -267,7 +332,9 @@ def attention_decode(kind: Kind) -> Any:
         base = cuda.local.array(columns_of, f32)
         total = cuda.local.array(columns_of, f32)
         high = cuda.local.array(columns_of, f32)
-        last = cuda.local.array(columns_of, i32)  # key that each of the thread's queries sees, seen from its first one
+        last = cuda.local.array(
+            columns_of, i32
+        )  # key that each of the thread's queries sees, seen from its first one
         for n in range(of_o):
             o[n] = f32(0)
         for n in range(columns_of):
@@ -287,14 +354,19 @@ def attention_decode(kind: Kind) -> Any:
         for t in range(tiles):  # of queries
             row = i32(8 * t + line)
             repeat = divide_unsigned(row, rows)
-            at = (global_address(q) + i64(batch) * q.strides[0] + i64(within * repeats + repeat) * q.strides[1]
-                  + i64(row - repeat * rows) * q.strides[2] + 4 * quad)
+            at = (
+                global_address(q)
+                + i64(batch) * q.strides[0]
+                + i64(within * repeats + repeat) * q.strides[1]
+                + i64(row - repeat * rows) * q.strides[2]
+                + 4 * quad
+            )
             for n in range(depth // 8):
                 fragment_q[depth // 8 * t + n] = i32(0)
                 if row < used and 8 * n < columns:
                     fragment_q[depth // 8 * t + n] = load_global(at + 16 * n)
-        # ldmatrix: lane l names row l % 8 of 8 x 8 tile l / 8. Of keys tiles 0 and 1 are below each other; so are, once they
-        # are transposed, 0 and 1 of values, whose rows are then columns
+        # ldmatrix: lane l names row l % 8 of 8 x 8 tile l / 8. Of keys tiles 0 and 1 are below each
+        # other; so are, once they are transposed, 0 and 1 of values, whose rows are then columns
         row_k = i32(lane & 15)
         row_v = i32((lane & 7) + ((lane >> 4) << 3))
         lane_k = i32(row_k * hopper.ROW + (((lane >> 4) ^ (row_k & 7)) << 4))
@@ -302,15 +374,30 @@ def attention_decode(kind: Kind) -> Any:
         stage, phase = i32(0), i32(0)
         while key < end:
             here = i32(own + stage * stage_bytes)
-            take(i32(bars + 8 * stage), phase, here, key, end, lane)  # and all threads have multiplied
+            take(
+                i32(bars + 8 * stage), phase, here, key, end, lane
+            )  # and all threads have multiplied
             before = i32(stage - 1) if stage > 0 else i32(ahead)  # what was multiplied last is free
-            bring(i32(own + before * stage_bytes), i32(bars + 8 * before), k, v, batch, within,
-                  i32(key + ahead * (WARPS * STEP)), end, columns, lane)
+            bring(
+                i32(own + before * stage_bytes),
+                i32(bars + 8 * before),
+                k,
+                v,
+                batch,
+                within,
+                i32(key + ahead * (WARPS * STEP)),
+                end,
+                columns,
+                lane,
+            )
             for n in range(of_s):
                 s[n] = f32(0)
             for n in range(depth // 16):
                 for r in range(rows_of):
-                    at = i32(((here + lane_k) ^ (32 * (n % 4))) + (n // 4 * panel + r * (16 * hopper.ROW)))
+                    at = i32(
+                        ((here + lane_k) ^ (32 * (n % 4)))
+                        + (n // 4 * panel + r * (16 * hopper.ROW))
+                    )
                     a[0], a[1], a[2], a[3] = load_matrix_4(at)
                     for t in range(tiles):
                         multiply(s, 4 * (tiles * r + t), a, 0, fragment_q, depth // 8 * t + 2 * n)
@@ -352,7 +439,10 @@ def attention_decode(kind: Kind) -> Any:
                     p[2 * (tiles * r + t) + 1] = transpose(pack(s[m + 2], s[m + 3]))
             for n in range(depth // 16):
                 for r in range(rows_of):
-                    at = i32(((here + lane_v) ^ (32 * (n % 4))) + (n // 4 * panel + r * (16 * hopper.ROW)))
+                    at = i32(
+                        ((here + lane_v) ^ (32 * (n % 4)))
+                        + (n // 4 * panel + r * (16 * hopper.ROW))
+                    )
                     a[0], a[1], a[2], a[3] = load_matrix_4_transposed(at)
                     for t in range(tiles):
                         multiply(o, 4 * (depth // 16 * t + n), a, 0, p, 2 * (tiles * r + t))
@@ -385,7 +475,9 @@ def attention_decode(kind: Kind) -> Any:
             for each_warp in range(WARPS):
                 shrink = exp2(tops[each_warp, row] * factor - common)
                 everything += totals[each_warp, row] * shrink
-                x0, x1, x2, x3 = load_shared_float_4(i32(start + each_warp * warp_bytes + row * line_bytes + 16 * chunk))
+                x0, x1, x2, x3 = load_shared_float_4(
+                    i32(start + each_warp * warp_bytes + row * line_bytes + 16 * chunk)
+                )
                 v0 += x0 * shrink
                 v1 += x1 * shrink
                 v2 += x2 * shrink
@@ -395,7 +487,9 @@ def attention_decode(kind: Kind) -> Any:
             if split:
                 to += i64(piece) * (cuda.gridDim.x // splits) * used
                 if 4 * chunk < columns:
-                    store_global_float_4(global_address(y) + 4 * (to * columns + 4 * chunk), v0, v1, v2, v3)
+                    store_global_float_4(
+                        global_address(y) + 4 * (to * columns + 4 * chunk), v0, v1, v2, v3
+                    )
                 if chunk == 0:
                     store_global_float_2(global_address(lse) + 8 * to, common, everything)
             else:
@@ -413,15 +507,20 @@ def attention_decode_merge(kind: str, early: bool) -> Any:
 
     @cuda.jit
     def attention_decode_merge(parts, marks, y, lse, splits, columns):
-        """parts (splits, rows, D), marks (splits, rows, 2): exponent of 2 that was subtracted, sum; y (rows, D), lse (rows,);
-        all flat. A block of MERGE_THREADS threads a row: a thread sums four columns of every `lines`-th part."""
+        """parts (splits, rows, D), marks (splits, rows, 2): exponent of 2 that was subtracted, sum;
+        y (rows, D), lse (rows,); all flat. A block of MERGE_THREADS threads a row: a thread sums
+        four columns of every `lines`-th part."""
         if early:
             ptx.wait_for_previous()
         weights = cuda.shared.array(MOST, f32)
         sums = cuda.shared.array(shape, f32)
         row, rows = i64(cuda.blockIdx.x), i64(cuda.gridDim.x)
         thread = i32(cuda.threadIdx.x)
-        lane, line, chunk = i32(thread & 31), i32(thread // MERGE_CHUNKS), i32(thread % MERGE_CHUNKS)
+        lane, line, chunk = (
+            i32(thread & 31),
+            i32(thread // MERGE_CHUNKS),
+            i32(thread % MERGE_CHUNKS),
+        )
         base, total = f32(HIDDEN), f32(0)
         for n in range(lane, splits, 32):  # every warp for itself
             base = maximum(base, marks[2 * (n * rows + row)])
@@ -442,12 +541,19 @@ def attention_decode_merge(kind: str, early: bool) -> Any:
             for m in range(4):  # four loads at a time
                 part = i32(n + m * lines)
                 weight = weights[part] if part < splits else f32(0)
-                x0, x1, x2, x3 = load_global_float_4(at + 4 * rows * columns * min(part, splits - 1))
+                x0, x1, x2, x3 = load_global_float_4(
+                    at + 4 * rows * columns * min(part, splits - 1)
+                )
                 v0 += x0 * weight
                 v1 += x1 * weight
                 v2 += x2 * weight
                 v3 += x3 * weight
-        sums[line, chunk, 0], sums[line, chunk, 1], sums[line, chunk, 2], sums[line, chunk, 3] = v0, v1, v2, v3
+        sums[line, chunk, 0], sums[line, chunk, 1], sums[line, chunk, 2], sums[line, chunk, 3] = (
+            v0,
+            v1,
+            v2,
+            v3,
+        )
         cuda.syncthreads()
         if line == 0:
             for n in range(1, lines):

@@ -1,25 +1,30 @@
-"""Attention of 16-bit numbers by mma.sync (compute capability 8.0 on): everything that attention_plain.py can do, on tensor
-cores: masks, dropout, lengths, any depth that is a multiple of 8.
+"""Attention of 16-bit numbers by mma.sync (compute capability 8.0 on): everything that
+attention_plain.py can do, on tensor cores: masks, dropout, lengths, any depth that is a multiple of
+8.
 
-The idea is that of attention_plain.py; the products are made otherwise. A block of four warps owns 64 rows, 16 per warp, and
-walks over tiles of the other side. Tiles come by cp.async into shared memory as rows whose 16-byte chunks are permuted
-(chunk c of row r lies at c xor r % 8), so that ldmatrix, which reads eight rows of one chunk at a time, hits all banks.
+The idea is that of attention_plain.py; the products are made otherwise. A block of four warps owns
+64 rows, 16 per warp, and walks over tiles of the other side. Tiles come by cp.async into shared
+memory as rows whose 16-byte chunks are permuted (chunk c of row r lies at c xor r % 8), so that
+ldmatrix, which reads eight rows of one chunk at a time, hits all banks.
 
-    scores       s = own rows x other rows, both contiguous along the depth: ldmatrix gives both fragments as they are
-    weights      a result's registers, rounded and packed by pairs, are the next product's left operand: no memory between
+    scores       s = own rows x other rows, both contiguous along the depth: ldmatrix gives both
+                 fragments as they are
+    weights      a result's registers, rounded and packed by pairs, are the next product's left
+                 operand: no memory between
     sums         weights x other rows, now summed over the rows: ldmatrix transposes on the way
 
     attention_mma                own q; others k, v:   y, lse
     attention_grad_mma_queries   own q, g; others k, v: dq += ds k
-    attention_grad_mma_keys      own k, v; others q, g: dv += p g, dk += ds q (for depths beyond 128 one of the two at a time:
+    attention_grad_mma_keys      own k, v; others q, g: dv += p g, dk += ds q (for depths beyond 128
+                                 one of the two at a time:
                                  registers)
 
-While scores are computed the next tile of values is in flight, and the next keys while values are multiplied. Sums are
-taken by one warp in a fixed order.
+While scores are computed the next tile of values is in flight, and the next keys while values are
+multiplied. Sums are taken by one warp in a fixed order.
 
-The floor: 4 Sq Sk D operations (gradients 14: scores and slopes are made twice) at the speed of mma.sync, which on an H200
-is about 60 % of wgmma's. These kernels stay below it: each 512 bytes that ldmatrix reads serve two instructions only, so
-shared memory is as busy as the tensor cores.
+The floor: 4 Sq Sk D operations (gradients 14: scores and slopes are made twice) at the speed of
+mma.sync, which on an H200 is about 60 % of wgmma's. These kernels stay below it: each 512 bytes
+that ldmatrix reads serve two instructions only, so shared memory is as busy as the tensor cores.
 
 Source: Dao, "FlashAttention-2", 2023.
 """
@@ -65,7 +70,8 @@ def padded(kind: Kind) -> int:
 
 
 def others(kind: Kind, gradient: bool) -> int:
-    """Rows of a tile of the other side: as many as registers (and 99 KiB of shared memory) have room for."""
+    """Rows of a tile of the other side: as many as registers (and 99 KiB of shared memory) have
+    room for."""
     return 32 if padded(kind) > (64 if gradient else 192) else 64
 
 
@@ -86,7 +92,8 @@ def moves(kind: Kind, tile: int) -> tuple[Any, Any, Any, Any]:
 
     @device
     def bring(x, batch, head, row, rows, count, at, thread):
-        """`count` rows of x (B, H, S, D) from `row` on to shared memory; zeros from row `rows` on and beyond D."""
+        """`count` rows of x (B, H, S, D) from `row` on to shared memory; zeros from row `rows` on
+        and beyond D."""
         start = global_address(x) + i64(batch) * x.strides[0] + i64(head) * x.strides[1]
         columns = i32(x.shape[3])
         for n in range(thread, count * chunks, THREADS):
@@ -94,7 +101,9 @@ def moves(kind: Kind, tile: int) -> tuple[Any, Any, Any, Any]:
             c = i32(n - r * chunks)
             there = row + r < rows and 8 * c < columns
             source = start + i64(row + r) * x.strides[2] + 16 * c if there else start
-            copy_16_or_zero(i32(at + r * row_bytes + ((c ^ (r & 7)) << 4)), source, i32(16) if there else i32(0))
+            copy_16_or_zero(
+                i32(at + r * row_bytes + ((c ^ (r & 7)) << 4)), source, i32(16) if there else i32(0)
+            )
 
     @device
     def products(own, other, s, a, b, warp, lane):
@@ -106,54 +115,72 @@ def moves(kind: Kind, tile: int) -> tuple[Any, Any, Any, Any]:
         for n in range(scores):
             s[n] = f32(0)
         for step in range(depth // 16):
-            a[0], a[1], a[2], a[3] = load_matrix_4(i32(at_a + (((2 * step + (lane >> 4)) ^ (row_a & 7)) << 4)))
+            a[0], a[1], a[2], a[3] = load_matrix_4(
+                i32(at_a + (((2 * step + (lane >> 4)) ^ (row_a & 7)) << 4))
+            )
             for n in range(tile // 16):
                 b[0], b[1], b[2], b[3] = load_matrix_4(
-                    i32(at_b + n * (16 * row_bytes) + (((2 * step + ((lane >> 3) & 1)) ^ (row_b & 7)) << 4)))
+                    i32(
+                        at_b
+                        + n * (16 * row_bytes)
+                        + (((2 * step + ((lane >> 3) & 1)) ^ (row_b & 7)) << 4)
+                    )
+                )
                 multiply(s, 8 * n, a, 0, b, 0)
                 multiply(s, 8 * n + 4, a, 0, b, 2)
 
     @device
     def weighted(w, other, out, a, b, lane):
-        """out += weights x the rows of a tile; w: a warp's 16 x tile weights, as `products` leaves scores."""
+        """out += weights x the rows of a tile; w: a warp's 16 x tile weights, as `products` leaves
+        scores."""
         row = i32(lane & 15)
         at = i32(other + row * row_bytes)
         for step in range(tile // 16):
             a[0], a[1] = pack(w[8 * step], w[8 * step + 1]), pack(w[8 * step + 2], w[8 * step + 3])
-            a[2], a[3] = pack(w[8 * step + 4], w[8 * step + 5]), pack(w[8 * step + 6], w[8 * step + 7])
+            a[2], a[3] = (
+                pack(w[8 * step + 4], w[8 * step + 5]),
+                pack(w[8 * step + 6], w[8 * step + 7]),
+            )
             for n in range(depth // 16):
                 b[0], b[1], b[2], b[3] = load_matrix_4_transposed(
-                    i32(at + step * (16 * row_bytes) + (((2 * n + (lane >> 4)) ^ (row & 7)) << 4)))
+                    i32(at + step * (16 * row_bytes) + (((2 * n + (lane >> 4)) ^ (row & 7)) << 4))
+                )
                 multiply(out, 8 * n, a, 0, b, 0)
                 multiply(out, 8 * n + 4, a, 0, b, 2)
 
     @device
     def store(out, at, step, row, rows, columns, scale0, scale1, lane):
-        """The warp's sums, rounded, to two rows of 16-bit numbers: at is the address of row 0 of all, step the bytes from a row
-        to the next, row the thread's."""
+        """The warp's sums, rounded, to two rows of 16-bit numbers: at is the address of row 0 of
+        all, step the bytes from a row to the next, row the thread's."""
         column = i32(2 * (lane & 3))
         for n in range(sums // 4):
             if 8 * n + column < columns:
                 if row < rows:
-                    store_global(at + i64(row) * step + 2 * (8 * n + column),
-                                 pack(out[4 * n] * scale0, out[4 * n + 1] * scale0))
+                    store_global(
+                        at + i64(row) * step + 2 * (8 * n + column),
+                        pack(out[4 * n] * scale0, out[4 * n + 1] * scale0),
+                    )
                 if row + 8 < rows:
-                    store_global(at + i64(row + 8) * step + 2 * (8 * n + column),
-                                 pack(out[4 * n + 2] * scale1, out[4 * n + 3] * scale1))
+                    store_global(
+                        at + i64(row + 8) * step + 2 * (8 * n + column),
+                        pack(out[4 * n + 2] * scale1, out[4 * n + 3] * scale1),
+                    )
 
     return bring, products, weighted, store
 
 
 @functools.cache
 def seen(kind: Kind, tile: int, transposed: bool) -> Any:
-    """A device function that turns products into exponents of 2: s = (scale s + mask) log2 e, -inf where a query does not see
-    a key. s: the thread's share of 16 x tile products whose rows are queries, or keys if transposed."""
+    """A device function that turns products into exponents of 2: s = (scale s + mask) log2 e, -inf
+    where a query does not see a key. s: the thread's share of 16 x tile products whose rows are
+    queries, or keys if transposed."""
     _, _, _, score, _, _ = steps(kind)
     causal, masked = kind.causal, kind.mask is not None
 
     @device
     def seen(s, scale, mask, batch, head, row, column, shift, lane, present, filled):
-        """row, column: of the thread's first product, all told; `shift`: first row of the block's tile of queries."""
+        """row, column: of the thread's first product, all told; `shift`: first row of the block's
+        tile of queries."""
         first = i32(row)
         other = i32(column)
         if transposed:
@@ -162,10 +189,17 @@ def seen(kind: Kind, tile: int, transposed: bool) -> Any:
         if masked:
             whole = False
         elif transposed:
-            whole = shift + tile <= present and other + 8 < filled and (not causal or other + 8 <= shift + filled - present)
+            whole = (
+                shift + tile <= present
+                and other + 8 < filled
+                and (not causal or other + 8 <= shift + filled - present)
+            )
         else:
-            whole = (first + 8 < present and shift + tile <= filled
-                     and (not causal or shift + tile - 1 <= first + filled - present))
+            whole = (
+                first + 8 < present
+                and shift + tile <= filled
+                and (not causal or shift + tile - 1 <= first + filled - present)
+            )
         if whole:
             for n in range(tile // 2):
                 s[n] *= scale * f32(LOG2E)
@@ -176,8 +210,9 @@ def seen(kind: Kind, tile: int, transposed: bool) -> Any:
                         i, j = i32(row + 8 * half), i32(column + 8 * n + e)
                         if transposed:
                             i, j = i32(column + 8 * n + e), i32(row + 8 * half)
-                        s[4 * n + 2 * half + e] = score(s[4 * n + 2 * half + e], scale, mask, batch, head, i, j, present,
-                                                        filled) * f32(LOG2E)
+                        s[4 * n + 2 * half + e] = score(
+                            s[4 * n + 2 * half + e], scale, mask, batch, head, i, j, present, filled
+                        ) * f32(LOG2E)
 
     return seen
 
@@ -194,7 +229,22 @@ def attention_mma(kind: Kind) -> Any:
     arrived = copy_wait(0)
 
     @cuda.jit(launch_bounds=(THREADS, 1), fastmath={"contract"})
-    def attention_mma(q, k, v, mask, query_lengths, key_lengths, y, lse, scale, key, stream, first, threshold, gain):
+    def attention_mma(
+        q,
+        k,
+        v,
+        mask,
+        query_lengths,
+        key_lengths,
+        y,
+        lse,
+        scale,
+        key,
+        stream,
+        first,
+        threshold,
+        gain,
+    ):
         """Arguments of attention_plain; rows of q, k, v contiguous and at multiples of 16 bytes."""
         shared = cuda.shared.array(0, types.uint8)
         at_q = hopper.first_tile(shared)
@@ -205,7 +255,9 @@ def attention_mma(kind: Kind) -> Any:
         heads, rows, keys = i32(q.shape[1]), i32(q.shape[2]), i32(k.shape[2])
         tiles = i32((rows + OWN - 1) // OWN)
         head = i32(cuda.blockIdx.x // tiles)
-        row = i32((tiles - 1 - (cuda.blockIdx.x - head * tiles)) * OWN)  # with `causal` the last tile has most to do
+        row = i32(
+            (tiles - 1 - (cuda.blockIdx.x - head * tiles)) * OWN
+        )  # with `causal` the last tile has most to do
         batch = i32(head // heads)
         head = i32(head - batch * heads)
         shares = i32(head // (heads // k.shape[1]))
@@ -230,7 +282,19 @@ def attention_mma(kind: Kind) -> Any:
             bring(v, batch, shares, column, filled, tile, at_v, thread)
             copy_commit()
             products(at_q, at_k, s, a, b, warp, lane)
-            look(s, scale, mask, batch, head, line, i32(column + 2 * (lane & 3)), column, lane, present, filled)
+            look(
+                s,
+                scale,
+                mask,
+                batch,
+                head,
+                line,
+                i32(column + 2 * (lane & 3)),
+                column,
+                lane,
+                present,
+                filled,
+            )
             high0, high1 = top0, top1
             for n in range(scores // 4):
                 high0 = max(high0, max(s[4 * n], s[4 * n + 1]))
@@ -252,8 +316,20 @@ def attention_mma(kind: Kind) -> Any:
                 total1 += s[4 * n + 2] + s[4 * n + 3]
                 if dropping:
                     for e in range(4):
-                        s[4 * n + e] *= kept(i64(batch), head, line + 8 * (e >> 1), column + 8 * n + 2 * (lane & 3) + (e & 1),
-                                             heads, rows, keys, key, stream, first, threshold, gain)
+                        s[4 * n + e] *= kept(
+                            i64(batch),
+                            head,
+                            line + 8 * (e >> 1),
+                            column + 8 * n + 2 * (lane & 3) + (e & 1),
+                            heads,
+                            rows,
+                            keys,
+                            key,
+                            stream,
+                            first,
+                            threshold,
+                            gain,
+                        )
             for n in range(sums // 4):
                 o[4 * n] *= shrink0
                 o[4 * n + 1] *= shrink0
@@ -273,13 +349,26 @@ def attention_mma(kind: Kind) -> Any:
         total1 += shuffle_xor_float(total1, 2)
         if lane & 3 == 0:
             if line < rows:
-                lse[batch, head, line] = (top0 * f32(LN2) + math.log(total0)) if total0 != f32(0) else f32(math.inf)
+                lse[batch, head, line] = (
+                    (top0 * f32(LN2) + math.log(total0)) if total0 != f32(0) else f32(math.inf)
+                )
             if line + 8 < rows:
-                lse[batch, head, line + 8] = (top1 * f32(LN2) + math.log(total1)) if total1 != f32(0) else f32(math.inf)
+                lse[batch, head, line + 8] = (
+                    (top1 * f32(LN2) + math.log(total1)) if total1 != f32(0) else f32(math.inf)
+                )
         columns = i32(v.shape[3])
         at = global_address(y) + i64(batch) * y.strides[0] + i64(head) * y.strides[1]
-        store(o, at, y.strides[2], line, rows, columns, f32(1) / total0 if total0 != f32(0) else f32(0),
-              f32(1) / total1 if total1 != f32(0) else f32(0), lane)
+        store(
+            o,
+            at,
+            y.strides[2],
+            line,
+            rows,
+            columns,
+            f32(1) / total0 if total0 != f32(0) else f32(0),
+            f32(1) / total1 if total1 != f32(0) else f32(0),
+            lane,
+        )
 
     return attention_mma
 
@@ -296,9 +385,26 @@ def attention_grad_mma_queries(kind: Kind) -> Any:
     arrived = copy_wait(0)
 
     @cuda.jit(launch_bounds=(THREADS, 1), fastmath={"contract"})
-    def attention_grad_mma_queries(g, q, k, v, lse, mean, mask, query_lengths, key_lengths, dq, scale, key, stream, first,
-                                   threshold, gain):
-        """Arguments of attention_grad_queries; rows of g, q, k, v contiguous and at multiples of 16 bytes."""
+    def attention_grad_mma_queries(
+        g,
+        q,
+        k,
+        v,
+        lse,
+        mean,
+        mask,
+        query_lengths,
+        key_lengths,
+        dq,
+        scale,
+        key,
+        stream,
+        first,
+        threshold,
+        gain,
+    ):
+        """Arguments of attention_grad_queries; rows of g, q, k, v contiguous and at multiples of 16
+        bytes."""
         shared = cuda.shared.array(0, types.uint8)
         at_q = hopper.first_tile(shared)
         at_g = i32(at_q + own_bytes)
@@ -340,7 +446,19 @@ def attention_grad_mma_queries(kind: Kind) -> Any:
             bring(v, batch, shares, column, filled, tile, at_v, thread)
             copy_commit()
             products(at_q, at_k, s, a, b, warp, lane)
-            look(s, scale, mask, batch, head, line, i32(column + 2 * (lane & 3)), column, lane, present, filled)
+            look(
+                s,
+                scale,
+                mask,
+                batch,
+                head,
+                line,
+                i32(column + 2 * (lane & 3)),
+                column,
+                lane,
+                present,
+                filled,
+            )
             arrived()
             cuda.syncthreads()
             products(at_g, at_v, d, a, b, warp, lane)
@@ -348,9 +466,23 @@ def attention_grad_mma_queries(kind: Kind) -> Any:
                 for e in range(4):
                     slope = d[4 * n + e]
                     if dropping:
-                        slope *= kept(i64(batch), head, line + 8 * (e >> 1), column + 8 * n + 2 * (lane & 3) + (e & 1), heads,
-                                      rows, keys, key, stream, first, threshold, gain)
-                    s[4 * n + e] = exp2(s[4 * n + e] - (lse0 if e < 2 else lse1)) * (slope - (mean0 if e < 2 else mean1))
+                        slope *= kept(
+                            i64(batch),
+                            head,
+                            line + 8 * (e >> 1),
+                            column + 8 * n + 2 * (lane & 3) + (e & 1),
+                            heads,
+                            rows,
+                            keys,
+                            key,
+                            stream,
+                            first,
+                            threshold,
+                            gain,
+                        )
+                    s[4 * n + e] = exp2(s[4 * n + e] - (lse0 if e < 2 else lse1)) * (
+                        slope - (mean0 if e < 2 else mean1)
+                    )
             weighted(s, at_k, o, a, b, lane)
             cuda.syncthreads()  # all threads are done with the keys
             column = i32(column + tile)
@@ -372,15 +504,38 @@ def attention_grad_mma_keys(kind: Kind, wanted: str) -> Any:
     bring, products, weighted, store = moves(kind, tile)
     _, _, _, _, kept, lengths = steps(kind)
     look = seen(kind, tile, True)
-    causal, dropping, to_keys, to_values = kind.causal, kind.dropping, wanted != "dv", wanted != "dk"
+    causal, dropping, to_keys, to_values = (
+        kind.causal,
+        kind.dropping,
+        wanted != "dv",
+        wanted != "dk",
+    )
     own_bytes, other_bytes, scores = OWN * 2 * depth, tile * 2 * depth, tile // 2
     sums_k, sums_v = depth // 2 if to_keys else 1, depth // 2 if to_values else 1
     arrived = copy_wait(0)
 
     @cuda.jit(launch_bounds=(THREADS, 1), fastmath={"contract"})
-    def attention_grad_mma_keys(g, q, k, v, lse, mean, mask, query_lengths, key_lengths, dk, dv, scale, key, stream, first,
-                                threshold, gain):
-        """Arguments of attention_grad_keys; rows of g, q, k, v contiguous and at multiples of 16 bytes."""
+    def attention_grad_mma_keys(
+        g,
+        q,
+        k,
+        v,
+        lse,
+        mean,
+        mask,
+        query_lengths,
+        key_lengths,
+        dk,
+        dv,
+        scale,
+        key,
+        stream,
+        first,
+        threshold,
+        gain,
+    ):
+        """Arguments of attention_grad_keys; rows of g, q, k, v contiguous and at multiples of 16
+        bytes."""
         shared = cuda.shared.array(0, types.uint8)
         at_k = hopper.first_tile(shared)
         at_v = i32(at_k + own_bytes)
@@ -423,7 +578,19 @@ def attention_grad_mma_keys(kind: Kind, wanted: str) -> Any:
                 arrived()
                 cuda.syncthreads()
                 products(at_k, at_q, s, a, b, warp, lane)
-                look(s, scale, mask, batch, head, line, i32(row + 2 * (lane & 3)), row, lane, present, filled)
+                look(
+                    s,
+                    scale,
+                    mask,
+                    batch,
+                    head,
+                    line,
+                    i32(row + 2 * (lane & 3)),
+                    row,
+                    lane,
+                    present,
+                    filled,
+                )
                 if to_keys:
                     products(at_v, at_g, d, a, b, warp, lane)
                 for n in range(scores // 4):
@@ -431,14 +598,29 @@ def attention_grad_mma_keys(kind: Kind, wanted: str) -> Any:
                         i = i32(row + 8 * n + 2 * (lane & 3) + e)
                         exponent, average = f32(math.inf), f32(0)
                         if i < present:
-                            exponent, average = lse[batch, head, i] * f32(LOG2E), mean[batch, head, i]
+                            exponent, average = (
+                                lse[batch, head, i] * f32(LOG2E),
+                                mean[batch, head, i],
+                            )
                         for half in range(2):
                             m = 4 * n + 2 * half + e
                             p = exp2(s[m] - exponent)
                             gate = f32(1)
                             if dropping:
-                                gate = kept(i64(batch), head, i, line + 8 * half, heads, rows, keys, key, stream, first,
-                                            threshold, gain)
+                                gate = kept(
+                                    i64(batch),
+                                    head,
+                                    i,
+                                    line + 8 * half,
+                                    heads,
+                                    rows,
+                                    keys,
+                                    key,
+                                    stream,
+                                    first,
+                                    threshold,
+                                    gain,
+                                )
                             if to_keys:
                                 d[m] = p * (d[m] * gate - average)
                             s[m] = p * gate

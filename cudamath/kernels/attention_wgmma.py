@@ -1,36 +1,51 @@
 """Attention forward on the tensor cores of compute capability 9.0.
 
-The idea. Per tile of queries attention is two matrix products per step, s = q k^T and o += p v, with the softmax between them.
-The tensor cores could do both products in the time the exponentials take, so everything is about doing the two at once:
+The idea. Per tile of queries attention is two matrix products per step, s = q k^T and o += p v,
+with the softmax between them. The tensor cores could do both products in the time the exponentials
+take, so everything is about doing the two at once:
 
-    a producer warp               issues TMA loads of tiles of q, k and v; two stages of k and v are in flight (hopper.py)
-    2 or 3 consumer warpgroups    64 queries each. s comes out of wgmma in registers, and p goes back into wgmma as its A
-                                  operand *from* registers: rounded to 16 bits, a result's registers are an operand's.
-    scores one step ahead         s(j + 1) = q k(j + 1)^T and o += p(j) v(j) are issued together; the softmax of s(j + 1)
+    a producer warp               issues TMA loads of tiles of q, k and v; two stages of k and v are
+                                  in flight (hopper.py)
+    2 or 3 consumer warpgroups    64 queries each. s comes out of wgmma in registers, and p goes
+                                  back into wgmma as its A
+                                  operand *from* registers: rounded to 16 bits, a result's registers
+                                  are an operand's.
+    scores one step ahead         s(j + 1) = q k(j + 1)^T and o += p(j) v(j) are issued together;
+                                  the softmax of s(j + 1)
                                   runs while the second is still being multiplied
-    lazy rescaling                o is multiplied by exp(m - m') only when a row's maximum has grown by more than 2^8: below
-                                  that the weights stay small enough for 16 bits, and the sum is taken with the same base
+    lazy rescaling                o is multiplied by exp(m - m') only when a row's maximum has grown
+                                  by more than 2^8: below
+                                  that the weights stay small enough for 16 bits, and the sum is
+                                  taken with the same base
     persistent blocks             a block's next queries are loaded while these are worked on
-    masks                         are read where they lie, two columns at once, and applied to the scores in registers
+    masks                         are read where they lie, two columns at once, and applied to the
+                                  scores in registers
 
-With a causal mask, tiles late in the sequence have most to do. Rows that do not fill a tile come first, where there is
-least; a warpgroup without rows looks at one tile of keys only. Tiles are sorted from heavy to light, and a block that is done
-takes the next one by a counter in memory, so that all end at about the same time (dealing them out in advance was a tenth
-slower); heads are taken in groups whose keys and values fit into the L2 cache together.
+With a causal mask, tiles late in the sequence have most to do. Rows that do not fill a tile come
+first, where there is least; a warpgroup without rows looks at one tile of keys only. Tiles are
+sorted from heavy to light, and a block that is done takes the next one by a counter in memory, so
+that all end at about the same time (dealing them out in advance was a tenth slower); heads are
+taken in groups whose keys and values fit into the L2 cache together.
 
-Rows of 16-bit numbers, D a multiple of 8 up to 256: TMA fills the rest of 64, 128, 192 or 256 columns with zeros, and
-queries and keys beyond the ends as well. Exponents are those of 2: exp(x) = 2^(x log2 e), one instruction.
+Rows of 16-bit numbers, D a multiple of 8 up to 256: TMA fills the rest of 64, 128, 192 or 256
+columns with zeros, and queries and keys beyond the ends as well. Exponents are those of 2: exp(x) =
+2^(x log2 e), one instruction.
 
-The floor: 4 Sq Sk D operations (half of it if causal) at the speed of the tensor cores, some 700 TFLOP/s at the power limit
-of an H200, and one exponential per score: 16 per clock and multiprocessor, which at D = 64 take as long as the products.
+The floor: 4 Sq Sk D operations (half of it if causal) at the speed of the tensor cores, some 700
+TFLOP/s at the power limit of an H200, and one exponential per score: 16 per clock and
+multiprocessor, which at D = 64 take as long as the products.
 
 What is measured is in benchmarks/results (rows attention_*). What the compiler has to be told:
 
-    uniform control          what the producer notes is shuffled (`uniform`) so that the compiler sees that a warp agrees on it:
-                             descriptors and loop counters are then computed once per warp, beside the arithmetic: an eighth
-                             of the inner loop's instructions (which are what limits D = 64: 13 % more of them cost 10 %)
-    exponentials first       the compiler moves arithmetic across waits, and had put the exponentials behind the wait for the
-                             other product; a branch that is never taken, on their sum, keeps them where they are written
+    uniform control          what the producer notes is shuffled (`uniform`) so that the compiler
+                             sees that a warp agrees on it:
+                             descriptors and loop counters are then computed once per warp, beside
+                             the arithmetic: an eighth of the inner loop's instructions (which are
+                             what limits D = 64: 13 % more of them cost 10 %)
+    exponentials first       the compiler moves arithmetic across waits, and had put the
+                             exponentials behind the wait for the
+                             other product; a branch that is never taken, on their sum, keeps them
+                             where they are written
 
 Sources: Dao, "FlashAttention-2", 2023; Shah et al., "FlashAttention-3", 2024.
 """
@@ -71,7 +86,10 @@ from .rows import FULL, device
 
 i32, i64, f32 = types.int32, types.int64, types.float32
 
-HIDDEN, NOTHING = -1.0e30, -1.0e29  # score of a key that is not seen; a row whose maximum is below the second sees none
+HIDDEN, NOTHING = (
+    -1.0e30,
+    -1.0e29,
+)  # score of a key that is not seen; a row whose maximum is below the second sees none
 OUT_OF_RANGE = -math.inf, -3.0e38  # the same two where a mask may add large numbers
 GROWTH = 8.0  # powers of two by which a row's maximum may grow before its sums are rescaled
 STAGES = 2  # of keys and values
@@ -81,8 +99,9 @@ LN2 = math.log(2)
 
 
 class Tile(NamedTuple):
-    """Compile-time choices. kind: "bf16" or "f16"; depth: 64, 128, 192 or 256 columns, of which `ragged` says that some are
-    beyond D; causal; tail: keys may end within a tile; lengths: they are given; mask: its dtype's name, or ""."""
+    """Compile-time choices. kind: "bf16" or "f16"; depth: 64, 128, 192 or 256 columns, of which
+    `ragged` says that some are beyond D; causal; tail: keys may end within a tile; lengths: they
+    are given; mask: its dtype's name, or ""."""
 
     kind: str
     depth: int
@@ -104,7 +123,8 @@ class Tile(NamedTuple):
 
     @property
     def consumers(self) -> int:
-        """Warpgroups; three where their registers suffice: 64 x 64 outputs and 64 x 128 scores take 96, a mask some more."""
+        """Warpgroups; three where their registers suffice: 64 x 64 outputs and 64 x 128 scores take
+        96, a mask some more."""
         return 3 if self.depth == 64 and not self.mask else 2
 
     @property
@@ -122,12 +142,14 @@ class Tile(NamedTuple):
 
     @property
     def turns(self) -> int:
-        """Stages of queries: the next tile's are there when this one's are done with, where there is room for them."""
+        """Stages of queries: the next tile's are there when this one's are done with, where there
+        is room for them."""
         return TURNS if self.depth <= 128 else 1
 
     @property
     def shared(self) -> int:
-        """Bytes of shared memory: stages of queries, keys and values, barriers, and what alignment may take."""
+        """Bytes of shared memory: stages of queries, keys and values, barriers, and what alignment
+        may take."""
         rows = self.turns * self.queries + 2 * STAGES * self.keys
         return rows * 2 * self.depth + hopper.BARRIERS + hopper.ALIGNMENT
 
@@ -140,8 +162,9 @@ def attention_begin(counter):
 
 @device
 def find_tile(t, tiles, heads, together):
-    """(tile of queries, head) number t: groups of `together` of the heads, in a group from the last tile to the first,
-    in a tile head by head. `tiles`: of a head; `heads`: of all batch elements."""
+    """(tile of queries, head) number t: groups of `together` of the heads, in a group from the last
+    tile to the first, in a tile head by head. `tiles`: of a head; `heads`: of all batch elements.
+    """
     group = divide_unsigned(t, i32(together * tiles))
     rest = i32(t - group * i32(together * tiles))
     width = i32(min(together, heads - group * together))
@@ -151,11 +174,13 @@ def find_tile(t, tiles, heads, together):
 
 @functools.cache
 def store_rows(kind: str, depth: int, ragged: bool) -> Any:
-    """A device function that rounds a warpgroup's 64 x depth accumulators to 16 bits and stores the two rows of a thread.
+    """A device function that rounds a warpgroup's 64 x depth accumulators to 16 bits and stores the
+    two rows of a thread.
 
-    (c, address of the thread's first row, bytes of 8 rows, scale of it and of the row 8 below, whether they exist, lane,
-    columns). In wgmma's registers a lane has 2 of 8 neighbouring columns, its 3 neighbours the others. Four lanes transpose
-    4 x 4 pairs among them, in two rounds of exchange, and then have 8 columns each: 16 bytes.
+    (c, address of the thread's first row, bytes of 8 rows, scale of it and of the row 8 below,
+    whether they exist, lane, columns). In wgmma's registers a lane has 2 of 8 neighbouring columns,
+    its 3 neighbours the others. Four lanes transpose 4 x 4 pairs among them, in two rounds of
+    exchange, and then have 8 columns each: 16 bytes.
     """
     pack = pack_bf16 if kind == "bf16" else pack_f16
 
@@ -183,16 +208,20 @@ def store_rows(kind: str, depth: int, ragged: bool) -> Any:
                     v0, v1 = x, y
                 else:
                     v2, v3 = x, y
-                if (first if half == 0 else second) and (not ragged or 32 * i + 8 * (lane & 3) < columns):
-                    store_global_4(at + 64 * i if half == 0 else at + below + 64 * i, v0, v1, v2, v3)
+                if (first if half == 0 else second) and (
+                    not ragged or 32 * i + 8 * (lane & 3) < columns
+                ):
+                    store_global_4(
+                        at + 64 * i if half == 0 else at + below + 64 * i, v0, v1, v2, v3
+                    )
 
     return store_rows
 
 
 @device
 def uniform(x):
-    """An int32 that all lanes of a warp have, in a way that the compiler knows: what follows from it then needs no registers
-    of each thread, and no instructions."""
+    """An int32 that all lanes of a warp have, in a way that the compiler knows: what follows from
+    it then needs no registers of each thread, and no instructions."""
     return i32(cuda.shfl_sync(FULL, x, 0))
 
 
@@ -219,9 +248,9 @@ def read_note(at):
 
 @functools.cache
 def row_steps(keys: int, hidden: float) -> tuple[Any, Any, Any]:
-    """Device functions on a thread's scores of two rows, s[4 j], s[4 j + 1] of the first and s[4 j + 2], s[4 j + 3] of the
-    second: hide(s, last key of each row seen, counted from the thread's first), largest(s), weights(s, factor, bases).
-    hidden: the score of a key that is not seen."""
+    """Device functions on a thread's scores of two rows, s[4 j], s[4 j + 1] of the first and s[4 j
+    + 2], s[4 j + 3] of the second: hide(s, last key of each row seen, counted from the thread's
+    first), largest(s), weights(s, factor, bases). hidden: the score of a key that is not seen."""
     pieces = keys // 8
 
     @device
@@ -260,8 +289,8 @@ def row_steps(keys: int, hidden: float) -> tuple[Any, Any, Any]:
 
 @functools.cache
 def bases(nothing: float) -> Any:
-    """A device function: what to subtract from the exponents of a row; 0 in one that sees nothing yet, whose maximum is below
-    `nothing`."""
+    """A device function: what to subtract from the exponents of a row; 0 in one that sees nothing
+    yet, whose maximum is below `nothing`."""
 
     @device
     def base_of(top, factor):
@@ -275,10 +304,12 @@ base_of = bases(NOTHING)
 
 @functools.cache
 def masked_scores(mask: str, keys: int) -> Any:
-    """A device function that applies a mask to a thread's scores: of bool, or numbers of 16 or 32 bits to add.
+    """A device function that applies a mask to a thread's scores: of bool, or numbers of 16 or 32
+    bits to add.
 
-    (s, address of the mask's row for the thread's first row, and for the second; first column; the last pair of columns that
-    is there; 1 / scale, for scores are not scaled yet). Pairs of columns are read at once.
+    (s, address of the mask's row for the thread's first row, and for the second; first column; the
+    last pair of columns that is there; 1 / scale, for scores are not scaled yet). Pairs of columns
+    are read at once.
     """
     boolean, half = mask == "bool", mask in ("bfloat16", "float16")
     unpack = unpack_f16 if mask == "float16" else unpack_bf16
@@ -313,21 +344,30 @@ def bounds(limited: bool) -> Any:
     def bounds(query_lengths, key_lengths, batch, rows, keys):
         if not limited:
             return i32(rows), i32(keys)
-        return i32(min(max(query_lengths[batch], 0), rows)), i32(min(max(key_lengths[batch], 0), keys))
+        return i32(min(max(query_lengths[batch], 0), rows)), i32(
+            min(max(key_lengths[batch], 0), keys)
+        )
 
     return bounds
 
 
 @functools.cache
 def clear_rows(keys: int, panels: int, threads: int = 128) -> Any:
-    """A device function by which one or more warpgroups, `threads` in all, zero the rows of a tile in shared memory from
-    `first` on: what lies there may be no number at all, and 0 times that is none either."""
+    """A device function by which one or more warpgroups, `threads` in all, zero the rows of a tile
+    in shared memory from `first` on: what lies there may be no number at all, and 0 times that is
+    none either."""
 
     @device
     def clear_rows(at, first, thread, barrier):
         for row in range(first + (thread >> 3), keys, threads // 8):
             for panel in range(panels):
-                store_shared_4(i32(at + (panel * keys + row) * hopper.ROW + 16 * (thread & 7)), i32(0), i32(0), i32(0), i32(0))
+                store_shared_4(
+                    i32(at + (panel * keys + row) * hopper.ROW + 16 * (thread & 7)),
+                    i32(0),
+                    i32(0),
+                    i32(0),
+                    i32(0),
+                )
         ptx.fence_async_shared()
         ptx.named_sync(barrier, threads)
 
@@ -337,8 +377,15 @@ def clear_rows(keys: int, panels: int, threads: int = 128) -> Any:
 @functools.cache
 def attention_wgmma(tile: Tile) -> Any:
     """y and lse. See Tile."""
-    queries, keys, depth, consumers, turns = tile.queries, tile.keys, tile.depth, tile.consumers, tile.turns
-    # A single note is soon overwritten: each thread says that it has read, or compute-sanitizer would not see the order.
+    queries, keys, depth, consumers, turns = (
+        tile.queries,
+        tile.keys,
+        tile.depth,
+        tile.consumers,
+        tile.turns,
+    )
+    # A single note is soon overwritten: each thread says that it has read, or compute-sanitizer
+    # would not see the order.
     leave_note, readers = (each_leaves, 128 * consumers) if turns == 1 else (leave, 4 * consumers)
     uneven = tile.uneven
     causal, lengths, masked = tile.causal, tile.lengths, bool(tile.mask)
@@ -350,7 +397,9 @@ def attention_wgmma(tile: Tile) -> Any:
     steps_q = tuple(2 * (i % 4) + i // 4 * (panel_q >> 4) for i in range(depth // 16))
     steps_k = tuple(2 * (i % 4) + i // 4 * (panel_k >> 4) for i in range(depth // 16))
     multiply_keys = ptx.wgmma(tile.kind, keys, steps_q, steps_k, zero=True)
-    multiply_values = ptx.wgmma_registers(tile.kind, depth, tuple(128 * i for i in range(keys // 16)), trans_b=True)
+    multiply_values = ptx.wgmma_registers(
+        tile.kind, depth, tuple(128 * i for i in range(keys // 16)), trans_b=True
+    )
     by_keys, by_values = hopper.descriptor_base(), hopper.descriptor_base(panel_k)
     scores_done, all_but_values_done = ptx.wgmma_wait(0, scores), ptx.wgmma_wait(1, scores)
     outputs_done = ptx.wgmma_wait(0, outputs)
@@ -364,13 +413,32 @@ def attention_wgmma(tile: Tile) -> Any:
     pack = pack_bf16 if tile.kind == "bf16" else pack_f16
 
     @cuda.jit(launch_bounds=(tile.threads, 1), fastmath={"contract"})
-    def attention_wgmma(map_q, map_k, map_v, y, lse, counter, mask, query_lengths, key_lengths, heads, repeats, rows, columns,
-                        most, tiles, together, factor, unscale, all_heads):
-        """map_q: of q (B, H, Sq, D), map_k, map_v: of k and v (B, Hkv, Sk, D); y (B, H, Sq, D), any strides of
-        rows; lse (B, H, Sq), flat.
-        counter: (1,) int32, 0 (if `uneven`). mask: (B, H, Sq, Sk), any strides of rows, or anything. lengths: (B,) int32, or
-        anything. heads: H; repeats: H / Hkv; rows: Sq; columns: D; most: Sk; tiles: of queries in a head; together: heads of
-        a group (find_tile); factor: scale log2 e; unscale: 1 / scale; all_heads: B H.
+    def attention_wgmma(
+        map_q,
+        map_k,
+        map_v,
+        y,
+        lse,
+        counter,
+        mask,
+        query_lengths,
+        key_lengths,
+        heads,
+        repeats,
+        rows,
+        columns,
+        most,
+        tiles,
+        together,
+        factor,
+        unscale,
+        all_heads,
+    ):
+        """map_q: of q (B, H, Sq, D), map_k, map_v: of k and v (B, Hkv, Sk, D); y (B, H, Sq, D), any
+        strides of rows; lse (B, H, Sq), flat. counter: (1,) int32, 0 (if `uneven`). mask: (B, H,
+        Sq, Sk), any strides of rows, or anything. lengths: (B,) int32, or anything. heads: H;
+        repeats: H / Hkv; rows: Sq; columns: D; most: Sk; tiles: of queries in a head; together:
+        heads of a group (find_tile); factor: scale log2 e; unscale: 1 / scale; all_heads: B H.
         """
         shared = cuda.shared.array(0, types.uint8)
         base = hopper.first_tile(shared)
@@ -379,7 +447,11 @@ def attention_wgmma(tile: Tile) -> Any:
         q_full = i32(at_v + STAGES * bytes_k)
         q_empty = i32(q_full + 16)
         k_full = i32(q_full + 32)
-        k_empty, v_full, v_empty = i32(k_full + 8 * STAGES), i32(k_full + 16 * STAGES), i32(k_full + 24 * STAGES)
+        k_empty, v_full, v_empty = (
+            i32(k_full + 8 * STAGES),
+            i32(k_full + 16 * STAGES),
+            i32(k_full + 24 * STAGES),
+        )
         notes = i32(q_full + 128)  # what the producer tells the consumers of a tile: eight int32
         thread = i32(cuda.threadIdx.x)
         group = uniform(thread >> 7)
@@ -387,7 +459,9 @@ def attention_wgmma(tile: Tile) -> Any:
         if thread == 0:
             for turn in range(turns):
                 ptx.barrier_init(q_full + 8 * turn, 1)
-                ptx.barrier_init(q_empty + 8 * turn, readers)  # all lanes of all warps have read what is noted
+                ptx.barrier_init(
+                    q_empty + 8 * turn, readers
+                )  # all lanes of all warps have read what is noted
             for stage in range(STAGES):
                 ptx.barrier_init(k_full + 8 * stage, 1)
                 ptx.barrier_init(v_full + 8 * stage, 1)
@@ -397,7 +471,9 @@ def attention_wgmma(tile: Tile) -> Any:
             ptx.fence_async_shared()
         cuda.syncthreads()
 
-        if group == 0:  # ---------------------------------------------------------------------- the producer
+        if (
+            group == 0
+        ):  # ---------------------------------------------------------------------- the producer
             fewer()
             if thread == 0:
                 stage, phase, turn, q_phase = i32(0), i32(1), i32(0), i32(1)
@@ -408,7 +484,9 @@ def attention_wgmma(tile: Tile) -> Any:
                     within = i32(head - batch * heads)
                     shares = divide_unsigned(within, repeats)
                     row = i32(row * queries)
-                    if causal:  # aligned at the end: rows that do not exist come before the first, where there is least to do
+                    # aligned at the end: rows that do not exist come before the first, where there
+                    # is least to do
+                    if causal:
                         row = i32(row + rows - tiles * queries)
                     present, filled = bounds_of(query_lengths, key_lengths, batch, rows, most)
                     end = filled
@@ -421,8 +499,15 @@ def attention_wgmma(tile: Tile) -> Any:
                     store_shared_4(i32(note + 16), filled, i32(0), i32(0), i32(0))
                     ptx.barrier_expect(full, bytes_q)
                     for panel in range(panels):
-                        ptx.tma_load_4d(i32(base + turn * bytes_q + panel * panel_q), map_q, i32(64 * panel), row, within,
-                                        batch, full)
+                        ptx.tma_load_4d(
+                            i32(base + turn * bytes_q + panel * panel_q),
+                            map_q,
+                            i32(64 * panel),
+                            row,
+                            within,
+                            batch,
+                            full,
+                        )
                     turn, q_phase = hopper.advance(turn, q_phase, turns)
                     following = i32(t + cuda.gridDim.x)
                     while count > 0:
@@ -432,19 +517,35 @@ def attention_wgmma(tile: Tile) -> Any:
                         ptx.barrier_wait(i32(k_empty + 8 * stage), phase)
                         ptx.barrier_expect(i32(k_full + 8 * stage), bytes_k)
                         for panel in range(panels):
-                            ptx.tma_load_4d(i32(at_k + stage * bytes_k + panel * panel_k), map_k, i32(64 * panel),
-                                            i32(count * keys), shares, batch, i32(k_full + 8 * stage))
+                            ptx.tma_load_4d(
+                                i32(at_k + stage * bytes_k + panel * panel_k),
+                                map_k,
+                                i32(64 * panel),
+                                i32(count * keys),
+                                shares,
+                                batch,
+                                i32(k_full + 8 * stage),
+                            )
                         ptx.barrier_wait(i32(v_empty + 8 * stage), phase)
                         ptx.barrier_expect(i32(v_full + 8 * stage), bytes_k)
                         for panel in range(panels):
-                            ptx.tma_load_4d(i32(at_v + stage * bytes_k + panel * panel_k), map_v, i32(64 * panel),
-                                            i32(count * keys), shares, batch, i32(v_full + 8 * stage))
+                            ptx.tma_load_4d(
+                                i32(at_v + stage * bytes_k + panel * panel_k),
+                                map_v,
+                                i32(64 * panel),
+                                i32(count * keys),
+                                shares,
+                                batch,
+                                i32(v_full + 8 * stage),
+                            )
                         stage, phase = hopper.advance(stage, phase, STAGES)
                     t = following
                 ptx.barrier_wait(i32(q_empty + 8 * turn), q_phase)
                 store_shared_4(i32(notes + 32 * turn), i32(0), i32(-1), i32(0), i32(0))
                 ptx.barrier_arrive(i32(q_full + 8 * turn))
-        else:  # -------------------------------------------------------------------------------- the consumers
+        # -------------------------------------------------------------------------------- the
+        # consumers
+        else:
             more()
             mine = i32(thread & 127)
             lane = i32(thread & 31)
@@ -465,14 +566,23 @@ def attention_wgmma(tile: Tile) -> Any:
                 shift = i32(filled - present)
                 sees = count  # tiles of keys: of the last ones this warpgroup may see nothing
                 if causal:
-                    sees = i32(max(divide_unsigned(i32(max(row + own + 64 + shift, 0) + keys - 1), i32(keys)), 1))
+                    sees = i32(
+                        max(
+                            divide_unsigned(
+                                i32(max(row + own + 64 + shift, 0) + keys - 1), i32(keys)
+                            ),
+                            1,
+                        )
+                    )
                 if row + own >= present or row + own + 64 <= 0:
                     sees = i32(1)  # rows that do not exist: no more than it takes to keep step
                 while count > sees:
                     count = i32(count - 1)
                     ptx.barrier_wait(i32(k_full + 8 * stage), phase)
                     ptx.barrier_wait(i32(v_full + 8 * stage), phase)
-                    ptx.named_sync(group, 128)  # no warp falls behind: it would mistake a later phase for this one
+                    ptx.named_sync(
+                        group, 128
+                    )  # no warp falls behind: it would mistake a later phase for this one
                     if mine == 0:
                         ptx.barrier_arrive(i32(k_empty + 8 * stage))
                         ptx.barrier_arrive(i32(v_empty + 8 * stage))
@@ -488,10 +598,16 @@ def attention_wgmma(tile: Tile) -> Any:
                 mask0, mask1 = i64(0), i64(0)
                 if masked:  # rows that do not exist read the first or the last one
                     batch = divide_unsigned(head, heads)
-                    of_head = global_address(mask) + i64(batch) * mask.strides[0] + i64(head - batch * heads) * mask.strides[1]
+                    of_head = (
+                        global_address(mask)
+                        + i64(batch) * mask.strides[0]
+                        + i64(head - batch * heads) * mask.strides[1]
+                    )
                     mask0 = of_head + i64(min(max(row + line, 0), rows - 1)) * mask.strides[2]
                     mask1 = of_head + i64(min(max(row + line + 8, 0), rows - 1)) * mask.strides[2]
-                    put_on(s, mask0, mask1, i32(left * keys + 2 * (lane & 3)), i32(most - 2), unscale)
+                    put_on(
+                        s, mask0, mask1, i32(left * keys + 2 * (lane & 3)), i32(most - 2), unscale
+                    )
                 if masks_first:
                     first = i32(left * keys + 2 * (lane & 3))
                     last0, last1 = i32(filled - 1 - first), i32(filled - 1 - first)
@@ -510,7 +626,9 @@ def attention_wgmma(tile: Tile) -> Any:
                     o[i] = f32(0)
                 if lengths and filled < count * keys:
                     ptx.barrier_wait(i32(v_full + 8 * stage), phase)
-                    clear(i32(at_v + stage * bytes_k), i32(max(filled - left * keys, 0)), mine, group)
+                    clear(
+                        i32(at_v + stage * bytes_k), i32(max(filled - left * keys, 0)), mine, group
+                    )
                 while left > 0:
                     left = i32(left - 1)
                     before, its_phase = stage, phase
@@ -525,14 +643,26 @@ def attention_wgmma(tile: Tile) -> Any:
                     if left == 0:
                         leave_note(i32(q_empty + 8 * turn), lane)
                     if masked:
-                        put_on(s, mask0, mask1, i32(left * keys + 2 * (lane & 3)), i32(most - 2), unscale)
+                        put_on(
+                            s,
+                            mask0,
+                            mask1,
+                            i32(left * keys + 2 * (lane & 3)),
+                            i32(most - 2),
+                            unscale,
+                        )
                     if causal:
                         if (left + 1) * keys > row + own + shift + 1:
                             first = i32(row + line + shift - left * keys - 2 * (lane & 3))
                             hide(s, first, i32(first + 8))
                     high0, high1 = largest(s)
                     shrink0, shrink1 = f32(1), f32(1)
-                    grown = any_lane(i32((high0 - top0) * factor > f32(GROWTH) or (high1 - top1) * factor > f32(GROWTH)))
+                    grown = any_lane(
+                        i32(
+                            (high0 - top0) * factor > f32(GROWTH)
+                            or (high1 - top1) * factor > f32(GROWTH)
+                        )
+                    )
                     if grown != 0:
                         high0, high1 = maximum(high0, top0), maximum(high1, top1)
                         base0, base1 = high0 * factor, high1 * factor
@@ -547,7 +677,8 @@ def attention_wgmma(tile: Tile) -> Any:
                     total1 += more1
                     hold_scores(s, 0)
                     if SOFTMAX_FIRST and any_lane(i32(more0 + more1 > f32(1e30))) != 0:
-                        ptx.fence_async_shared()  # never: but so ptxas cannot move the exponentials behind the wait
+                        # never: but so ptxas cannot move the exponentials behind the wait
+                        ptx.fence_async_shared()
                     outputs_done(o, 0)
                     hold_packed(p, 0)
                     if mine == 0:
@@ -586,12 +717,26 @@ def attention_wgmma(tile: Tile) -> Any:
                 if lane & 3 == 0:
                     at = global_address(lse) + 4 * here
                     if exists0:
-                        store_global_float(at, (base0 + log2(total0)) * f32(LN2) if share0 != f32(0) else f32(math.inf))
+                        store_global_float(
+                            at,
+                            (base0 + log2(total0)) * f32(LN2)
+                            if share0 != f32(0)
+                            else f32(math.inf),
+                        )
                     if exists1:
-                        store_global_float(at + 32, (base1 + log2(total1)) * f32(LN2) if share1 != f32(0) else f32(math.inf))
+                        store_global_float(
+                            at + 32,
+                            (base1 + log2(total1)) * f32(LN2)
+                            if share1 != f32(0)
+                            else f32(math.inf),
+                        )
                 batch = divide_unsigned(head, heads)
-                to = (global_address(y) + i64(batch) * y.strides[0] + i64(head - batch * heads) * y.strides[1]
-                      + i64(row + line) * y.strides[2])
+                to = (
+                    global_address(y)
+                    + i64(batch) * y.strides[0]
+                    + i64(head - batch * heads) * y.strides[1]
+                    + i64(row + line) * y.strides[2]
+                )
                 store(o, to, 8 * y.strides[2], share0, share1, exists0, exists1, lane, columns)
                 turn, q_phase = hopper.advance(turn, q_phase, turns)
                 ptx.barrier_wait(i32(q_full + 8 * turn), q_phase)

@@ -1,37 +1,45 @@
-"""Gradients of attention on the tensor cores of compute capability 9.0, with five products and the same bits every time.
+"""Gradients of attention on the tensor cores of compute capability 9.0, with five products and the
+same bits every time.
 
 The idea. With p = exp(s - lse) computed again, the gradients are five matrix products per tile:
 
-    s = k q^T    dp = v g^T    dv += p g    dk += ds q    dq += ds^T k        ds = p (dp - mean), mean = sum of g y
+    s = k q^T    dp = v g^T    dv += p g    dk += ds q    dq += ds^T k        ds = p (dp - mean),
+                 mean = sum of g y
 
-A block owns 128 keys and walks over the tiles of queries: dk and dv stay in registers. But every block
-has a part of every dq. Parts are added up in float32 in memory (`cp.reduce.async.bulk`: TMA adds a tile
-of shared memory to global memory), and a last kernel rounds the sums.
+A block owns 128 keys and walks over the tiles of queries: dk and dv stay in registers. But every
+block has a part of every dq. Parts are added up in float32 in memory (`cp.reduce.async.bulk`: TMA
+adds a tile of shared memory to global memory), and a last kernel rounds the sums.
 
-    transposed scores         rows are keys: p and ds come out of wgmma as its next A operand wants them, in registers
-    ds through shared memory  once, because dq needs it with rows and columns exchanged: both warpgroups' halves of it
-    the loop is rotated       dk(j), dq(j) and s(j + 1) are in flight together; then dp(j + 1); the exponentials run while
+    transposed scores         rows are keys: p and ds come out of wgmma as its next A operand wants
+                              them, in registers
+    ds through shared memory  once, because dq needs it with rows and columns exchanged: both
+    warpgroups' halves of it
+    the loop is rotated       dk(j), dq(j) and s(j + 1) are in flight together; then dp(j + 1); the
+                              exponentials run while
                               dp is multiplied, the subtraction while dv is
     writers                   two more warps of the producer's warpgroup hand the parts of dq to TMA
 
-Determinism. Float sums depend on their order, so the order is fixed: dq of a tile of queries is added in ascending order of
-the keys. A counter for each tile says whose turn it is; the first visitor stores instead of adding. A block waits only for
-the block before it, which was launched before it, so nobody waits for a block that cannot run. All blocks walk over the
-queries from the last tile to the first, so they follow each other like the hands of a team passing bricks; heads are
-interleaved so that neighbours in the chain do not run at the same time. Measured against unordered adding this costs
-between nothing and a tenth.
+Determinism. Float sums depend on their order, so the order is fixed: dq of a tile of queries is
+added in ascending order of the keys. A counter for each tile says whose turn it is; the first
+visitor stores instead of adding. A block waits only for the block before it, which was launched
+before it, so nobody waits for a block that cannot run. All blocks walk over the queries from the
+last tile to the first, so they follow each other like the hands of a team passing bricks; heads are
+interleaved so that neighbours in the chain do not run at the same time. Measured against unordered
+adding this costs between nothing and a tenth.
 
-Queries of heads that share keys are walked over one head after the other. Queries beyond the end have lse = 1e30 in the
-padded copy, so their p is 0; of keys beyond the end ds is set to 0. Where lengths are given, tiles wholly beyond them are not
-visited, and what a tile has beyond them is cleared in shared memory, since it may be no number.
+Queries of heads that share keys are walked over one head after the other. Queries beyond the end
+have lse = 1e30 in the padded copy, so their p is 0; of keys beyond the end ds is set to 0. Where
+lengths are given, tiles wholly beyond them are not visited, and what a tile has beyond them is
+cleared in shared memory, since it may be no number.
 
     attention_grad_prepare    mean, lse log2 e, both padded to whole tiles; counters set to 0
     attention_grad_wgmma      dk, dv and the parts of dq
     attention_grad_finish     dq from its sums
 
-The floor: 10 Sq Sk D operations (half of it if causal) at the speed of the tensor cores, as in attention_wgmma.py. What is
-measured is in benchmarks/results (rows attention_*_gradients). If causal, blocks of a head differ in length, and the more
-heads are interleaved the better: 1 x 32 x 16,384 x 64 ran at 400, 444, 477, 495 TFLOP/s with 2, 4, 8, 32 of them.
+The floor: 10 Sq Sk D operations (half of it if causal) at the speed of the tensor cores, as in
+attention_wgmma.py. What is measured is in benchmarks/results (rows attention_*_gradients). If
+causal, blocks of a head differ in length, and the more heads are interleaved the better: 1 x 32 x
+16,384 x 64 ran at 400, 444, 477, 495 TFLOP/s with 2, 4, 8, 32 of them.
 
 Source: Dao, "FlashAttention-2", 2023; Shah et al., "FlashAttention-3", 2024.
 """
@@ -74,7 +82,10 @@ PART = 8192  # float32 numbers of dq that a tile has: 64 x 128 or 128 x 64
 WARPGROUPS = 2
 THREADS = 128 * (WARPGROUPS + 1)
 LOG2E = math.log2(math.e)
-PREPARE_THREADS, ROUNDS = 256, 4  # of attention_grad_prepare: threads per block, rows a thread looks at
+PREPARE_THREADS, ROUNDS = (
+    256,
+    4,
+)  # of attention_grad_prepare: threads per block, rows a thread looks at
 FINISH_THREADS = 256
 PAD = 128  # rows of mean and lse are padded to a multiple of this
 ABSENT = 1.0e30  # lse of a query that sees nothing
@@ -82,8 +93,8 @@ BARRIERS = 128  # bytes
 
 
 class Tile(NamedTuple):
-    """Compile-time choices. kind: "bf16" or "f16"; depth: 64 or 128 columns, of which `ragged` says that some are beyond
-    D; causal; tail: keys may end within a tile; lengths: they are given."""
+    """Compile-time choices. kind: "bf16" or "f16"; depth: 64 or 128 columns, of which `ragged` says
+    that some are beyond D; causal; tail: keys may end within a tile; lengths: they are given."""
 
     kind: str
     depth: int
@@ -99,8 +110,14 @@ class Tile(NamedTuple):
 
     @property
     def shared(self) -> int:
-        """Bytes: keys, values; two stages of queries and gradients; two of ds, two of dq's parts, lse and mean; barriers."""
-        return (2 * KEYS + 4 * self.queries) * 2 * self.depth + 2 * (2 * KEYS + 8) * self.queries + 8 * PART + BARRIERS
+        """Bytes: keys, values; two stages of queries and gradients; two of ds, two of dq's parts,
+        lse and mean; barriers."""
+        return (
+            (2 * KEYS + 4 * self.queries) * 2 * self.depth
+            + 2 * (2 * KEYS + 8) * self.queries
+            + 8 * PART
+            + BARRIERS
+        )
 
 
 @functools.cache
@@ -112,9 +129,11 @@ def attention_grad_prepare(kind: str, depth: int, lengths: bool) -> Any:
     bounds_of = bounds(lengths)
 
     @cuda.jit(launch_bounds=(PREPARE_THREADS, 1))
-    def attention_grad_prepare(g, y, lse, query_lengths, lse2, mean, turns, heads, rows, padded, columns):
-        """g, y (B, H, Sq, D), any strides of rows; lse (B, H, Sq), lse2, mean (B H, padded), turns: flat; query_lengths (B,).
-        A row is read by depth / 8 lanes."""
+    def attention_grad_prepare(
+        g, y, lse, query_lengths, lse2, mean, turns, heads, rows, padded, columns
+    ):
+        """g, y (B, H, Sq, D), any strides of rows; lse (B, H, Sq), lse2, mean (B H, padded), turns:
+        flat; query_lengths (B,). A row is read by depth / 8 lanes."""
         warp = i32(cuda.blockIdx.x * (PREPARE_THREADS // 32) + (cuda.threadIdx.x >> 5))
         lane = i32(cuda.threadIdx.x & 31)
         own = i32(lane & (lanes - 1))
@@ -130,10 +149,20 @@ def attention_grad_prepare(kind: str, depth: int, lengths: bool) -> Any:
                 present, _ = bounds_of(query_lengths, query_lengths, batch, rows, rows)
                 total = f32(0)
                 if i < present and 8 * own < columns:
-                    a = load_global_4(global_address(g) + i64(batch) * g.strides[0] + i64(head - batch * heads) * g.strides[1]
-                                      + i64(i) * g.strides[2] + 16 * own)
-                    b = load_global_4(global_address(y) + i64(batch) * y.strides[0] + i64(head - batch * heads) * y.strides[1]
-                                      + i64(i) * y.strides[2] + 16 * own)
+                    a = load_global_4(
+                        global_address(g)
+                        + i64(batch) * g.strides[0]
+                        + i64(head - batch * heads) * g.strides[1]
+                        + i64(i) * g.strides[2]
+                        + 16 * own
+                    )
+                    b = load_global_4(
+                        global_address(y)
+                        + i64(batch) * y.strides[0]
+                        + i64(head - batch * heads) * y.strides[1]
+                        + i64(i) * y.strides[2]
+                        + 16 * own
+                    )
                     for n in range(4):
                         a0, a1 = unpack(a[n])
                         b0, b1 = unpack(b[n])
@@ -162,9 +191,11 @@ def attention_grad_finish(kind: str, depth: int, ragged: bool, lengths: bool) ->
     store, bounds_of = store_rows(kind, 64, ragged), bounds(lengths)
 
     @cuda.jit(launch_bounds=(FINISH_THREADS, 1))
-    def attention_grad_finish(sums, query_lengths, key_lengths, dq, rows, keys, columns, tiles, beyond, scale):
-        """sums: PART numbers a tile; lengths (B,); dq (B, H, Sq, D), any strides of rows; tiles: of a head; query i sees keys
-        up to i + beyond + the keys there are - the queries there are."""
+    def attention_grad_finish(
+        sums, query_lengths, key_lengths, dq, rows, keys, columns, tiles, beyond, scale
+    ):
+        """sums: PART numbers a tile; lengths (B,); dq (B, H, Sq, D), any strides of rows; tiles: of
+        a head; query i sees keys up to i + beyond + the keys there are - the queries there are."""
         thread = i32(cuda.threadIdx.x)
         half, lane = i32(thread >> 7), i32(thread & 31)
         tile = i32(cuda.blockIdx.x)
@@ -183,12 +214,31 @@ def attention_grad_finish(kind: str, depth: int, ragged: bool, lengths: bool) ->
         present, filled = bounds_of(query_lengths, key_lengths, batch, rows, keys)
         # else no key is seen, and nobody has stored anything
         if first + queries - 1 + beyond + filled - present >= 0 and first < present and filled > 0:
-            at = global_address(sums) + 4 * (i64(tile) * PART + half * (PART // 2) + (thread & 127) * 4)
+            at = global_address(sums) + 4 * (
+                i64(tile) * PART + half * (PART // 2) + (thread & 127) * 4
+            )
             for i in range(8):
-                c[4 * i], c[4 * i + 1], c[4 * i + 2], c[4 * i + 3] = load_global_float_4(at + 2048 * i)
-        to = (global_address(dq) + i64(batch) * dq.strides[0] + i64(head - batch * heads) * dq.strides[1]
-              + i64(row) * dq.strides[2] + 2 * column)
-        store(c, to, 8 * dq.strides[2], scale, scale, row < rows, row + 8 < rows, lane, i32(columns - column))
+                c[4 * i], c[4 * i + 1], c[4 * i + 2], c[4 * i + 3] = load_global_float_4(
+                    at + 2048 * i
+                )
+        to = (
+            global_address(dq)
+            + i64(batch) * dq.strides[0]
+            + i64(head - batch * heads) * dq.strides[1]
+            + i64(row) * dq.strides[2]
+            + 2 * column
+        )
+        store(
+            c,
+            to,
+            8 * dq.strides[2],
+            scale,
+            scale,
+            row < rows,
+            row + 8 < rows,
+            lane,
+            i32(columns - column),
+        )
 
     return attention_grad_finish
 
@@ -216,8 +266,12 @@ def attention_grad_wgmma(tile: Tile) -> Any:
     steps_q = tuple(2 * (i % 4) + i // 4 * (panel_q >> 4) for i in range(depth // 16))
     rows_of_16 = tuple(128 * i for i in range(KEYS // 16))
     multiply_scores = ptx.wgmma(tile.kind, queries, steps_k, steps_q, zero=True)
-    multiply_queries = ptx.wgmma_registers(tile.kind, depth, tuple(128 * i for i in range(queries // 16)), trans_b=True)
-    multiply_slopes = ptx.wgmma(tile.kind, 64, rows_of_16, rows_of_16, zero=True, trans_a=True, trans_b=True)
+    multiply_queries = ptx.wgmma_registers(
+        tile.kind, depth, tuple(128 * i for i in range(queries // 16)), trans_b=True
+    )
+    multiply_slopes = ptx.wgmma(
+        tile.kind, 64, rows_of_16, rows_of_16, zero=True, trans_a=True, trans_b=True
+    )
     by_rows = hopper.descriptor_base()
     by_columns_q, by_columns_k = hopper.descriptor_base(panel_q), hopper.descriptor_base(panel_k)
     by_columns_slope = hopper.descriptor_base(panel_k)
@@ -227,18 +281,44 @@ def attention_grad_wgmma(tile: Tile) -> Any:
     more, fewer = ptx.registers_up(240), ptx.registers_down(24)
     read_all, written_all = ptx.bulk_wait(0, read=True), ptx.bulk_wait(0)
     store, bounds_of = store_rows(tile.kind, depth, tile.ragged), bounds(lengths)
-    clear_keys, clear_queries = (clear_rows(rows, panels, 128 * WARPGROUPS) for rows in (KEYS, queries))
+    clear_keys, clear_queries = (
+        clear_rows(rows, panels, 128 * WARPGROUPS) for rows in (KEYS, queries)
+    )
     pack = pack_bf16 if tile.kind == "bf16" else pack_f16
 
     @device
-    def settle(s, d, p, e, to_v, stage, phase, row, block, own, key, filled, shift, factor, lane, base, v_rows, slope_at):
-        """While s is being multiplied: dp, then p from s, dv += p g, ds from dp; ds rounded in registers and shared memory."""
+    def settle(
+        s,
+        d,
+        p,
+        e,
+        to_v,
+        stage,
+        phase,
+        row,
+        block,
+        own,
+        key,
+        filled,
+        shift,
+        factor,
+        lane,
+        base,
+        v_rows,
+        slope_at,
+    ):
+        """While s is being multiplied: dp, then p from s, dv += p g, ds from dp; ds rounded in
+        registers and shared memory."""
         ptx.barrier_wait(i32(base + offset_barriers + 32 + 8 * stage), phase)
-        multiply_scores(d, 0, v_rows, hopper.descriptor(i32(base + offset_g + stage * bytes_q), by_rows))
+        multiply_scores(
+            d, 0, v_rows, hopper.descriptor(i32(base + offset_g + stage * bytes_q), by_rows)
+        )
         all_but_one(s, 0)
         if causal:
             if block * KEYS + own * 64 + 63 > row * queries + shift:
-                late = i32(key - row * queries - shift - 2 * (lane & 3))  # queries from here on see the key
+                late = i32(
+                    key - row * queries - shift - 2 * (lane & 3)
+                )  # queries from here on see the key
                 for i in range(pieces):
                     s[4 * i] = s[4 * i] if late <= 8 * i else f32(HIDDEN)
                     s[4 * i + 1] = s[4 * i + 1] if late <= 8 * i + 1 else f32(HIDDEN)
@@ -258,7 +338,9 @@ def attention_grad_wgmma(tile: Tile) -> Any:
                 for i in range(packed // 2):
                     p[2 * i] = p[2 * i] if key < filled else i32(0)
                     p[2 * i + 1] = p[2 * i + 1] if key + 8 < filled else i32(0)
-        multiply_queries(to_v, 0, p, 0, hopper.descriptor(i32(base + offset_g + stage * bytes_q), by_columns_q))
+        multiply_queries(
+            to_v, 0, p, 0, hopper.descriptor(i32(base + offset_g + stage * bytes_q), by_columns_q)
+        )
         all_but_one(d, 0)
         at = i32(base + offset_mean + stage * (4 * queries) + 8 * (lane & 3))
         for i in range(pieces):
@@ -276,8 +358,13 @@ def attention_grad_wgmma(tile: Tile) -> Any:
                     e[2 * i + 1] = e[2 * i + 1] if key + 8 < filled else i32(0)
         at = i32(slope_at + stage * bytes_slope)
         for i in range(queries // 16):
-            store_matrix_4(i32((at ^ (32 * (i % 4))) + i // 4 * panel_k), e[4 * i], e[4 * i + 1], e[4 * i + 2],
-                           e[4 * i + 3])
+            store_matrix_4(
+                i32((at ^ (32 * (i % 4))) + i // 4 * panel_k),
+                e[4 * i],
+                e[4 * i + 1],
+                e[4 * i + 2],
+                e[4 * i + 3],
+            )
         ptx.fence_async_shared()
         outputs_done(to_v, 0)
         hold_packed(p, 0)
@@ -287,19 +374,49 @@ def attention_grad_wgmma(tile: Tile) -> Any:
         """What a tile of queries, and of their gradients, has beyond the length."""
         if (row + 1) * queries > present:
             ptx.barrier_wait(i32(base + offset_barriers + 32 + 8 * stage), phase)
-            clear_queries(i32(base + offset_q + stage * bytes_q), i32(present - row * queries), mine, 1)
-            clear_queries(i32(base + offset_g + stage * bytes_q), i32(present - row * queries), mine, 1)
+            clear_queries(
+                i32(base + offset_q + stage * bytes_q), i32(present - row * queries), mine, 1
+            )
+            clear_queries(
+                i32(base + offset_g + stage * bytes_q), i32(present - row * queries), mine, 1
+            )
 
     @cuda.jit(launch_bounds=(THREADS, 1), fastmath={"contract"})
-    def attention_grad_wgmma(map_g, map_q, map_k, map_v, query_lengths, key_lengths, lse2, mean, turns, sums, dk, dv, shares,
-                             repeats, rows, keys, padded, tiles_k, tiles_q, together, all_shares, factor, scale):
-        """map_g, map_q: of g and q (B, H, Sq, D), map_k, map_v: of k and v (B, Hkv, Sk, D). lengths (B,). lse2, mean (B H,
-        padded); turns: two counters a tile of queries; sums: PART numbers a tile; these flat. dk, dv (B, Hkv, Sk, D), any
-        strides of rows. shares: Hkv; repeats: H / Hkv; rows: Sq; keys: Sk; tiles_k, tiles_q: of a head; together: heads that
-        are interleaved; all_shares: B Hkv; factor: scale log2 e.
+    def attention_grad_wgmma(
+        map_g,
+        map_q,
+        map_k,
+        map_v,
+        query_lengths,
+        key_lengths,
+        lse2,
+        mean,
+        turns,
+        sums,
+        dk,
+        dv,
+        shares,
+        repeats,
+        rows,
+        keys,
+        padded,
+        tiles_k,
+        tiles_q,
+        together,
+        all_shares,
+        factor,
+        scale,
+    ):
+        """map_g, map_q: of g and q (B, H, Sq, D), map_k, map_v: of k and v (B, Hkv, Sk, D). lengths
+        (B,). lse2, mean (B H, padded); turns: two counters a tile of queries; sums: PART numbers a
+        tile; these flat. dk, dv (B, Hkv, Sk, D), any strides of rows. shares: Hkv; repeats: H /
+        Hkv; rows: Sq; keys: Sk; tiles_k, tiles_q: of a head; together: heads that are interleaved;
+        all_shares: B Hkv; factor: scale log2 e.
         """
         shared = cuda.shared.array(0, types.uint8)
-        base = shared_address(shared)  # the system keeps the first 1,024 bytes of the window: this is a multiple of 1,024
+        base = shared_address(
+            shared
+        )  # the system keeps the first 1,024 bytes of the window: this is a multiple of 1,024
         k_full = i32(base + offset_barriers)
         v_full, q_full = i32(k_full + 8), i32(k_full + 16)
         g_full, empty = i32(q_full + 16), i32(q_full + 32)
@@ -311,7 +428,9 @@ def attention_grad_wgmma(tile: Tile) -> Any:
             for stage in range(2):
                 ptx.barrier_init(q_full + 8 * stage, 1)
                 ptx.barrier_init(g_full + 8 * stage, 1)
-                ptx.barrier_init(empty + 8 * stage, 128 * WARPGROUPS)  # whoever has read lse and mean
+                ptx.barrier_init(
+                    empty + 8 * stage, 128 * WARPGROUPS
+                )  # whoever has read lse and mean
             ptx.fence_barrier_init()
             ptx.fence_async_shared()
         cuda.syncthreads()
@@ -331,26 +450,58 @@ def attention_grad_wgmma(tile: Tile) -> Any:
                 for n in range(thread, KEYS * (depth // 8), THREADS):
                     line, column = i32(n // (depth // 8)), i32(8 * (n % (depth // 8)))
                     if block * KEYS + line < keys and column < dk.shape[3]:
-                        store_global_4(global_address(dk) + i64(batch) * dk.strides[0] + i64(within) * dk.strides[1]
-                                       + i64(block * KEYS + line) * dk.strides[2] + 2 * column, 0, 0, 0, 0)
-                        store_global_4(global_address(dv) + i64(batch) * dv.strides[0] + i64(within) * dv.strides[1]
-                                       + i64(block * KEYS + line) * dv.strides[2] + 2 * column, 0, 0, 0, 0)
+                        store_global_4(
+                            global_address(dk)
+                            + i64(batch) * dk.strides[0]
+                            + i64(within) * dk.strides[1]
+                            + i64(block * KEYS + line) * dk.strides[2]
+                            + 2 * column,
+                            0,
+                            0,
+                            0,
+                            0,
+                        )
+                        store_global_4(
+                            global_address(dv)
+                            + i64(batch) * dv.strides[0]
+                            + i64(within) * dv.strides[1]
+                            + i64(block * KEYS + line) * dv.strides[2]
+                            + 2 * column,
+                            0,
+                            0,
+                            0,
+                            0,
+                        )
                 return
         shift = i32(filled - present)  # query i sees keys up to i + shift
         first = i32(0)
         if causal:
-            first = i32(min(divide_unsigned(i32(max(block * KEYS - shift, 0)), i32(queries)), visited - 1))
+            first = i32(
+                min(divide_unsigned(i32(max(block * KEYS - shift, 0)), i32(queries)), visited - 1)
+            )
         each = i32(visited - first)
         left = i32(each * repeats)
-        tile_of_head = i32(share * repeats * tiles_q)  # number of the first head's first tile of queries
+        tile_of_head = i32(
+            share * repeats * tiles_q
+        )  # number of the first head's first tile of queries
 
-        if group == 0:  # ------------------------------------------------------------ the producer and the writers
+        if (
+            group == 0
+            # ------------------------------------------------------------ the producer and the writ
+        ):
             fewer()
             if thread == 0:
                 ptx.barrier_expect(k_full, bytes_k)
                 for panel in range(panels):
-                    ptx.tma_load_4d(i32(base + panel * panel_k), map_k, i32(64 * panel), i32(block * KEYS), within, batch,
-                                    k_full)
+                    ptx.tma_load_4d(
+                        i32(base + panel * panel_k),
+                        map_k,
+                        i32(64 * panel),
+                        i32(block * KEYS),
+                        within,
+                        batch,
+                        k_full,
+                    )
                 head = i32(within * repeats)
                 row = i32(visited - 1)
                 line = i64(share) * repeats * padded
@@ -362,23 +513,52 @@ def attention_grad_wgmma(tile: Tile) -> Any:
                     full = i32(q_full + 8 * stage)
                     ptx.barrier_expect(full, bytes_q + 4 * queries)
                     for panel in range(panels):
-                        ptx.tma_load_4d(i32(base + offset_q + stage * bytes_q + panel * panel_q), map_q, i32(64 * panel),
-                                        i32(row * queries), head, batch, full)
-                    ptx.bulk_load(i32(base + offset_lse + stage * (4 * queries)),
-                                  global_address(lse2) + 4 * (line + row * queries), 4 * queries, full)
+                        ptx.tma_load_4d(
+                            i32(base + offset_q + stage * bytes_q + panel * panel_q),
+                            map_q,
+                            i32(64 * panel),
+                            i32(row * queries),
+                            head,
+                            batch,
+                            full,
+                        )
+                    ptx.bulk_load(
+                        i32(base + offset_lse + stage * (4 * queries)),
+                        global_address(lse2) + 4 * (line + row * queries),
+                        4 * queries,
+                        full,
+                    )
                     if begun == 0:
                         begun = i32(1)
                         ptx.barrier_expect(v_full, bytes_k)
                         for panel in range(panels):
-                            ptx.tma_load_4d(i32(base + offset_v + panel * panel_k), map_v, i32(64 * panel), i32(block * KEYS),
-                                            within, batch, v_full)
+                            ptx.tma_load_4d(
+                                i32(base + offset_v + panel * panel_k),
+                                map_v,
+                                i32(64 * panel),
+                                i32(block * KEYS),
+                                within,
+                                batch,
+                                v_full,
+                            )
                     full = i32(g_full + 8 * stage)
                     ptx.barrier_expect(full, bytes_q + 4 * queries)
                     for panel in range(panels):
-                        ptx.tma_load_4d(i32(base + offset_g + stage * bytes_q + panel * panel_q), map_g, i32(64 * panel),
-                                        i32(row * queries), head, batch, full)
-                    ptx.bulk_load(i32(base + offset_mean + stage * (4 * queries)),
-                                  global_address(mean) + 4 * (line + row * queries), 4 * queries, full)
+                        ptx.tma_load_4d(
+                            i32(base + offset_g + stage * bytes_q + panel * panel_q),
+                            map_g,
+                            i32(64 * panel),
+                            i32(row * queries),
+                            head,
+                            batch,
+                            full,
+                        )
+                    ptx.bulk_load(
+                        i32(base + offset_mean + stage * (4 * queries)),
+                        global_address(mean) + 4 * (line + row * queries),
+                        4 * queries,
+                        full,
+                    )
                     stage, phase = hopper.advance(stage, phase, 2)
                     row = i32(row - 1)
                     if row < first:
@@ -398,8 +578,14 @@ def attention_grad_wgmma(tile: Tile) -> Any:
                     left = i32(left - 1)
                     ptx.named_sync(i32(4 + writer + 2 * buffer), 160)
                     if lane == 0:
-                        part = i32(base + offset_part + buffer * bytes_part + writer * (bytes_part // 2))
-                        to = global_address(sums) + i64(row) * bytes_part + writer * (bytes_part // 2)
+                        part = i32(
+                            base + offset_part + buffer * bytes_part + writer * (bytes_part // 2)
+                        )
+                        to = (
+                            global_address(sums)
+                            + i64(row) * bytes_part
+                            + writer * (bytes_part // 2)
+                        )
                         turn = global_address(turns) + 8 * i64(row) + 4 * writer
                         if block == 0:
                             ptx.bulk_store(to, part, bytes_part // 2)
@@ -414,7 +600,8 @@ def attention_grad_wgmma(tile: Tile) -> Any:
                     if left > 1:
                         ptx.named_arrive(i32(8 + writer + 2 * buffer), 160)
                     if lane == 0:
-                        written_all()  # and with that visible to everything that this thread releases
+                        # and with that visible to everything that this thread releases
+                        written_all()
                         store_release(turn, i32(block + 1))
                     cuda.syncwarp()
                     buffer = i32(buffer ^ 1)
@@ -422,12 +609,16 @@ def attention_grad_wgmma(tile: Tile) -> Any:
                     if row < last:
                         last = i32(last + tiles_q)
                         row = i32(last + each - 1)
-        else:  # -------------------------------------------------------------------------------- the consumers
+        # -------------------------------------------------------------------------------- the
+        # consumers
+        else:
             more()
             own = i32(group - 1)
             mine = i32(thread & 127)
             lane = i32(thread & 31)
-            line = i32(own * 64 + (mine >> 5) * 16 + (lane >> 2))  # the thread's first key of the block's
+            line = i32(
+                own * 64 + (mine >> 5) * 16 + (lane >> 2)
+            )  # the thread's first key of the block's
             key = i32(block * KEYS + line)
             s = cuda.local.array(scores, f32)
             d = cuda.local.array(scores, f32)
@@ -446,10 +637,15 @@ def attention_grad_wgmma(tile: Tile) -> Any:
                 slopes = hopper.descriptor(i32(base + offset_slope), by_columns_slope)
             else:
                 k_columns = hopper.descriptor(base, by_columns_k)
-                slopes = hopper.descriptor(i32(base + offset_slope + own * panel_k), by_columns_slope)
-            # stmatrix: lane l names row l % 8 of 8 x 8 tile l / 8; tiles 0 and 1 are below each other, 2 and 3 beside them
+                slopes = hopper.descriptor(
+                    i32(base + offset_slope + own * panel_k), by_columns_slope
+                )
+            # stmatrix: lane l names row l % 8 of 8 x 8 tile l / 8; tiles 0 and 1 are below each
+            # other, 2 and 3 beside them
             slope_row = i32(own * 64 + (mine >> 5) * 16 + (lane & 15))
-            slope_at = i32(base + offset_slope + slope_row * hopper.ROW + (((lane >> 4) ^ (lane & 7)) << 4))
+            slope_at = i32(
+                base + offset_slope + slope_row * hopper.ROW + (((lane >> 4) ^ (lane & 7)) << 4)
+            )
             part_at = i32(base + offset_part + own * (bytes_part // 2) + mine * 16)
             row = i32(visited - 1)
             stage, phase = i32(0), i32(0)
@@ -461,51 +657,137 @@ def attention_grad_wgmma(tile: Tile) -> Any:
                 clear_beyond(row, present, stage, phase, base, i32(thread - 128))
             multiply_scores(s, 0, k_rows, hopper.descriptor(i32(base + offset_q), by_rows))
             ptx.barrier_wait(v_full, 0)
-            settle(s, d, p, e, to_v, stage, phase, row, block, own, key, filled, shift, factor, lane, base, v_rows,
-                   slope_at)
+            settle(
+                s,
+                d,
+                p,
+                e,
+                to_v,
+                stage,
+                phase,
+                row,
+                block,
+                own,
+                key,
+                filled,
+                shift,
+                factor,
+                lane,
+                base,
+                v_rows,
+                slope_at,
+            )
             while left > 1:
                 left = i32(left - 1)
                 before = stage
                 stage, phase = hopper.advance(stage, phase, 2)
-                multiply_queries(to_k, 0, e, 0, hopper.descriptor(i32(base + offset_q + before * bytes_q), by_columns_q))
+                multiply_queries(
+                    to_k,
+                    0,
+                    e,
+                    0,
+                    hopper.descriptor(i32(base + offset_q + before * bytes_q), by_columns_q),
+                )
                 ptx.named_sync(1, 256)  # both halves of ds are in shared memory
                 multiply_slopes(part, 0, slopes + i64(before * (bytes_slope >> 4)), k_columns)
                 ptx.barrier_wait(i32(q_full + 8 * stage), phase)
                 if lengths:
                     if row == first:  # the next head's last tile
-                        clear_beyond(i32(visited - 1), present, stage, phase, base, i32(thread - 128))
-                multiply_scores(s, 0, k_rows, hopper.descriptor(i32(base + offset_q + stage * bytes_q), by_rows))
+                        clear_beyond(
+                            i32(visited - 1), present, stage, phase, base, i32(thread - 128)
+                        )
+                multiply_scores(
+                    s, 0, k_rows, hopper.descriptor(i32(base + offset_q + stage * bytes_q), by_rows)
+                )
                 part_but_one(part, 0)
                 hold_packed(e, 0)
                 ptx.barrier_arrive(i32(empty + 8 * before))
                 ptx.named_sync(i32(8 + own + 2 * before), 160)
                 for i in range(8):
-                    store_shared_float_4(i32(part_at + before * bytes_part + 2048 * i), part[4 * i], part[4 * i + 1],
-                                         part[4 * i + 2], part[4 * i + 3])
+                    store_shared_float_4(
+                        i32(part_at + before * bytes_part + 2048 * i),
+                        part[4 * i],
+                        part[4 * i + 1],
+                        part[4 * i + 2],
+                        part[4 * i + 3],
+                    )
                 ptx.fence_async_shared()
                 ptx.named_arrive(i32(4 + own + 2 * before), 160)
                 row = i32(row - 1)
                 if row < first:
                     row = i32(visited - 1)
-                settle(s, d, p, e, to_v, stage, phase, row, block, own, key, filled, shift, factor, lane, base, v_rows,
-                       slope_at)
-            multiply_queries(to_k, 0, e, 0, hopper.descriptor(i32(base + offset_q + stage * bytes_q), by_columns_q))
+                settle(
+                    s,
+                    d,
+                    p,
+                    e,
+                    to_v,
+                    stage,
+                    phase,
+                    row,
+                    block,
+                    own,
+                    key,
+                    filled,
+                    shift,
+                    factor,
+                    lane,
+                    base,
+                    v_rows,
+                    slope_at,
+                )
+            multiply_queries(
+                to_k,
+                0,
+                e,
+                0,
+                hopper.descriptor(i32(base + offset_q + stage * bytes_q), by_columns_q),
+            )
             ptx.named_sync(1, 256)
             multiply_slopes(part, 0, slopes + i64(stage * (bytes_slope >> 4)), k_columns)
             part_done(part, 0)
             ptx.named_sync(i32(8 + own + 2 * stage), 160)
             for i in range(8):
-                store_shared_float_4(i32(part_at + stage * bytes_part + 2048 * i), part[4 * i], part[4 * i + 1],
-                                     part[4 * i + 2], part[4 * i + 3])
+                store_shared_float_4(
+                    i32(part_at + stage * bytes_part + 2048 * i),
+                    part[4 * i],
+                    part[4 * i + 1],
+                    part[4 * i + 2],
+                    part[4 * i + 3],
+                )
             ptx.fence_async_shared()
             ptx.named_arrive(i32(4 + own + 2 * stage), 160)
             outputs_done(to_k, 0)
             columns = i32(dk.shape[3])
-            batch = divide_unsigned(share, shares)  # found again: kept, they would cost two registers all along
+            batch = divide_unsigned(
+                share, shares
+            )  # found again: kept, they would cost two registers all along
             within = i64(share - batch * shares)
-            to = global_address(dv) + i64(batch) * dv.strides[0] + within * dv.strides[1] + i64(key) * dv.strides[2]
-            store(to_v, to, 8 * dv.strides[2], f32(1), f32(1), key < keys, key + 8 < keys, lane, columns)
-            to = global_address(dk) + i64(batch) * dk.strides[0] + within * dk.strides[1] + i64(key) * dk.strides[2]
-            store(to_k, to, 8 * dk.strides[2], scale, scale, key < keys, key + 8 < keys, lane, columns)
+            to = (
+                global_address(dv)
+                + i64(batch) * dv.strides[0]
+                + within * dv.strides[1]
+                + i64(key) * dv.strides[2]
+            )
+            store(
+                to_v,
+                to,
+                8 * dv.strides[2],
+                f32(1),
+                f32(1),
+                key < keys,
+                key + 8 < keys,
+                lane,
+                columns,
+            )
+            to = (
+                global_address(dk)
+                + i64(batch) * dk.strides[0]
+                + within * dk.strides[1]
+                + i64(key) * dk.strides[2]
+            )
+            store(
+                to_k, to, 8 * dk.strides[2], scale, scale, key < keys, key + 8 < keys, lane, columns
+            )
 
     return attention_grad_wgmma

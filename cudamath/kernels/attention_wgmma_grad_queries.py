@@ -1,4 +1,5 @@
-"""The gradient of queries of attention for heads of more than 128 numbers: see attention_wgmma_grad_wide.py."""
+"""The gradient of queries of attention for heads of more than 128 numbers: see
+attention_wgmma_grad_wide.py."""
 
 from __future__ import annotations
 
@@ -7,7 +8,16 @@ from typing import Any
 
 from . import hopper
 from . import ptx_hopper as ptx
-from .attention_wgmma import HIDDEN, bounds, clear_rows, find_tile, leave, row_steps, store_rows, uniform
+from .attention_wgmma import (
+    HIDDEN,
+    bounds,
+    clear_rows,
+    find_tile,
+    leave,
+    row_steps,
+    store_rows,
+    uniform,
+)
 from .attention_wgmma_grad_wide import (
     DOWN,
     OWNED,
@@ -53,7 +63,8 @@ def attention_grad_wide_queries(tile: Tile) -> Any:
 
     @device
     def weigh(s, block, seen, last0, last1, lse0, lse1, factor, lane):
-        """p from s. seen: keys that all of the warpgroup's queries see; last0, last1: the last that the thread's two see."""
+        """p from s. seen: keys that all of the warpgroup's queries see; last0, last1: the last that
+        the thread's two see."""
         if masked:
             if (block + 1) * ROWS > seen:
                 start = i32(block * ROWS + 2 * (lane & 3))
@@ -74,12 +85,33 @@ def attention_grad_wide_queries(tile: Tile) -> Any:
             d[4 * i + 3] = s[4 * i + 3] * (d[4 * i + 3] - mean1)
 
     @cuda.jit(launch_bounds=(THREADS, 1), fastmath={"contract"})
-    def attention_grad_wide_queries(map_g, map_q, map_k, map_v, query_lengths, key_lengths, lse2, mean, dq, heads, repeats,
-                                    rows, keys, padded, tiles, together, all_heads, factor, scale):
-        """Arguments of attention_grad_wide_keys; dq (B, H, Sq, D), any strides of rows. heads: H; rows: Sq; tiles: of 128
-        queries in a head; all_heads: B H."""
+    def attention_grad_wide_queries(
+        map_g,
+        map_q,
+        map_k,
+        map_v,
+        query_lengths,
+        key_lengths,
+        lse2,
+        mean,
+        dq,
+        heads,
+        repeats,
+        rows,
+        keys,
+        padded,
+        tiles,
+        together,
+        all_heads,
+        factor,
+        scale,
+    ):
+        """Arguments of attention_grad_wide_keys; dq (B, H, Sq, D), any strides of rows. heads: H;
+        rows: Sq; tiles: of 128 queries in a head; all_heads: B H."""
         shared = cuda.shared.array(0, types.uint8)
-        base = shared_address(shared)  # the system keeps the first 1,024 bytes of the window: this is a multiple of 1,024
+        base = shared_address(
+            shared
+        )  # the system keeps the first 1,024 bytes of the window: this is a multiple of 1,024
         q_full = i32(base + offset_barriers)
         g_full, v_full, v_empty = i32(q_full + 8), i32(q_full + 16), i32(q_full + 24)
         k_full, k_empty = i32(q_full + 32), i32(q_full + 48)
@@ -115,7 +147,9 @@ def attention_grad_wide_queries(tile: Tile) -> Any:
             end = i32(max(min(filled, mine_row + ROWS + shift), 1))
         left = divide_unsigned(i32(end + ROWS - 1), i32(ROWS))  # tiles of keys
 
-        if group == 0:  # ---------------------------------------------------------------------- the producer
+        if (
+            group == 0
+        ):  # ---------------------------------------------------------------------- the producer
             fewer()
             if thread == 0:
                 share = divide_unsigned(within, repeats)
@@ -132,14 +166,23 @@ def attention_grad_wide_queries(tile: Tile) -> Any:
                     if at == 0:
                         ptx.barrier_expect(g_full, 2 * nbytes)
                         load(i32(base + offset_g), map_g, row, within, batch, g_full)
-                        load(i32(base + offset_g + nbytes), map_g, i32(row + ROWS), within, batch, g_full)
+                        load(
+                            i32(base + offset_g + nbytes),
+                            map_g,
+                            i32(row + ROWS),
+                            within,
+                            batch,
+                            g_full,
+                        )
                     ptx.barrier_wait(v_empty, v_phase)
                     ptx.barrier_expect(v_full, nbytes)
                     load(i32(base + offset_v), map_v, at, share, batch, v_full)
                     stage, phase = hopper.advance(stage, phase, 2)
                     v_phase = i32(v_phase ^ 1)
                     at = i32(at + ROWS)
-        else:  # -------------------------------------------------------------------------------- the consumers
+        # -------------------------------------------------------------------------------- the
+        # consumers
+        else:
             more()
             mine = i32(thread & 127)
             lane = i32(thread & 31)
@@ -158,7 +201,10 @@ def attention_grad_wide_queries(tile: Tile) -> Any:
             lse0, lse1, mean0, mean1 = lse2[place], lse2[place + 8], mean[place], mean[place + 8]
             q_rows = hopper.descriptor(i32(base + (group - 1) * nbytes), by_rows)
             g_rows = hopper.descriptor(i32(base + offset_g + (group - 1) * nbytes), by_rows)
-            k_rows, v_rows = hopper.descriptor(i32(base + offset_k), by_rows), hopper.descriptor(i32(base + offset_v), by_rows)
+            k_rows, v_rows = (
+                hopper.descriptor(i32(base + offset_k), by_rows),
+                hopper.descriptor(i32(base + offset_v), by_rows),
+            )
             k_columns = hopper.descriptor(i32(base + offset_k), by_columns)
             stage, phase, v_phase, block = i32(0), i32(0), i32(0), i32(0)
             ptx.barrier_wait(q_full, 0)
@@ -190,7 +236,12 @@ def attention_grad_wide_queries(tile: Tile) -> Any:
                 ptx.barrier_wait(i32(k_full + 8 * stage), phase)
                 if lengths:
                     if (block + 1) * ROWS > filled:
-                        clear(i32(base + offset_k + stage * nbytes), i32(filled - block * ROWS), mine, group)
+                        clear(
+                            i32(base + offset_k + stage * nbytes),
+                            i32(filled - block * ROWS),
+                            mine,
+                            group,
+                        )
                 multiply_scores(s, 0, q_rows, k_rows + i64(stage * (nbytes >> 4)))
                 ptx.barrier_wait(v_full, v_phase)
                 if lengths:
@@ -213,7 +264,22 @@ def attention_grad_wide_queries(tile: Tile) -> Any:
             outputs_done(to, 0)
             if lengths:
                 keep(to, line < present, line + 8 < present)
-            at = global_address(dq) + i64(batch) * dq.strides[0] + i64(within) * dq.strides[1] + i64(line) * dq.strides[2]
-            store(to, at, 8 * dq.strides[2], scale, scale, line < rows, line + 8 < rows, lane, i32(dq.shape[3]))
+            at = (
+                global_address(dq)
+                + i64(batch) * dq.strides[0]
+                + i64(within) * dq.strides[1]
+                + i64(line) * dq.strides[2]
+            )
+            store(
+                to,
+                at,
+                8 * dq.strides[2],
+                scale,
+                scale,
+                line < rows,
+                line + 8 < rows,
+                lane,
+                i32(dq.shape[3]),
+            )
 
     return attention_grad_wide_queries

@@ -2,9 +2,10 @@
 
     out[r, c] = x[r, c], or 1,   where low <= c - r <= high,   else 0
 
-Diagonal 0 is the main one, those above it count up. The floor is one write per element (and one read inside the band): a block
-owns ITEMS x THREADS neighbouring columns of a row, so no element number is divided, and elements outside the band are not read.
-Ones of rows that divide into 16 bytes are written by 16 bytes.
+Diagonal 0 is the main one, those above it count up. The floor is one write per element (and one
+read inside the band): a block owns ITEMS x THREADS neighbouring columns of a row, so no element
+number is divided, and elements outside the band are not read. Ones of rows that divide into 16
+bytes are written by 16 bytes.
 """
 
 import functools
@@ -65,8 +66,8 @@ def band_ones(dtype: np.dtype, one: Any) -> Any:
 
 @functools.cache
 def band_ones_wide(size: int, one: int) -> Any:
-    """The same, 16 bytes a store, several rows per thread. out: (rows * columns * size / 8,) uint64; size: bytes of an
-    element, one: its bits of 1."""
+    """The same, 16 bytes a store, several rows per thread. out: (rows * columns * size / 8,)
+    uint64; size: bytes of an element, one: its bits of 1."""
     each = 8 // size  # elements of a word
     bit, nothing = types.uint64(one), types.uint64(0)
 
@@ -107,8 +108,23 @@ def band(x: Layout, *, low: int, high: int) -> Plan:
     rows, columns = x.shape[-2:]
     lines = x.size // columns
     kernel = band_rows(_stored(x.dtype))
-    return Plan([out], [Launch(kernel, _grid(lines, columns), THREADS, [
-        Input(0).view((lines, columns)), Output(0).view((lines, columns)), rows, low, high])])
+    return Plan(
+        [out],
+        [
+            Launch(
+                kernel,
+                _grid(lines, columns),
+                THREADS,
+                [
+                    Input(0).view((lines, columns)),
+                    Output(0).view((lines, columns)),
+                    rows,
+                    low,
+                    high,
+                ],
+            )
+        ],
+    )
 
 
 def ones(*, layout: Layout, device: int, low: int, high: int) -> Plan:
@@ -121,8 +137,18 @@ def ones(*, layout: Layout, device: int, low: int, high: int) -> Plan:
     size = layout.itemsize
     if size <= 8 and columns * size % 16 == 0 and not SIMULATOR:
         word = np.dtype(np.uint64)
-        return Plan([layout], [Launch(
-            band_ones_wide(size, int(one.reshape(1).view(f"u{size}")[0])),
-            (blocks(columns * size // 16, THREADS), min(blocks(rows, ITEMS), MOST_ROWS)), THREADS,
-            [Output(0).view((layout.nbytes // 8,), dtype=word), rows, columns, low, high])])
-    return Plan([layout], [Launch(band_ones(stored, one), _grid(*layout.shape), THREADS, [Output(0), low, high])])
+        return Plan(
+            [layout],
+            [
+                Launch(
+                    band_ones_wide(size, int(one.reshape(1).view(f"u{size}")[0])),
+                    (blocks(columns * size // 16, THREADS), min(blocks(rows, ITEMS), MOST_ROWS)),
+                    THREADS,
+                    [Output(0).view((layout.nbytes // 8,), dtype=word), rows, columns, low, high],
+                )
+            ],
+        )
+    return Plan(
+        [layout],
+        [Launch(band_ones(stored, one), _grid(*layout.shape), THREADS, [Output(0), low, high])],
+    )

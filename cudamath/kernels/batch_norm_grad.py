@@ -3,22 +3,26 @@
     dbias = sum g,   dweight = rstd * sum g d,   d = x - mean
     dx    = weight * rstd * (g - sum(g) / m - d * rstd^2 * sum(g d) / m),   m elements per channel
 
-The floor: the sums need all of g and x before the first dx, so both are read twice and dx is written (5 x size bytes).
+The floor: the sums need all of g and x before the first dx, so both are read twice and dx is
+written (5 x size bytes).
 
-Steps: (a) parts of each channel -> (sum g, sum g d, sum d); (b) the parts of a channel added, in order; (c) dx.
+Steps: (a) parts of each channel -> (sum g, sum g d, sum d); (b) the parts of a channel added, in
+order; (c) dx.
 
-With the exact mean sum d would be 0. The mean there is has been rounded, by up to half a unit in its last place, which all d
-have in common: `drift` = sum d / m. Where g hardly changes sign, drift * sum g is more than all other errors of sum g d, and is
-taken off; in (c), where d is multiplied by the same number throughout, off the mean of g.
+With the exact mean sum d would be 0. The mean there is has been rounded, by up to half a unit in
+its last place, which all d have in common: `drift` = sum d / m. Where g hardly changes sign, drift
+* sum g is more than all other errors of sum g d, and is taken off; in (c), where d is multiplied by
+the same number throughout, off the mean of g.
 
-Where a relu followed, the g above is the gradient where its input z was positive, and 0 elsewhere. Without a residual z is
-computed from x once more, in (a) and in (c): nothing else need be read. With one, (a) reads y, which is positive where z
-was, and writes the masked g: that is the gradient of the residual, and what (c) reads. The flags of the kernels: `relu`, z
-is computed; `kept`, y is read and the masked g written to `dr`; `two`, g comes as two arrays to be added, as it does where y
+Where a relu followed, the g above is the gradient where its input z was positive, and 0 elsewhere.
+Without a residual z is computed from x once more, in (a) and in (c): nothing else need be read.
+With one, (a) reads y, which is positive where z was, and writes the masked g: that is the gradient
+of the residual, and what (c) reads. The flags of the kernels: `relu`, z is computed; `kept`, y is
+read and the masked g written to `dr`; `two`, g comes as two arrays to be added, as it does where y
 was used twice: by the next block and by the connection around it.
 
-Versions of (a): `plain_sums` one thread per channel (any GPU, and the simulator); `sums` of batch_norm_segments.py and
-`columns_sums` as their counterparts forward.
+Versions of (a): `plain_sums` one thread per channel (any GPU, and the simulator); `sums` of
+batch_norm_segments.py and `columns_sums` as their counterparts forward.
 
 Measured (row versions_batch_norm_grad):
 gradient of batch norm, 256 x 1,024 x 14 x 14, float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
@@ -43,7 +47,8 @@ from .rows import RUN, bounded, device, reader, wide, writer
 
 @functools.cache
 def plain_sums(dtype, param, relu, kept, two):
-    """One thread per channel; g, more, x, y, dr: (N, C, S); weight, bias, mean, rstd: (C,); parts: (3, 1, C)."""
+    """One thread per channel; g, more, x, y, dr: (N, C, S); weight, bias, mean, rstd: (C,); parts:
+    (3, 1, C)."""
     load, store, T = codec(dtype)
     load_param = codec(param)[0]
 
@@ -87,7 +92,8 @@ def plain_sums(dtype, param, relu, kept, two):
 
 @functools.cache
 def columns_sums(dtype, param, relu, kept, two, threads, rows, width):
-    """As columns_moments; g, more, x, y, dr: (N * C,); weight, bias, mean, rstd: (C,); parts: (3, splits, C)."""
+    """As columns_moments; g, more, x, y, dr: (N * C,); weight, bias, mean, rstd: (C,); parts: (3,
+    splits, C)."""
     _, _, T = codec(dtype)
     read, write = reader(dtype, width), writer(dtype, width)
     load_param = codec(param)[0]
@@ -169,7 +175,8 @@ def columns_sums(dtype, param, relu, kept, two, threads, rows, width):
 
 @functools.cache
 def constants_of(param):
-    """Device function (channel, its three sums, rstd, four results, count): step (b) once the parts are added."""
+    """Device function (channel, its three sums, rstd, four results, count): step (b) once the parts
+    are added."""
     _, store, T = codec(param)
 
     @device
@@ -187,7 +194,8 @@ def constants_of(param):
 
 @functools.cache
 def finish_grad(param):
-    """One thread per channel adds the parts; parts: (3, splits, C); means: (2, C), the two constants of dx; others (C,)."""
+    """One thread per channel adds the parts; parts: (3, splits, C); means: (2, C), the two
+    constants of dx; others (C,)."""
     T = codec(param)[2]
     constants = constants_of(param)
 
@@ -240,14 +248,17 @@ def finish_grad_many(param):
                 sums_d[ty, tx] += sums_d[ty + half, tx]
             half //= 2
         if ty == 0 and c < parts.shape[2]:
-            constants(c, sums_g[0, tx], sums_gd[0, tx], sums_d[0, tx], rstd, dweight, dbias, means, count)
+            constants(
+                c, sums_g[0, tx], sums_gd[0, tx], sums_d[0, tx], rstd, dweight, dbias, means, count
+            )
 
     return batch_finish_grad_many
 
 
 @functools.cache
 def slope_columns(dtype, param, relu, threads, rows, width):
-    """dx, for S = 1; g, x, dx: (N * C,); weight, bias, mean, rstd: (C,); means: (2, C); launched as apply_columns."""
+    """dx, for S = 1; g, x, dx: (N * C,); weight, bias, mean, rstd: (C,); means: (2, C); launched as
+    apply_columns."""
     _, _, T = codec(dtype)
     read, write = reader(dtype, width), writer(dtype, width)
     load_param = codec(param)[0]
@@ -292,11 +303,18 @@ def slope_columns(dtype, param, relu, threads, rows, width):
 # Planners.
 
 
-def gradient(version: str, g: Layout, x: Layout, weight: Layout, y: Layout | None, relu: bool,
-             more: Layout | None = None) -> Plan:
-    """The plan of one version of step (a) by name, "plain" or "fast"; inputs g, x, weight, bias, mean, rstd and, where a
-    residual was added before the relu, y; then the residual's gradient is a fourth result, and g may come as a sum of two,
-    the second the last input."""
+def gradient(
+    version: str,
+    g: Layout,
+    x: Layout,
+    weight: Layout,
+    y: Layout | None,
+    relu: bool,
+    more: Layout | None = None,
+) -> Plan:
+    """The plan of one version of step (a) by name, "plain" or "fast"; inputs g, x, weight, bias,
+    mean, rstd and, where a residual was added before the relu, y; then the residual's gradient is a
+    fourth result, and g may come as a sum of two, the second the last input."""
     T = wide(x.dtype)
     kept, two = y is not None, more is not None
     like = Layout.of(x.shape, x.strides, x.dtype, x.device)
@@ -309,38 +327,70 @@ def gradient(version: str, g: Layout, x: Layout, weight: Layout, y: Layout | Non
     if version == "plain" or x.size == 0:  # without elements, `plain_sums` and step (b) write zeros
         splits = 1
         *views, target = [array.view((geo.n, channels, geo.run)) for array in (*arrays, masked)]
-        first = Launch(plain_sums(*flags, kept, two), blocks(channels, 128), 128, [*views, *constants, target, Temp(0)])
+        first = Launch(
+            plain_sums(*flags, kept, two),
+            blocks(channels, 128),
+            128,
+            [*views, *constants, target, Temp(0)],
+        )
     else:
         splits = geo.parts()
         if geo.segments:
-            kernel, grid, walk = segments.sums, (channels, splits), [geo.n * geo.chunks, geo.chunks, channels, geo.run]
+            kernel, grid, walk = (
+                segments.sums,
+                (channels, splits),
+                [geo.n * geo.chunks, geo.chunks, channels, geo.run],
+            )
             views = [packed(array, x, geo.width) for array in arrays]
         else:
             kernel, grid, walk = columns_sums, (geo.side, splits), [geo.n, channels]
             views = [array.view(size) for array in arrays]
-        first = Launch(kernel(*flags, kept, two, *geo.block, geo.width), grid, geo.block,
-                       [*views, *constants, masked.view(size), Temp(0), *walk])
+        first = Launch(
+            kernel(*flags, kept, two, *geo.block, geo.width),
+            grid,
+            geo.block,
+            [*views, *constants, masked.view(size), Temp(0), *walk],
+        )
     parts = x.like((3, splits, channels), T)
-    second = merging(finish_grad, finish_grad_many, weight.dtype, parts,
-                     [Temp(0), Input(5), Output(1), Output(2), Temp(1), max(geo.n * geo.run, 1)])
+    second = merging(
+        finish_grad,
+        finish_grad_many,
+        weight.dtype,
+        parts,
+        [Temp(0), Input(5), Output(1), Output(2), Temp(1), max(geo.n * geo.run, 1)],
+    )
     if geo.segments:
-        slope, sizes = segments.slope(*flags, *geo.block, geo.width, geo.turned), [geo.n * channels, channels, geo.run]
+        slope, sizes = (
+            segments.slope(*flags, *geo.block, geo.width, geo.turned),
+            [geo.n * channels, channels, geo.run],
+        )
         views = [packed(array, x, geo.width) for array in (masked, Input(1))]
     else:
         slope, sizes = slope_columns(*flags, *geo.block, geo.width), [geo.n, channels]
         views = [array.view(size) for array in (masked, Input(1))]
-    third = Launch(slope, geo.whole(), geo.block,
-                   [*views, *constants, Temp(1), Output(0).view(size), *sizes])
+    third = Launch(
+        slope, geo.whole(), geo.block, [*views, *constants, Temp(1), Output(0).view(size), *sizes]
+    )
     return Plan(outputs, [first, second, third], [parts, x.like((2, channels), T)])
 
 
-def batch_norm_grad(g: Layout, x: Layout, weight: Layout, bias: Layout, mean: Layout, rstd: Layout, *, relu: bool) -> Plan:
+def batch_norm_grad(
+    g: Layout, x: Layout, weight: Layout, bias: Layout, mean: Layout, rstd: Layout, *, relu: bool
+) -> Plan:
     """g, x: (N, C, ...); weight, bias, mean, rstd: (C,) -> dx, dweight, dbias."""
     return gradient("fast", g, x, weight, None, relu)
 
 
-def batch_norm_residual_grad(g: Layout, x: Layout, weight: Layout, bias: Layout, mean: Layout, rstd: Layout,
-                             y: Layout, more: Layout | None = None) -> Plan:
-    """As `batch_norm_grad`, after a residual and relu gave y: (N, C, ...) -> dx, dweight, dbias, dresidual. The gradient is
-    g + more."""
+def batch_norm_residual_grad(
+    g: Layout,
+    x: Layout,
+    weight: Layout,
+    bias: Layout,
+    mean: Layout,
+    rstd: Layout,
+    y: Layout,
+    more: Layout | None = None,
+) -> Plan:
+    """As `batch_norm_grad`, after a residual and relu gave y: (N, C, ...) -> dx, dweight, dbias,
+    dresidual. The gradient is g + more."""
     return gradient("fast", g, x, weight, y, True, more)

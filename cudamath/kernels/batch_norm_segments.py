@@ -1,18 +1,20 @@
-"""Batch norm and its gradient where a channel's numbers lie in runs: the kernels that read them (batch_norm.py and
-batch_norm_grad.py explain the steps).
+"""Batch norm and its gradient where a channel's numbers lie in runs: the kernels that read them
+(batch_norm.py and batch_norm_grad.py explain the steps).
 
-The picture. A block's threads stand along a run, each with `held` elements of it in some accesses of 16 bytes, which it asks
-for before it works on any. 16-bit numbers stay packed until they are worked on, two to a register, and a thread holds 32: what
-an item of work costs by itself, its place and its tests, is then shared by as many bytes as in float32. Counted in
-instructions a number of bfloat16, with 16 of them a thread and now: `moments` 19 and 7, `apply` 19 and 8, `sums` 18 and 10,
+The picture. A block's threads stand along a run, each with `held` elements of it in some accesses
+of 16 bytes, which it asks for before it works on any. 16-bit numbers stay packed until they are
+worked on, two to a register, and a thread holds 32: what an item of work costs by itself, its place
+and its tests, is then shared by as many bytes as in float32. Counted in instructions a number of
+bfloat16, with 16 of them a thread and now: `moments` 19 and 7, `apply` 19 and 8, `sums` 18 and 10,
 `slope` 24 and 13. At the memory's rate there is room for some 13 to each number read or written.
 
-The sums of the gradient are of float32 however narrow the numbers, and narrow numbers are the worst for them. Numbers of
-float16 near 3,000 are even, so all distances to a mean of 2519.35 have the same digits after the point. As long as a sum is so
-large that these no longer fit, every addition loses the same: 800 of them 800 times that, not the 30 times that chance would
-have it. A thread that stands where an image has its border gets such a sum, and what sum d lost, times the mean of g, is an
-error of sum g d. So `sums` adds FEW numbers, then what so few gave in an item, then the items, and with those of d
-what the addition before has lost (Kahan 1965).
+The sums of the gradient are of float32 however narrow the numbers, and narrow numbers are the worst
+for them. Numbers of float16 near 3,000 are even, so all distances to a mean of 2519.35 have the
+same digits after the point. As long as a sum is so large that these no longer fit, every addition
+loses the same: 800 of them 800 times that, not the 30 times that chance would have it. A thread
+that stands where an image has its border gets such a sum, and what sum d lost, times the mean of g,
+is an error of sum g d. So `sums` adds FEW numbers, then what so few gave in an item, then the
+items, and with those of d what the addition before has lost (Kahan 1965).
 """
 
 import functools
@@ -29,8 +31,9 @@ FEW = 4  # numbers, at least, that `sums` adds up by themselves
 
 @functools.cache
 def channel_of(rows):
-    """Device function (block, row, channels): the channel of run number block * rows + row. A 64-bit division, some hundred
-    instructions, is left to blocks of several runs, which are short."""
+    """Device function (block, row, channels): the channel of run number block * rows + row. A
+    64-bit division, some hundred instructions, is left to blocks of several runs, which are short.
+    """
 
     @device
     def of_block(block, row, channels):
@@ -45,8 +48,9 @@ def channel_of(rows):
 
 @functools.cache
 def block_of(turned):
-    """Device function: this block's number along the runs, and along a run. `turned`: a run has more chunks than a grid has
-    room for in its second dimension (`Geometry.whole`), so the first one counts them."""
+    """Device function: this block's number along the runs, and along a run. `turned`: a run has
+    more chunks than a grid has room for in its second dimension (`Geometry.whole`), so the first
+    one counts them."""
 
     @device
     def upright():
@@ -61,12 +65,14 @@ def block_of(turned):
 
 @functools.cache
 def moments(dtype, threads, rows, width):
-    """Block (c, split) reads some runs of channel c; x: accesses (see rows.fetcher), `single` as it is; parts: (4, splits, C).
+    """Block (c, split) reads some runs of channel c; x: accesses (see rows.fetcher), `single` as it
+    is; parts: (4, splits, C).
 
-    Block (threads, rows). An item of work is a chunk of a run, as many elements as `threads` threads hold; `chunks` of them
-    make a run. A thread adds up the distances of LONG items to a center, and their squares: three operations per element. The
-    center is the mean of the first of these items, then of all before. As that is one of at most LONG, or they are at most so
-    many times it, no more than four bits of the squares cancel.
+    Block (threads, rows). An item of work is a chunk of a run, as many elements as `threads`
+    threads hold; `chunks` of them make a run. A thread adds up the distances of LONG items to a
+    center, and their squares: three operations per element. The center is the mean of the first of
+    these items, then of all before. As that is one of at most LONG, or they are at most so many
+    times it, no more than four bits of the squares cancel.
     """
     _, _, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
@@ -84,8 +90,11 @@ def moments(dtype, threads, rows, width):
         step = cuda.gridDim.y * rows
         item = cuda.blockIdx.y * rows + cuda.threadIdx.y
         samples = items // chunks
-        origin = pivot(single[c * run], single[(samples // 2 * channels + c) * run + run // 2],
-                       single[(samples - 1) * channels * run + (c + 1) * run - 1])
+        origin = pivot(
+            single[c * run],
+            single[(samples // 2 * channels + c) * run + run // 2],
+            single[(samples - 1) * channels * run + (c + 1) * run - 1],
+        )
         accesses = run // width
         sample = item // chunks
         chunk = item - sample * chunks
@@ -165,10 +174,11 @@ def moments(dtype, threads, rows, width):
 
 @functools.cache
 def apply(dtype, param, stat, inference, add, relu, threads, rows, width, turned):
-    """y, for S > 1; x, more: accesses (see rows.fetcher); y: (N * C * S,); weight, bias, mean, scale: (C,).
+    """y, for S > 1; x, more: accesses (see rows.fetcher); y: (N * C * S,); weight, bias, mean,
+    scale: (C,).
 
-    Block (threads, rows), grid (runs, chunks), or `turned`. `scale` is rstd, or in inference the variance to make it from;
-    `more` the residual, or untouched without `add`.
+    Block (threads, rows), grid (runs, chunks), or `turned`. `scale` is rstd, or in inference the
+    variance to make it from; `more` the residual, or untouched without `add`.
     """
     _, _, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
@@ -221,7 +231,8 @@ def apply(dtype, param, stat, inference, add, relu, threads, rows, width, turned
 
 @functools.cache
 def sums(dtype, param, relu, kept, two, threads, rows, width):
-    """As `moments`, with g, more, x, y: accesses; dr: (N * C * S,); weight, bias, mean, rstd: (C,); parts: (3, splits, C)."""
+    """As `moments`, with g, more, x, y: accesses; dr: (N * C * S,); weight, bias, mean, rstd: (C,);
+    parts: (3, splits, C)."""
     _, _, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     write, raw, load_param = writer(dtype, width), numba_type(kind), codec(param)[0]
@@ -231,7 +242,9 @@ def sums(dtype, param, relu, kept, two, threads, rows, width):
     few = max(FEW // width, 1)  # accesses
 
     @bounded(size)
-    def batch_segments_sums(g, more, x, y, weight, bias, mean, rstd, dr, parts, items, chunks, channels, run):
+    def batch_segments_sums(
+        g, more, x, y, weight, bias, mean, rstd, dr, parts, items, chunks, channels, run
+    ):
         sums_g = cuda.shared.array(size, T)
         sums_gd = cuda.shared.array(size, T)
         sums_d = cuda.shared.array(size, T)
@@ -331,10 +344,16 @@ def sums(dtype, param, relu, kept, two, threads, rows, width):
 
 @functools.cache
 def slope(dtype, param, relu, threads, rows, width, turned):
-    """dx; g, x: accesses; dx: (N * C * S,); weight, bias, mean, rstd: (C,); means: (2, C); launched as `apply`."""
+    """dx; g, x: accesses; dx: (N * C * S,); weight, bias, mean, rstd: (C,); means: (2, C); launched
+    as `apply`."""
     _, _, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
-    write, raw, channel, load_param = writer(dtype, width), numba_type(kind), channel_of(rows), codec(param)[0]
+    write, raw, channel, load_param = (
+        writer(dtype, width),
+        numba_type(kind),
+        channel_of(rows),
+        codec(param)[0],
+    )
     place = block_of(turned)
     vectors = held(dtype, width) // width
     packed, most = vectors * words, threads * vectors

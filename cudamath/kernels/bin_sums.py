@@ -1,14 +1,17 @@
 """Sums of weights in bins, the same bits on every run: bincount and histograms with weights.
 
-The idea. Atomic additions of floats would add in an order that changes from run to run. Here each warp has a table of sums
-of its own in shared memory and walks its share of the numbers 32 at a time, so nobody else writes there. Lanes that met the
-same bin take turns, the lowest first: `match_any` tells each lane its peers, and its turn is the number of peers below it.
-With many bins nearly all lanes have the first turn. Then the block adds the tables of its warps (``sum_in_tables``), and
-``join_tables`` those of the blocks, both in a fixed order that depends on nothing but the number of elements.
+The idea. Atomic additions of floats would add in an order that changes from run to run. Here each
+warp has a table of sums of its own in shared memory and walks its share of the numbers 32 at a
+time, so nobody else writes there. Lanes that met the same bin take turns, the lowest first:
+`match_any` tells each lane its peers, and its turn is the number of peers below it. With many bins
+nearly all lanes have the first turn. Then the block adds the tables of its warps
+(``sum_in_tables``), and ``join_tables`` those of the blocks, both in a fixed order that depends on
+nothing but the number of elements.
 
-More bins than a warp's table holds are sorted and summed instead (segments.py). The floor is one read of numbers and
-weights; the worst case, all in one bin, takes 32 turns each time. On one H200 2^24 float32 weights in 1,000 bins, with the
-search for the largest number, take 208 us; by the sort they took 1,578, by CuPy's atomics, in any order, 1,170.
+More bins than a warp's table holds are sorted and summed instead (segments.py). The floor is one
+read of numbers and weights; the worst case, all in one bin, takes 32 turns each time. On one H200
+2^24 float32 weights in 1,000 bins, with the search for the largest number, take 208 us; by the sort
+they took 1,578, by CuPy's atomics, in any order, 1,170.
 """
 
 import functools
@@ -65,7 +68,11 @@ def sum_in_tables(source: np.dtype, dtype: np.dtype, warps: int) -> Any:
                 place[k] = bin if i < x.size else types.int32(-1)
             for k in range(ITEMS):
                 peers = types.uint32(cuda.match_any_sync(FULL, place[k]))
-                turn = types.int32(cuda.popc(types.uint32(peers & below))) if place[k] >= 0 else types.int32(-1)
+                turn = (
+                    types.int32(cuda.popc(types.uint32(peers & below)))
+                    if place[k] >= 0
+                    else types.int32(-1)
+                )
                 now = types.int32(0)
                 more = True
                 while more:
@@ -87,7 +94,8 @@ def sum_in_tables(source: np.dtype, dtype: np.dtype, warps: int) -> Any:
 
 @functools.cache
 def join_tables(dtype: np.dtype) -> Any:
-    """out[bin] = the sum over tables[:, bin]; a block has WARP bins, and GROUPS partial sums of each."""
+    """out[bin] = the sum over tables[:, bin]; a block has WARP bins, and GROUPS partial sums of
+    each."""
     _, store, T = codec(dtype)
     zero = T(0)
 
@@ -128,7 +136,20 @@ def bin_sums(weights: Layout, x: Layout, *, bins: int) -> Plan:
     count = min(blocks(x.size, warps * LEAST), MOST_BLOCKS)
     temps.append(x.like((count, bins), T))
     tables = Temp(len(temps) - 1)
-    return Plan([weights.like((bins,))], [
-        *first, *second,
-        Launch(sum_in_tables(x.dtype, weights.dtype, warps), count, warps * WARP, [given.flat, numbers.flat, tables]),
-        Launch(join_tables(weights.dtype), blocks(bins, WARP), (WARP, GROUPS), [tables, Output(0)])], temps)
+    return Plan(
+        [weights.like((bins,))],
+        [
+            *first,
+            *second,
+            Launch(
+                sum_in_tables(x.dtype, weights.dtype, warps),
+                count,
+                warps * WARP,
+                [given.flat, numbers.flat, tables],
+            ),
+            Launch(
+                join_tables(weights.dtype), blocks(bins, WARP), (WARP, GROUPS), [tables, Output(0)]
+            ),
+        ],
+        temps,
+    )

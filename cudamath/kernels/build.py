@@ -1,8 +1,9 @@
 """Compiling kernels: the one module that touches numba.cuda's internals.
 
-A kernel goes Python -> NVVM IR -> LTO-IR (Numba) -> cubin (nvJitLink), which needs the CUDA compiler libraries but
-no GPU, so every kernel can be compiled for every architecture anywhere. Its key on disk is its source as the compiler
-sees it: bytecode, constants, and the same of all it refers to.
+A kernel goes Python -> NVVM IR -> LTO-IR (Numba) -> cubin (nvJitLink), which needs the CUDA
+compiler libraries but no GPU, so every kernel can be compiled for every architecture anywhere. Its
+key on disk is its source as the compiler sees it: bytecode, constants, and the same of all it
+refers to.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from ..core.layout import Layout
 from ..runtime import module
 from .lazy import SIMULATOR, Module, cuda, types
 
-#: Compute capabilities the kernels are compiled for in the tests; "a" = architecture-specific instructions.
+#: Compute capabilities the kernels are compiled for in the tests; "a" = architecture-specific
+#: instructions.
 CAPABILITIES = ((7, 5), (8, 0), (8, 9), (9, 0), (10, 0), (12, 0))
 
 
@@ -81,9 +83,11 @@ def arguments_type(kinds: Sequence[Kind], seen: Callable[[np.dtype], np.dtype] =
 
 
 def codec(dtype: np.dtype) -> tuple[Callable, Callable, Any]:
-    """(load, store, T) for a dtype: widen a stored value, round a computed one, and the compute type.
+    """(load, store, T) for a dtype: widen a stored value, round a computed one, and the compute
+    type.
 
-    16- and 8-bit floats compute in float32; everything else in itself. `T(0)` makes a constant of the compute type.
+    16- and 8-bit floats compute in float32; everything else in itself. `T(0)` makes a constant of
+    the compute type.
     """
     from . import ptx
 
@@ -100,7 +104,8 @@ def codec(dtype: np.dtype) -> tuple[Callable, Callable, Any]:
     return _identity, T, T
 
 
-#: Decorates a device function. LLVM inlines it; Numba's own inline="always" gives the same code 3 to 5 times as slowly.
+#: Decorates a device function. LLVM inlines it; Numba's own inline="always" gives the same code 3
+#: to 5 times as slowly.
 device_function = cuda.jit(device=True) if SIMULATOR else cuda.jit(device=True, forceinline=True)
 
 
@@ -131,7 +136,9 @@ def power_of_two(n: int) -> int:
 
 _lock = threading.RLock()
 _capability: list[tuple] = []  # the target of the compilation under way, or of the last one
-_under_way: list[tuple] = []  # targets of compilations under way: intrinsics may ask for it by `target_has`
+_under_way: list[
+    tuple
+] = []  # targets of compilations under way: intrinsics may ask for it by `target_has`
 
 
 def target(capability: tuple[int, int]) -> tuple:
@@ -141,13 +148,16 @@ def target(capability: tuple[int, int]) -> tuple:
 
 @contextmanager
 def _compiling_for(cc: tuple) -> Iterator[None]:
-    """Numba asks the current device for its capability when a kernel calls a device function: answer for it."""
+    """Numba asks the current device for its capability when a kernel calls a device function:
+    answer for it."""
     from numba.cuda import dispatcher
 
     original = dispatcher.get_current_device
     dispatcher.get_current_device = lambda: python_types.SimpleNamespace(compute_capability=cc)
     try:
-        if _capability[-1:] != [cc]:  # device functions are compiled once per dispatcher, not per target: forget them
+        if _capability[-1:] != [
+            cc
+        ]:  # device functions are compiled once per dispatcher, not per target: forget them
             _capability[:] = [cc]
             for found in _device_functions():
                 found.overloads.clear()
@@ -161,18 +171,22 @@ def _compiling_for(cc: tuple) -> Iterator[None]:
 
 
 def target_has(capability: tuple[int, int]) -> bool:
-    """Whether what is being compiled is for a device of at least this capability (False if unknown)."""
+    """Whether what is being compiled is for a device of at least this capability (False if
+    unknown)."""
     return bool(_under_way) and _under_way[-1][:2] >= capability
 
 
 @functools.cache
 def _device_functions() -> weakref.WeakSet:
-    """Numba's device functions that may have been compiled: those there are now, and others as they are compiled."""
+    """Numba's device functions that may have been compiled: those there are now, and others as they
+    are compiled."""
     import gc
 
     from numba.cuda.dispatcher import CUDADispatcher
 
-    there = (o for o in gc.get_objects() if issubclass(type(o), CUDADispatcher))  # isinstance would ask weak proxies
+    there = (
+        o for o in gc.get_objects() if issubclass(type(o), CUDADispatcher)
+    )  # isinstance would ask weak proxies
     known = weakref.WeakSet(o for o in there if o.targetoptions.get("device"))
     compile_device = CUDADispatcher.compile_device
 
@@ -185,17 +199,33 @@ def _device_functions() -> weakref.WeakSet:
     return known
 
 
-def compile_cubin(kernel: Any, signature: Sequence[Kind], capability: tuple[int, int],
-                  seen: Callable[[np.dtype], np.dtype] = storage) -> bytes:
-    """The machine code of a kernel for these argument types and this compute capability; from the disk if it is there."""
+def compile_cubin(
+    kernel: Any,
+    signature: Sequence[Kind],
+    capability: tuple[int, int],
+    seen: Callable[[np.dtype], np.dtype] = storage,
+) -> bytes:
+    """The machine code of a kernel for these argument types and this compute capability; from the
+    disk if it is there."""
     cc = target(capability)
-    return module.cached_cubin(cache_key(kernel, signature, cc, seen),
-                               lambda: compile_now(kernel, arguments_type(signature, seen), cc)[0])
+    return module.cached_cubin(
+        cache_key(kernel, signature, cc, seen),
+        lambda: compile_now(kernel, arguments_type(signature, seen), cc)[0],
+    )
 
 
-def cache_key(kernel: Any, signature: Sequence[Kind], cc: tuple, seen: Callable[[np.dtype], np.dtype] = storage) -> str:
-    """What the machine code of a kernel depends on: its code, the types of its arguments, target and toolchain."""
-    arguments = [f"{seen(k.dtype)} {max(k.ndim, 1)} {_order(k)}" if isinstance(k, Layout) else seen(k).name for k in signature]
+def cache_key(
+    kernel: Any,
+    signature: Sequence[Kind],
+    cc: tuple,
+    seen: Callable[[np.dtype], np.dtype] = storage,
+) -> str:
+    """What the machine code of a kernel depends on: its code, the types of its arguments, target
+    and toolchain."""
+    arguments = [
+        f"{seen(k.dtype)} {max(k.ndim, 1)} {_order(k)}" if isinstance(k, Layout) else seen(k).name
+        for k in signature
+    ]
     return f"{fingerprint(kernel)}|{arguments}|{cc}|{_toolchain()}"
 
 
@@ -204,19 +234,23 @@ def compile_now(kernel: Any, arguments: Any, cc: tuple) -> tuple[bytes, str]:
     options = kernel.targetoptions
     keep = {k: options[k] for k in ("fastmath", "launch_bounds", "lineinfo") if options.get(k)}
     with _lock, _compiling_for(cc):
-        code, _ = cuda.compile(kernel.py_func, arguments, cc=cc, device=False, abi="numba", output="ltoir", **keep)
+        code, _ = cuda.compile(
+            kernel.py_func, arguments, cc=cc, device=False, abi="numba", output="ltoir", **keep
+        )
     return module.link(code, "sm_" + "".join(map(str, cc)), options.get("max_registers"))
 
 
 def compile_each(kernel: Any, arguments: Any, targets: Sequence[tuple]) -> list[tuple[bytes, str]]:
-    """The same for several targets. From Python to LLVM IR, the longer half of the way, is gone only once, for the first."""
+    """The same for several targets. From Python to LLVM IR, the longer half of the way, is gone
+    only once, for the first."""
     from numba.cuda.compiler import _compile_pyfunc_with_fixup
 
     options = kernel.targetoptions
     keep = {k: options[k] for k in ("fastmath", "launch_bounds", "lineinfo") if options.get(k)}
     with _lock, _compiling_for(min(targets)):  # what intrinsics emit then holds for all
-        code, _ = _compile_pyfunc_with_fixup(kernel.py_func, arguments, cc=min(targets), device=False, abi="numba", lto=True,
-                                             **keep)
+        code, _ = _compile_pyfunc_with_fixup(
+            kernel.py_func, arguments, cc=min(targets), device=False, abi="numba", lto=True, **keep
+        )
         linked = [(code.get_ltoir(cc=cc), "sm_" + "".join(map(str, cc))) for cc in targets]
     return [module.link(ltoir, arch, options.get("max_registers")) for ltoir, arch in linked]
 
@@ -225,9 +259,19 @@ def ptx_of(kernel: Any, signature: list[Any], capability: tuple[int, int]) -> st
     """A kernel's PTX (for checks: float64 instructions, vector loads)."""
     cc = target(capability)
     with _lock, _compiling_for(cc):
-        return cuda.compile(kernel.py_func, arguments_type(signature), cc=cc, device=False, abi="numba", output="ptx",
-                            **{k: kernel.targetoptions[k] for k in ("fastmath", "launch_bounds")
-                               if kernel.targetoptions.get(k)})[0]
+        return cuda.compile(
+            kernel.py_func,
+            arguments_type(signature),
+            cc=cc,
+            device=False,
+            abi="numba",
+            output="ptx",
+            **{
+                k: kernel.targetoptions[k]
+                for k in ("fastmath", "launch_bounds")
+                if kernel.targetoptions.get(k)
+            },
+        )[0]
 
 
 plan.compiler = compile_cubin
@@ -241,15 +285,27 @@ _TOOLS = sys.stdlib_module_names | {"numba", "numba_cuda", "numpy", __package__.
 @functools.cache
 def _toolchain() -> str:
     there = _installed()
-    found = [f"{name}={there.get(name, 'system')}"
-             for name in ("numba-cuda", "numba", "llvmlite", "nvidia-nvjitlink", "nvidia-nvvm", "cuda-core")]
-    sources = sorted(pathlib.Path(__file__).parent.glob("ptx*.py"))  # intrinsics are named in keys: their code counts too
+    found = [
+        f"{name}={there.get(name, 'system')}"
+        for name in (
+            "numba-cuda",
+            "numba",
+            "llvmlite",
+            "nvidia-nvjitlink",
+            "nvidia-nvvm",
+            "cuda-core",
+        )
+    ]
+    sources = sorted(
+        pathlib.Path(__file__).parent.glob("ptx*.py")
+    )  # intrinsics are named in keys: their code counts too
     return ",".join([*found, hashlib.sha256(b"".join(s.read_bytes() for s in sources)).hexdigest()])
 
 
 def _installed() -> dict[str, str]:
-    """{package: version} of what is installed, by the names of folders. (importlib.metadata reads what is in them, for which it
-    imports a parser of e-mail: longer than everything else about a key.)"""
+    """{package: version} of what is installed, by the names of folders. (importlib.metadata reads
+    what is in them, for which it imports a parser of e-mail: longer than everything else about a
+    key.)"""
     found: dict[str, str] = {}
     for folder in sys.path:
         with suppress(OSError):  # an archive, or a folder that is gone or not ours to read
@@ -264,12 +320,20 @@ def fingerprint(kernel: Any) -> str:
     digest = hashlib.sha256()
     _digest(kernel, digest, set())
     options = getattr(kernel, "targetoptions", {})
-    digest.update(repr([(k, options.get(k)) for k in ("fastmath", "launch_bounds", "max_registers", "lineinfo")]).encode())
+    digest.update(
+        repr(
+            [
+                (k, options.get(k))
+                for k in ("fastmath", "launch_bounds", "max_registers", "lineinfo")
+            ]
+        ).encode()
+    )
     return digest.hexdigest()
 
 
 def _digest(value: Any, digest: Any, seen: set[int]) -> None:
-    """Feed a function, device function or constant into the digest, following names and closures."""
+    """Feed a function, device function or constant into the digest, following names and
+    closures."""
     if isinstance(value, Module):
         digest.update(repr(value).encode())
         return
@@ -282,8 +346,10 @@ def _digest(value: Any, digest: Any, seen: set[int]) -> None:
         for chosen in (value.__defaults__, value.__kwdefaults__, options.get("fastmath")):
             if chosen:
                 _digest(chosen, digest, seen)
-        captured = {name: cell.cell_contents for name, cell in
-                    zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)}
+        captured = {
+            name: cell.cell_contents
+            for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+        }
         names = sorted(_names(value.__code__))
         for name in names:
             if name not in captured and name not in value.__globals__:
@@ -293,10 +359,14 @@ def _digest(value: Any, digest: Any, seen: set[int]) -> None:
             _digest(meant, digest, seen)
             _members(meant, names, digest, seen)
     elif isinstance(value, python_types.ModuleType):
-        digest.update(value.__name__.rpartition(".")[2].encode())  # numba.types is renamed while numba is imported
+        digest.update(
+            value.__name__.rpartition(".")[2].encode()
+        )  # numba.types is renamed while numba is imported
     elif isinstance(value, np.ndarray):
         digest.update(str((value.dtype, value.shape)).encode() + value.tobytes())
-    elif isinstance(value, (tuple, list)):  # named tuples hold functions: their repr would be an address
+    elif isinstance(
+        value, (tuple, list)
+    ):  # named tuples hold functions: their repr would be an address
         digest.update(f"{type(value).__name__}{len(value)}".encode())
         for item in value:
             _digest(item, digest, seen)
@@ -306,30 +376,39 @@ def _digest(value: Any, digest: Any, seen: set[int]) -> None:
         _digest({member.name: member.value for member in value}, digest, seen)
     elif isinstance(value, (set, frozenset)):
         digest.update(repr(sorted(map(repr, value))).encode())
-    elif isinstance(value, (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype)):
+    elif isinstance(
+        value, (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype)
+    ):
         digest.update(repr(value).encode())
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         _digest([getattr(value, field.name) for field in dataclasses.fields(value)], digest, seen)
-    elif hasattr(value, "__name__"):  # builtins, classes: named here, as they are part of the toolchain; intrinsics
+    elif hasattr(
+        value, "__name__"
+    ):  # builtins, classes: named here, as they are part of the toolchain; intrinsics
         digest.update(f"{getattr(value, '__module__', '')}.{value.__name__}".encode())
         if (generator := getattr(value, "generator", None)) is not None:
             digest.update(_generated(generator))
     elif isinstance(value, python_types.GenericAlias) or " at 0x" not in repr(value):
         digest.update(repr(value).encode())
     else:
-        raise TypeError(f"kernel: cannot tell what {value!r}, which the kernel refers to, stands for in another process")
+        raise TypeError(
+            f"kernel: cannot tell what {value!r}, which the kernel refers to, stands for in "
+            "another process"
+        )
 
 
 @functools.cache
 def _generated(generator: Callable) -> bytes:
-    """A digest of what an intrinsic emits: the code that generates it and, in its closures, the assembly."""
+    """A digest of what an intrinsic emits: the code that generates it and, in its closures, the
+    assembly."""
     digest = hashlib.sha256()
     _digest(generator, digest, set())
     return digest.digest()
 
 
 def _members(module: Any, names: list[str], digest: Any, seen: set[int]) -> None:
-    """What a function that uses these names may mean by module.member, of the user's modules module.module.member too."""
+    """What a function that uses these names may mean by module.member, of the user's modules
+    module.module.member too."""
     kit = _is_kit(module)
     if id(module) in seen or not (kit or _is_users(module)):
         return
@@ -345,7 +424,8 @@ def _members(module: Any, names: list[str], digest: Any, seen: set[int]) -> None
 
 
 def _is_kit(value: Any) -> bool:
-    """Whether it is a module of device functions that kernels share. Intrinsics (ptx*.py) are in the toolchain's name."""
+    """Whether it is a module of device functions that kernels share. Intrinsics (ptx*.py) are in
+    the toolchain's name."""
     if not isinstance(value, python_types.ModuleType):
         return False
     package, _, name = value.__name__.rpartition(".")
@@ -353,17 +433,28 @@ def _is_kit(value: Any) -> bool:
 
 
 def _is_users(value: Any) -> bool:
-    """Whether it is a module whose members may change while the toolchain stays what it is: none of Python's, say."""
-    return isinstance(value, python_types.ModuleType) and value.__name__.partition(".")[0] not in _TOOLS
+    """Whether it is a module whose members may change while the toolchain stays what it is: none of
+    Python's, say."""
+    return (
+        isinstance(value, python_types.ModuleType)
+        and value.__name__.partition(".")[0] not in _TOOLS
+    )
 
 
-@functools.lru_cache(4096)  # many kernels are closures over one function's code, and call the same helpers
+@functools.lru_cache(
+    4096
+)  # many kernels are closures over one function's code, and call the same helpers
 def _code(code: python_types.CodeType) -> bytes:
     """What of a code object goes into the digest."""
-    # Instruction by instruction: the raw bytes have room for the interpreter's inline caches between them.
+    # Instruction by instruction: the raw bytes have room for the interpreter's inline caches
+    # between them.
     parts = [repr([(i.opcode, i.arg) for i in dis.get_instructions(code)]).encode()]
     for constant in code.co_consts:
-        parts.append(_code(constant) if isinstance(constant, python_types.CodeType) else repr(constant).encode())
+        parts.append(
+            _code(constant)
+            if isinstance(constant, python_types.CodeType)
+            else repr(constant).encode()
+        )
     parts.append(repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
     return b"".join(parts)
 

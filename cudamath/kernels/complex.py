@@ -1,14 +1,17 @@
-"""Complex functions for the elementwise generator, accurate in both parts and on both sides of every branch cut.
+"""Complex functions for the elementwise generator, accurate in both parts and on both sides of
+every branch cut.
 
 The textbook formulas fail quietly: log(|z|) has no digits left near |z| = 1, sqrt(z^2 + 1) overflows, -i log(iz + ...)
-subtracts nearly equal numbers and loses the sign of a zero, which is what tells the two sides of a cut apart. The
-functions here work on real and imaginary part (a, b), with constants of the compute type, so complex64 is computed in
-float32. They cost some branches; an elementwise kernel waits for memory, not for them.
+subtracts nearly equal numbers and loses the sign of a zero, which is what tells the two sides of a
+cut apart. The functions here work on real and imaginary part (a, b), with constants of the compute
+type, so complex64 is computed in float32. They cost some branches; an elementwise kernel waits for
+memory, not for them.
 
-Sources: W. Kahan, Branch Cuts for Complex Elementary Functions (1987), for sqrt and tanh; T. E. Hull, T. F. Fairgrieve,
-P. T. P. Tang, Implementing the Complex Arcsine and Arccosine Functions Using Exception Handling, ACM TOMS 23 (1997),
-for the inverse functions, arranged as in FreeBSD's msun.
-"""
+Sources: W. Kahan, Branch Cuts for Complex Elementary Functions (1987), for sqrt and tanh; T. E.
+Hull, T. F. Fairgrieve, P. T. P. Tang, Implementing the Complex Arcsine and Arccosine Functions
+Using Exception Handling, ACM TOMS 23 (1997), for the inverse functions, arranged as in FreeBSD's
+msun.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -39,7 +42,9 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
     # ------------------------------------------------------------ arithmetic
 
     @device
-    def divide(x, y):  # Smith: by the larger part first, so that |y|^2 neither overflows nor vanishes
+    def divide(
+        x, y
+    ):  # Smith: by the larger part first, so that |y|^2 neither overflows nor vanishes
         a, b, c, d = x.real, x.imag, y.real, y.imag
         if abs(c) >= abs(d):
             if c == nought and d == nought:
@@ -77,9 +82,14 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
     @device
     def sign(x):  # x / |x|
         size = hypot(x.real, x.imag)
-        if size == infinity and math.isinf(x.real) != math.isinf(x.imag):  # all of it lies along one axis
-            return make(math.copysign(one, x.real), nought) if math.isinf(x.real) else make(
-                nought, math.copysign(one, x.imag))
+        if size == infinity and math.isinf(x.real) != math.isinf(
+            x.imag
+        ):  # all of it lies along one axis
+            return (
+                make(math.copysign(one, x.real), nought)
+                if math.isinf(x.real)
+                else make(nought, math.copysign(one, x.imag))
+            )
         return make(nought, nought) if size == nought else make(x.real / size, x.imag / size)
 
     @device
@@ -87,7 +97,9 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
         return make(round_even(x.real), round_even(x.imag))
 
     @device
-    def round_to(x, y):  # y: a real number; by divisions of real numbers, for 12 * (1 / 10) is not 1.2
+    def round_to(
+        x, y
+    ):  # y: a real number; by divisions of real numbers, for 12 * (1 / 10) is not 1.2
         step = -y.real
         if step > nought:
             return make(round_even(x.real / step) * step, round_even(x.imag / step) * step)
@@ -142,7 +154,9 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
         s = math.sin(b * half)
         e = exp(x)
         if math.isfinite(a) and math.isfinite(b):
-            return make(math.expm1(a) * math.cos(b) - two * s * s + nought, e.imag)  # 0 rather than -0
+            return make(
+                math.expm1(a) * math.cos(b) - two * s * s + nought, e.imag
+            )  # 0 rather than -0
         return make(e.real - one, e.imag)
 
     @device
@@ -151,7 +165,9 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
         more, less = (a, b) if a > b else (b, a)
         if more > half and more < two and less < one:
             return math.log1p((more - one) * (more + one) + less * less) * half
-        if more > huge or more < sqrt_least:  # far from 1, where the sum of squares may leave the range
+        if (
+            more > huge or more < sqrt_least
+        ):  # far from 1, where the sum of squares may leave the range
             if more > huge:
                 return math.log(hypot(a * half, b * half)) + ln2
             return math.log(hypot(a * huge, b * huge)) - log_huge
@@ -185,7 +201,9 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
             return make(one, nought)
         if x.real == nought and x.imag == nought:
             return make(nought, nought) if c > nought else make(math.nan, math.nan)
-        if d == nought and abs(c) < R(100) and c == math.floor(c):  # whole: by squaring, exact where numbers are whole
+        if (
+            d == nought and abs(c) < R(100) and c == math.floor(c)
+        ):  # whole: by squaring, exact where numbers are whole
             result, base = make(one, nought), x
             left = int(abs(c))
             while left > 0:
@@ -280,7 +298,8 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
     @device
     def hull(x, y):
         """The heart of asinh and acos, for x, y >= 0: with A = (|z + i| + |z - i|) / 2 the real part log(A + sqrt(A^2 - 1))
-        and what the imaginary part is made from: (whether B = y / A says it, B, sqrt(A^2 - y^2), y, both scaled alike)."""
+        and what the imaginary part is made from: (whether B = y / A says it, B, sqrt(A^2 - y^2), y,
+        both scaled alike)."""  # noqa: E501
         r, s = hypot(x, y + one), hypot(x, y - one)
         A = max(one, (r + s) * half)
         if A >= R(10):
@@ -394,8 +413,35 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
         v, u = atanh_parts(x.imag, x.real)
         return make(u, v)
 
-    found = (divide, reciprocal, conj, absolute, argument, sign, round_to, isfinite, isinf, sqrt, exp, expm1, log, log2, log10,
-             log1p, power, sin, cos, sinh, cosh, tan, tanh, asinh, asin, acos, acosh, atanh, atan)
+    found = (
+        divide,
+        reciprocal,
+        conj,
+        absolute,
+        argument,
+        sign,
+        round_to,
+        isfinite,
+        isinf,
+        sqrt,
+        exp,
+        expm1,
+        log,
+        log2,
+        log10,
+        log1p,
+        power,
+        sin,
+        cos,
+        sinh,
+        cosh,
+        tan,
+        tanh,
+        asinh,
+        asin,
+        acos,
+        acosh,
+        atanh,
+        atan,
+    )
     return {f.__name__: f for f in found} | {"round_even": round_parts}
-
-

@@ -1,12 +1,14 @@
-"""Depthwise convolution of images channels last, and its input gradient: strips of results, two channels per thread.
+"""Depthwise convolution of images channels last, and its input gradient: strips of results, two
+channels per thread.
 
-What is computed, and what a scheme, a strip and its reach are, tells conv_depthwise.py. Channels last, neighbouring threads
-have neighbouring channels: a warp reads 64 channels of a pixel by one access of whole lines, wherever the pixel is, so nothing
-has to be brought into shared memory first; what strips beside and below each other read twice comes from the L1 cache. A
-thread keeps its channels' filters in registers and makes several strips below each other.
+What is computed, and what a scheme, a strip and its reach are, tells conv_depthwise.py. Channels
+last, neighbouring threads have neighbouring channels: a warp reads 64 channels of a pixel by one
+access of whole lines, wherever the pixel is, so nothing has to be brought into shared memory first;
+what strips beside and below each other read twice comes from the L1 cache. A thread keeps its
+channels' filters in registers and makes several strips below each other.
 
-The floor is bytes(x) + bytes(y). A strip of 4 x 4 results reads 6 x 6 pixels for 3 x 3 taps and 10 x 10 for 7 x 7: 2.3 and 6.3
-times x, from the cache.
+The floor is bytes(x) + bytes(y). A strip of 4 x 4 results reads 6 x 6 pixels for 3 x 3 taps and 10
+x 10 for 7 x 7: 2.3 and 6.3 times x, from the cache.
 """
 
 from __future__ import annotations
@@ -25,20 +27,23 @@ from .conv_simt import numbers
 from .lazy import cuda, types
 from .rows import bounded, device, reader, writer
 
-WIDE = 4                     # columns of a strip
-FEW = 16                     # taps up to which a thread has registers for two channels
+WIDE = 4  # columns of a strip
+FEW = 16  # taps up to which a thread has registers for two channels
 ENOUGH_THREADS = 132 * 2048  # strips are put together in threads while there are so many
 
 
 def scheme(taps: Pair, up: Pair, down: Pair, before: Pair) -> Scheme:
     """Of these numbers for rows and columns."""
-    rows, columns = (Axis(taps[i], up[i], down[i], before[i], wide) for i, wide in enumerate((HIGH, WIDE)))
+    rows, columns = (
+        Axis(taps[i], up[i], down[i], before[i], wide) for i, wide in enumerate((HIGH, WIDE))
+    )
     return Scheme(rows, columns)
 
 
 @functools.cache
 def _strip(dtype: np.dtype, how: Scheme, width: int) -> Any:
-    """Device function that walks down the rows below a strip, written out (see conv_depthwise.straight)."""
+    """Device function that walks down the rows below a strip, written out (see
+    conv_depthwise.straight)."""
     C = codec(dtype)[2]
     read = reader(dtype, width)
     low, high = how.columns.reach
@@ -54,15 +59,26 @@ def _strip(dtype: np.dtype, how: Scheme, width: int) -> Any:
                 if u + k >= 0 and u + k < W:
                     read(x, at + k * channels, v, k * width)
 
-    body = [f"    total[{width} * (n0 + {j}) + {e}] += w[{width} * (t0 + {s}) + {e}] * v[{width * k + e}]"
-            for k in range(span) for j, s in how.columns.pairs(low + k) for e in range(width)]
+    body = [
+        f"    total[{width} * (n0 + {j}) + {e}] += w[{width} * (t0 + {s}) + {e}] * "
+        f"v[{width * k + e}]"
+        for k in range(span)
+        for j, s in how.columns.pairs(low + k)
+        for e in range(width)
+    ]
     meet = device(compiled("\n".join(["def meet(v, n0, t0, w, total):", *body, ""]), "meet", {}))
     lines = ["def strip(x, at, h, u, H, W, pitch, channels, v, w, total):"]
     for row in range(how.height):
         lines.append(f"    fetch(x, at + i64({row}) * pitch, h + i64({row}), u, H, W, channels, v)")
-        lines += [f"    meet(v, i64({i * WIDE}), i64({r * how.columns.taps}), w, total)"
-                  for i, r in how.rows.pairs(how.first + row)]
-    return device(compiled("\n".join([*lines, ""]), "strip", {"fetch": fetch, "meet": meet, "i64": types.int64}))
+        lines += [
+            f"    meet(v, i64({i * WIDE}), i64({r * how.columns.taps}), w, total)"
+            for i, r in how.rows.pairs(how.first + row)
+        ]
+    return device(
+        compiled(
+            "\n".join([*lines, ""]), "strip", {"fetch": fetch, "meet": meet, "i64": types.int64}
+        )
+    )
 
 
 @functools.cache
@@ -70,17 +86,36 @@ def conv2d_depthwise_last(dtype: np.dtype, how: Scheme, width: int) -> Any:
     """A thread `width` channels of `each` strips below each other."""
     load, _, C = codec(dtype)
     strip, write = _strip(dtype, how, width), writer(dtype, width)
-    (up_down, up_across), (step_down, step_across) = ((axis.up for axis in how), (axis.down for axis in how))
+    (up_down, up_across), (step_down, step_across) = (
+        (axis.up for axis in how),
+        (axis.down for axis in how),
+    )
     area, results = how.rows.taps * how.columns.taps, HIGH * WIDE
     left = how.columns.reach[0]
     first, window = how.first, (how.columns.reach[1] - left + 1) * width
     w_size, total_size = area * width, results * width
 
     @bounded((THREADS, 4))
-    def conv2d_depthwise_last(x, weights, bias, y, biased, turned, count, channels, H, W, P, Q, strips_down, strips_across,
-                              each):
-        """x (images, H, W, channels), weights (channels, R, S), y (images, P, Q, channels): flat; bias (channels,) if biased;
-        turned: filters are read backwards; count: threads with something to do; strips_down: groups of `each` strips."""
+    def conv2d_depthwise_last(
+        x,
+        weights,
+        bias,
+        y,
+        biased,
+        turned,
+        count,
+        channels,
+        H,
+        W,
+        P,
+        Q,
+        strips_down,
+        strips_across,
+        each,
+    ):
+        """x (images, H, W, channels), weights (channels, R, S), y (images, P, Q, channels): flat;
+        bias (channels,) if biased; turned: filters are read backwards; count: threads with
+        something to do; strips_down: groups of `each` strips."""
         v = cuda.local.array(window, C)
         w = cuda.local.array(w_size, C)
         total = cuda.local.array(total_size, C)
@@ -104,11 +139,28 @@ def conv2d_depthwise_last(dtype: np.dtype, how: Scheme, width: int) -> Any:
                 for k in range(results):
                     total[k * width + e] = start
             h = p * step_down // up_down + first
-            strip(x, ((image * H + h) * W + u) * channels + c, h, u, H, W, W * channels, channels, v, w, total)
+            strip(
+                x,
+                ((image * H + h) * W + u) * channels + c,
+                h,
+                u,
+                H,
+                W,
+                W * channels,
+                channels,
+                v,
+                w,
+                total,
+            )
             for k in range(HIGH):
                 for j in range(WIDE):
                     if p + k < P and q + j < Q:
-                        write(y, ((image * P + p + k) * Q + q + j) * channels + c, total, (k * WIDE + j) * width)
+                        write(
+                            y,
+                            ((image * P + p + k) * Q + q + j) * channels + c,
+                            total,
+                            (k * WIDE + j) * width,
+                        )
 
     return conv2d_depthwise_last
 
@@ -116,7 +168,9 @@ def conv2d_depthwise_last(dtype: np.dtype, how: Scheme, width: int) -> Any:
 def _sum(out: Layout, operands: list[Layout], how: Scheme, turned: bool) -> Plan | None:
     """The plan of `how` on images, filters and, if there is one, bias."""
     (images, channels, H, W), (P, Q) = operands[0].shape, out.shape[2:]
-    width = 2 if channels % 2 == 0 and how.rows.taps * how.columns.taps <= FEW and not SIMULATOR else 1
+    width = (
+        2 if channels % 2 == 0 and how.rows.taps * how.columns.taps <= FEW and not SIMULATOR else 1
+    )
     biased = len(operands) > 2
     rows, strips_across = blocks(P, HIGH), blocks(Q, WIDE)
     across = images * strips_across * (channels // width)
@@ -127,18 +181,39 @@ def _sum(out: Layout, operands: list[Layout], how: Scheme, turned: bool) -> Plan
         return None
     plan = Turned(out, *operands[:2])
     x, w = plan.operands
-    w = w.view((channels * how.rows.taps * how.columns.taps,))          # filters of one channel: both orders are the same
-    plan.steps.append(Launch(
-        conv2d_depthwise_last(out.dtype, how, width), blocks(count, THREADS), THREADS,
-        [x.view((operands[0].size,)), w, Input(2) if biased else w, plan.target.view((out.size,)),
-         *numbers(biased, turned, count, channels, H, W, P, Q, strips_down, strips_across, each)]))
+    w = w.view(
+        (channels * how.rows.taps * how.columns.taps,)
+    )  # filters of one channel: both orders are the same
+    plan.steps.append(
+        Launch(
+            conv2d_depthwise_last(out.dtype, how, width),
+            blocks(count, THREADS),
+            THREADS,
+            [
+                x.view((operands[0].size,)),
+                w,
+                Input(2) if biased else w,
+                plan.target.view((out.size,)),
+                *numbers(
+                    biased, turned, count, channels, H, W, P, Q, strips_down, strips_across, each
+                ),
+            ],
+        )
+    )
     return plan.plan()
 
 
-def conv2d(out: Layout, x: Layout, weight: Layout, bias: Layout | None = None, **where: Any) -> Plan | None:
-    """x (N, C, H, W), weight (C, 1, R, S), bias (C,) -> out (N, C, P, Q); None: not in this file's reach."""
+def conv2d(
+    out: Layout, x: Layout, weight: Layout, bias: Layout | None = None, **where: Any
+) -> Plan | None:
+    """x (N, C, H, W), weight (C, 1, R, S), bias (C,) -> out (N, C, P, Q); None: not in this file's
+    reach."""
     found = read_as(out, x, weight, False, **where)
-    return None if found is None else _sum(out, [x, weight] if bias is None else [x, weight, bias], scheme(*found), False)
+    return (
+        None
+        if found is None
+        else _sum(out, [x, weight] if bias is None else [x, weight, bias], scheme(*found), False)
+    )
 
 
 def conv2d_input_grad(out: Layout, grad: Layout, weight: Layout, **where: Any) -> Plan | None:

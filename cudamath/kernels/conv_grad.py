@@ -4,14 +4,18 @@
 
 Versions, simple to fast:
 
-``conv2d_weight_direct``  one block per weight, which walks all positions. Right for depthwise convolutions.
-``conv2d_weight_gemm``    the register tile of conv_simt.py, outputs x taps, 8 positions at a time. Here the long sum runs
-                          over positions, so these are the table in memory, written by ``position_table``; the taps of
-                          a thread stay in its registers. There are too few tiles to fill the device, so the positions
-                          are split over blocks; ``sum_partials`` adds the parts in a fixed order: no atomics, and the
-                          same bits every time.
+``conv2d_weight_direct``  one block per weight, which walks all positions. Right for depthwise
+convolutions.
+``conv2d_weight_gemm``    the register tile of conv_simt.py, outputs x taps, 8 positions at a time.
+                          Here the long sum runs
+                          over positions, so these are the table in memory, written by
+                          ``position_table``; the taps of a thread stay in its registers. There are
+                          too few tiles to fill the device, so the positions are split over blocks;
+                          ``sum_partials`` adds the parts in a fixed order: no atomics, and the same
+                          bits every time.
 
-A warp reads 8 neighbouring positions of 4 outputs (or taps): four stretches of 32 bytes. The floor is that of conv_simt.py.
+A warp reads 8 neighbouring positions of 4 outputs (or taps): four stretches of 32 bytes. The floor
+is that of conv_simt.py.
 """
 
 import functools
@@ -52,8 +56,8 @@ from .lazy import cuda, types
 if not SIMULATOR:
     from .ptx import load_vector
 
-REDUCERS = 128               # threads that add up one weight in conv2d_weight_direct
-ENOUGH_BLOCKS = 512          # sums are split until there are about that many blocks
+REDUCERS = 128  # threads that add up one weight in conv2d_weight_direct
+ENOUGH_BLOCKS = 512  # sums are split until there are about that many blocks
 MOST_SPLITS = 256
 
 
@@ -67,15 +71,28 @@ def split_far_position(n, area, width):
 
 @functools.cache
 def conv2d_weight_direct(dtype: np.dtype, large: bool) -> Any:
-    """One block per weight: its threads walk the positions, then add up pairwise. large: 64-bit positions."""
+    """One block per weight: its threads walk the positions, then add up pairwise. large: 64-bit
+    positions."""
     load, store, C = codec(dtype)
     split = split_far_position if large else split_position
 
     @cuda.jit
-    def conv2d_weight_direct(dy, x, dw, plane_start, plane_step, plane_tap, row_start, row_step, row_tap, column_start,
-                             column_step, column_tap):
-        """dy (N, G, M, O, P, Q), x (N, G, C, D, H, W), dw (G, M, C, T, R, S); any strides. Planes, rows and columns as in
-        conv2d_direct."""
+    def conv2d_weight_direct(
+        dy,
+        x,
+        dw,
+        plane_start,
+        plane_step,
+        plane_tap,
+        row_start,
+        row_step,
+        row_tap,
+        column_start,
+        column_step,
+        column_tap,
+    ):
+        """dy (N, G, M, O, P, Q), x (N, G, C, D, H, W), dw (G, M, C, T, R, S); any strides. Planes,
+        rows and columns as in conv2d_direct."""
         sums = cuda.shared.array(REDUCERS, C)
         t = cuda.threadIdx.x
         i = cuda.blockIdx.x
@@ -97,7 +114,14 @@ def conv2d_weight_direct(dtype: np.dtype, large: bool) -> Any:
                 d = plane_start + o * plane_step + deep * plane_tap
                 h = row_start + p * row_step + r * row_tap
                 v = column_start + q * column_step + s * column_tap
-                if d >= 0 and d < x.shape[3] and h >= 0 and h < x.shape[4] and v >= 0 and v < x.shape[5]:
+                if (
+                    d >= 0
+                    and d < x.shape[3]
+                    and h >= 0
+                    and h < x.shape[4]
+                    and v >= 0
+                    and v < x.shape[5]
+                ):
                     total += load(dy[n, g, m, o, p, q]) * load(x[n, g, c, d, h, v])
         sums[t] = total
         cuda.syncthreads()
@@ -120,7 +144,8 @@ def sum_partials(dtype: np.dtype) -> Any:
 
     @cuda.jit
     def sum_partials(partial, out):
-        """partial (splits, n) in the compute type -> out (n,). Blocks of 32 elements x 8 threads an element."""
+        """partial (splits, n) in the compute type -> out (n,). Blocks of 32 elements x 8 threads an
+        element."""
         sums = cuda.shared.array((8, 32), C)
         x, y = cuda.threadIdx.x, cuda.threadIdx.y
         i = cuda.blockIdx.x * 32 + x
@@ -139,10 +164,24 @@ def sum_partials(dtype: np.dtype) -> Any:
 
 
 @cuda.jit
-def position_table(table, positions, area, width, row_start, row_step, column_start, column_step, x_image, x_row,
-                   x_column, y_image, y_row, y_column):
-    """table (positions + 2 * DEPTH, 4) int32: place in x, place in y, row and column in x of each position, and what
-    is read ahead of the end; strides in elements. A thread a row."""
+def position_table(
+    table,
+    positions,
+    area,
+    width,
+    row_start,
+    row_step,
+    column_start,
+    column_step,
+    x_image,
+    x_row,
+    x_column,
+    y_image,
+    y_row,
+    y_column,
+):
+    """table (positions + 2 * DEPTH, 4) int32: place in x, place in y, row and column in x of each
+    position, and what is read ahead of the end; strides in elements. A thread a row."""
     n = cuda.grid(1)
     if n >= table.shape[0]:
         return
@@ -169,15 +208,30 @@ def conv2d_weight_gemm(dtype: np.dtype, tile: Tile) -> Any:
     rows, threads, high = tile.rows, tile.threads, tile.high
     rows_per_warp, pitch_a, sums = rows // tile.down, rows + 4, 8 * high
     size_a = 2 * DEPTH * pitch_a
-    apart = threads // DEPTH                            # a warp reads 8 neighbouring positions of 4 outputs or taps
+    apart = threads // DEPTH  # a warp reads 8 neighbouring positions of 4 outputs or taps
     each_a, each_b = rows // apart, POSITIONS // apart
 
     @cuda.jit(launch_bounds=(threads, 2))
-    def conv2d_weight_gemm(dy, x, taps, table, partial, outputs, tap_count, positions, share, groups, x_height, x_width,
-                           x_group, y_group, y_output):
-        """dy, x: their memory as a line; taps (tap_count, 4) and table (positions + 2 * DEPTH, 4): int32, flattened;
-        share: positions a split adds up, a multiple of DEPTH; partial (splits, G, outputs, tap_count) flattened.
-        Grid: tiles, splits, groups."""
+    def conv2d_weight_gemm(
+        dy,
+        x,
+        taps,
+        table,
+        partial,
+        outputs,
+        tap_count,
+        positions,
+        share,
+        groups,
+        x_height,
+        x_width,
+        x_group,
+        y_group,
+        y_output,
+    ):
+        """dy, x: their memory as a line; taps (tap_count, 4) and table (positions + 2 * DEPTH, 4):
+        int32, flattened; share: positions a split adds up, a multiple of DEPTH; partial (splits, G,
+        outputs, tap_count) flattened. Grid: tiles, splits, groups."""
         slab_a = cuda.shared.array(size_a, C, alignment=16)
         slab_b = cuda.shared.array(SIZE_B, C, alignment=16)
         total = cuda.local.array(sums, C)
@@ -197,11 +251,16 @@ def conv2d_weight_gemm(dtype: np.dtype, tile: Tile) -> Any:
         thread = cuda.threadIdx.x
         m, n = place_in_tile(thread, rows_per_warp)
 
-        k_t, i_t = thread & (DEPTH - 1), thread // DEPTH          # this thread's position and first output and tap
+        k_t, i_t = (
+            thread & (DEPTH - 1),
+            thread // DEPTH,
+        )  # this thread's position and first output and tap
         for i in range(each_b):
             tap_place[i], tap_h[i], tap_v[i] = 0, OUTSIDE, OUTSIDE
             if j0 + i_t + i * apart < tap_count:
-                tap_place[i], _, tap_h[i], tap_v[i] = load_vector(taps, (j0 + i_t + i * apart) * 4, 4)
+                tap_place[i], _, tap_h[i], tap_v[i] = load_vector(
+                    taps, (j0 + i_t + i * apart) * 4, 4
+                )
         from_a = group * y_group + (m0 + i_t) * y_output
         from_b = group * x_group
         begin = split * share
@@ -220,8 +279,9 @@ def conv2d_weight_gemm(dtype: np.dtype, tile: Tile) -> Any:
                     next_a[i] = value
                 for i in range(each_b):
                     value = C(0)
-                    if (types.uint32(h + tap_h[i]) < types.uint32(x_height)
-                            and types.uint32(v + tap_v[i]) < types.uint32(x_width)):
+                    if types.uint32(h + tap_h[i]) < types.uint32(x_height) and types.uint32(
+                        v + tap_v[i]
+                    ) < types.uint32(x_width):
                         value = C(load(x[types.uint64(from_b + x_place + tap_place[i])]))
                     next_b[i] = value
                 x_place, y_place, h, v = load_vector(table, (k + DEPTH + k_t) * 4, 4)
@@ -254,23 +314,35 @@ def conv2d_weight_gemm(dtype: np.dtype, tile: Tile) -> Any:
     return conv2d_weight_gemm
 
 
-# ------------------------------------------------------------------------------------------------- planner
+# -------------------------------------------------------------------------------------------------
 
 
 def direct(dtype: np.dtype, dy: View, x: View, dw: View, *along: Walk) -> Launch:
     """One block per weight. along: planes (of volumes), rows and columns."""
     large = math.prod(dy.shape[3:]) >= 1 << 31
-    return Launch(conv2d_weight_direct(dtype, large), math.prod(dw.shape), REDUCERS,
-                  [dy.volumes(), x.volumes(), dw.volumes(), *numbers(*walks(*along))])
+    return Launch(
+        conv2d_weight_direct(dtype, large),
+        math.prod(dw.shape),
+        REDUCERS,
+        [dy.volumes(), x.volumes(), dw.volumes(), *numbers(*walks(*along))],
+    )
 
 
-def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[int, int],
-                       padding: tuple[int, int, int, int], dilation: tuple[int, int], groups: int,
-                       version: str | None = None) -> Plan:
+def conv2d_weight_grad(
+    out: Layout,
+    grad: Layout,
+    x: Layout,
+    *,
+    stride: tuple[int, int],
+    padding: tuple[int, int, int, int],
+    dilation: tuple[int, int],
+    groups: int,
+    version: str | None = None,
+) -> Plan:
     """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S).
 
-    version: "weight_direct" or "weight_gemm"; by default the second unless a group has very few outputs, or there is little
-    to do."""
+    version: "weight_direct" or "weight_gemm"; by default the second unless a group has very few
+    outputs, or there is little to do."""
     kernel = out.shape[2:]
     if not out.size:
         return Plan([out], [])
@@ -278,22 +350,37 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     (g_arg, grad), (x_arg, x) = sources.found
     dy, source = grouped(g_arg, grad, groups, 1), grouped(x_arg, x, groups, 1)
     dw = grouped(Output(0), out, groups, 0)
-    rows, columns = Walk(-padding[0], stride[0], dilation[0]), Walk(-padding[2], stride[1], dilation[1])
+    rows, columns = (
+        Walk(-padding[0], stride[0], dilation[0]),
+        Walk(-padding[2], stride[1], dilation[1]),
+    )
     images, _, outputs, height, width = dy.shape
     dtype, item, positions = grad.dtype, grad.itemsize, images * height * width
     if version is None:
-        gemm = (outputs >= LEAST_OUTPUTS and groups <= 65535 and fits(dy, item) and fits(source, item) and positions
-                and positions * out.size > DIRECT)
+        gemm = (
+            outputs >= LEAST_OUTPUTS
+            and groups <= 65535
+            and fits(dy, item)
+            and fits(source, item)
+            and positions
+            and positions * out.size > DIRECT
+        )
         version = "weight_gemm" if gemm else "weight_direct"
     if version == "weight_direct":
-        return Plan([out], [*sources.steps, direct(dtype, dy, source, dw, rows, columns)], sources.temps)
+        return Plan(
+            [out], [*sources.steps, direct(dtype, dy, source, dw, rows, columns)], sources.temps
+        )
     if version != "weight_gemm":
-        raise ValueError(f"conv2d: no version {version!r}; there are 'weight_direct' and 'weight_gemm'")
+        raise ValueError(
+            f"conv2d: no version {version!r}; there are 'weight_direct' and 'weight_gemm'"
+        )
     tile = choose_tile(outputs, dtype)
     tap_count = source.shape[2] * kernel[0] * kernel[1]
     taps = tap_table(source.shape[2], *kernel, rows, columns, source, item, tap_count)
     tiles = blocks(outputs, tile.rows) * blocks(tap_count, POSITIONS)
-    splits = max(1, min(ENOUGH_BLOCKS // (tiles * groups), MOST_SPLITS, blocks(positions, 16 * DEPTH)))
+    splits = max(
+        1, min(ENOUGH_BLOCKS // (tiles * groups), MOST_SPLITS, blocks(positions, 16 * DEPTH))
+    )
     share = blocks(blocks(positions, splits), DEPTH) * DEPTH
     splits = blocks(positions, share)
     rows_read = positions + 2 * DEPTH
@@ -301,12 +388,53 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     partial = sources.temp(Layout.new((splits, out.size), compute_dtype(dtype), grad.device))
     from_, to = ([stride // item for stride in view.strides] for view in (source, dy))
     sources.steps += [
-        Launch(position_table, blocks(rows_read, THREADS), THREADS,
-               [table, *numbers(positions, height * width, width, rows.start, rows.step, columns.start, columns.step,
-                                 from_[0], from_[3], from_[4], to[0], to[3], to[4])]),
-        Launch(conv2d_weight_gemm(dtype, tile), (tiles, splits, groups), tile.threads,
-               [dy.line(item), source.line(item), Constant(taps.ravel()), table.flat, partial.flat,
-                *numbers(outputs, tap_count, positions, share, groups, source.shape[3], source.shape[4], from_[1],
-                          to[1], to[2])]),
-        Launch(sum_partials(dtype), blocks(out.size, 32), (32, 8), [partial, Output(0).flat])]
+        Launch(
+            position_table,
+            blocks(rows_read, THREADS),
+            THREADS,
+            [
+                table,
+                *numbers(
+                    positions,
+                    height * width,
+                    width,
+                    rows.start,
+                    rows.step,
+                    columns.start,
+                    columns.step,
+                    from_[0],
+                    from_[3],
+                    from_[4],
+                    to[0],
+                    to[3],
+                    to[4],
+                ),
+            ],
+        ),
+        Launch(
+            conv2d_weight_gemm(dtype, tile),
+            (tiles, splits, groups),
+            tile.threads,
+            [
+                dy.line(item),
+                source.line(item),
+                Constant(taps.ravel()),
+                table.flat,
+                partial.flat,
+                *numbers(
+                    outputs,
+                    tap_count,
+                    positions,
+                    share,
+                    groups,
+                    source.shape[3],
+                    source.shape[4],
+                    from_[1],
+                    to[1],
+                    to[2],
+                ),
+            ],
+        ),
+        Launch(sum_partials(dtype), blocks(out.size, 32), (32, 8), [partial, Output(0).flat]),
+    ]
     return Plan([out], sources.steps, sources.temps)

@@ -15,9 +15,12 @@ def last_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 
 def lies_last(layout: Layout) -> bool:
-    """Whether images can be read as channels-last ones (axes of one element may have any stride)."""
+    """Whether images can be read as channels-last ones (axes of one element may have any
+    stride)."""
     wanted = last_strides(layout.shape, layout.itemsize)
-    return all(n == 1 or a == b for n, a, b in zip(layout.shape, layout.strides, wanted, strict=True))
+    return all(
+        n == 1 or a == b for n, a, b in zip(layout.shape, layout.strides, wanted, strict=True)
+    )
 
 
 def as_last(layout: Layout, shape: tuple[int, ...] | None = None) -> Layout:
@@ -32,7 +35,8 @@ def result(first: Layout, shape: tuple[int, ...]) -> Layout:
 
 
 class Turned:
-    """A plan under construction whose main steps see every operand and the result channels last (or all in C order)."""
+    """A plan under construction whose main steps see every operand and the result channels last (or
+    all in C order)."""
 
     def __init__(self, out: Layout, *operands: Layout, last: bool = True):
         self.out, self.last = out, last

@@ -1,19 +1,24 @@
-"""Convolution on tensor cores of compute capability 8.0 on: cp.async brings the windows, mma.sync multiplies them.
+"""Convolution on tensor cores of compute capability 8.0 on: cp.async brings the windows, mma.sync
+multiplies them.
 
-The product is that of conv_wgmma.py, y[pixel, m] = sum over taps and channels, for channels-last images of 16-bit numbers;
-here every thread does what TMA does there. A step is one tap and 32 channels:
+The product is that of conv_wgmma.py, y[pixel, m] = sum over taps and channels, for channels-last
+images of 16-bit numbers; here every thread does what TMA does there. A step is one tap and 32
+channels:
 
-- A thread loads 16 bytes (8 channels) of two pixels and of some filters, with `cp.async`, straight into shared memory. Where
-  the window of a pixel leaves the image, or channels end, it copies 0 bytes: nothing is read, and the hardware writes zeros.
+- A thread loads 16 bytes (8 channels) of two pixels and of some filters, with `cp.async`, straight
+  into shared memory. Where the window of a pixel leaves the image, or channels end, it copies 0
+  bytes: nothing is read, and the hardware writes zeros.
 - Four stages are in flight at a time; one barrier per step.
-- Rows of shared memory are 64 bytes (128 or 256 for filters read across). Their 16-byte pieces are stored in an order that
-  depends on the row, so that the eight rows which `ldmatrix` reads at a time lie in different banks.
-- Eight warps share a tile of 128 pixels x 128 (or 64) outputs: each multiplies 64 x 32 (or 32 x 32) of it, 16 x 8 x 16 at a
-  time, from fragments in registers.
+- Rows of shared memory are 64 bytes (128 or 256 for filters read across). Their 16-byte pieces are
+  stored in an order that depends on the row, so that the eight rows which `ldmatrix` reads at a
+  time lie in different banks.
+- Eight warps share a tile of 128 pixels x 128 (or 64) outputs: each multiplies 64 x 32 (or 32 x 32)
+  of it, 16 x 8 x 16 at a time, from fragments in registers.
 
-In the input gradient filters are summed along their outputs: they are loaded as they lie, and `ldmatrix` transposes them.
-The floor is 2 * N * K * P * Q * C * R * S operations at the rate of mma.sync. This kernel is not there yet:
-on an H200 it took 1.6 to 3 times as long as conv_wgmma.py on ResNet-50's layers.
+In the input gradient filters are summed along their outputs: they are loaded as they lie, and
+`ldmatrix` transposes them. The floor is 2 * N * K * P * Q * C * R * S operations at the rate of
+mma.sync. This kernel is not there yet: on an H200 it took 1.6 to 3 times as long as conv_wgmma.py
+on ResNet-50's layers.
 """
 
 import functools
@@ -33,16 +38,17 @@ if not SIMULATOR:
     from . import ptx_mma
 
 THREADS = 256
-PIXELS = 128                 # of a tile
-DEPTH = 32                   # channels per step
+PIXELS = 128  # of a tile
+DEPTH = 32  # channels per step
 STAGES = 4
 i32, i64, f32 = types.int32, types.int64, types.float32
 
 
 @functools.cache
 def quad_columns() -> Any:
-    """A device function: the packed pairs of columns that four neighbouring lanes hold of four tiles of eight columns, traded
-    so that each lane holds the four pairs, eight columns, of one tile: lane i that of tile i."""
+    """A device function: the packed pairs of columns that four neighbouring lanes hold of four
+    tiles of eight columns, traded so that each lane holds the four pairs, eight columns, of one
+    tile: lane i that of tile i."""
     exchange = ptx_mma.shuffle_xor
 
     @device_function
@@ -67,17 +73,18 @@ def quad_columns() -> Any:
 
 @functools.cache
 def conv2d_mma(dtype: np.dtype, columns: int, across: bool, biased: bool) -> Any:
-    """Convolution by cp.async and mma.sync, tiles of PIXELS x columns (64 or 128). across: see conv_wgmma.py."""
+    """Convolution by cp.async and mma.sync, tiles of PIXELS x columns (64 or 128). across: see
+    conv_wgmma.py."""
     kind = "bf16" if dtype == bfloat16 else "f16"
     pack = ptx_mma.pack_bf16 if dtype == bfloat16 else ptx_mma.pack_f16
     load = codec(dtype)[0]
     down_warps = 2 if columns == 128 else 4
-    high = PIXELS // down_warps // 16                        # tiles of 16 pixels a warp has; and four of 8 outputs
+    high = PIXELS // down_warps // 16  # tiles of 16 pixels a warp has; and four of 8 outputs
     sums = high * 16
     a_bytes = 2 * DEPTH * PIXELS
     stage_bytes = a_bytes + 2 * DEPTH * columns
-    copies = columns * DEPTH // 8 // THREADS                 # 16-byte pieces of filters a thread loads
-    row_pieces = columns // 8                                # of a row of filters read across
+    copies = columns * DEPTH // 8 // THREADS  # 16-byte pieces of filters a thread loads
+    row_pieces = columns // 8  # of a row of filters read across
     row_bytes = 2 * columns
     multiply = ptx_mma.mma(kind)
     copy, commit, wait = ptx_mma.copy_16_or_zero, ptx_mma.copy_commit, ptx_mma.copy_wait(STAGES - 2)
@@ -88,13 +95,44 @@ def conv2d_mma(dtype: np.dtype, columns: int, across: bool, biased: bool) -> Any
     size_a, size_b = 4 * high, 8
 
     @cuda.jit(launch_bounds=(THREADS, 2))
-    def conv2d_mma(images, filters, bias, y, across_tiles, group_tiles, positions, area, width, row_start, row_step,
-                   column_start, column_step, taps_down, taps_right, tap, tap_down, tap_right, down, right, channels, outputs,
-                   height, breadth, all_channels, kernel_area, filter_row, y_image, y_row, y_column):
-        """images: x (N, H, W, G * C), filters: w (K, R * S, C), y: each its memory as a line; bias (outputs in all,) if biased.
+    def conv2d_mma(
+        images,
+        filters,
+        bias,
+        y,
+        across_tiles,
+        group_tiles,
+        positions,
+        area,
+        width,
+        row_start,
+        row_step,
+        column_start,
+        column_step,
+        taps_down,
+        taps_right,
+        tap,
+        tap_down,
+        tap_right,
+        down,
+        right,
+        channels,
+        outputs,
+        height,
+        breadth,
+        all_channels,
+        kernel_area,
+        filter_row,
+        y_image,
+        y_row,
+        y_column,
+    ):
+        """images: x (N, H, W, G * C), filters: w (K, R * S, C), y: each its memory as a line; bias
+        (outputs in all,) if biased.
 
-        Tiles in a row of them, in a group; positions .. right, channels, outputs and strides of y: as in conv2d_wgmma; height,
-        breadth: H, W; all_channels: G * C; kernel_area: R * S; filter_row: C, of w. A block a tile."""
+        Tiles in a row of them, in a group; positions .. right, channels, outputs and strides of y:
+        as in conv2d_wgmma; height, breadth: H, W; all_channels: G * C; kernel_area: R * S;
+        filter_row: C, of w. A block a tile."""
         shared = cuda.shared.array(0, types.uint8)
         base = (shared_address(shared) + i32(127)) & i32(-128)
         thread = i32(cuda.threadIdx.x)
@@ -116,7 +154,7 @@ def conv2d_mma(dtype: np.dtype, columns: int, across: bool, biased: bool) -> Any
         v0 = i32(column_start + (at - p * width) * column_step)
         if pixel0 + first >= positions:
             h0 = i32(-(1 << 30))
-        from0 = i32((image * height + h0) * breadth + v0)   # number of the input pixel
+        from0 = i32((image * height + h0) * breadth + v0)  # number of the input pixel
         image = divide(pixel0 + first + 64, area)
         at = i32(pixel0 + first + 64 - image * area)
         p = divide(at, width)
@@ -131,12 +169,12 @@ def conv2d_mma(dtype: np.dtype, columns: int, across: bool, biased: bool) -> Any
             total[i] = f32(0)
         a = cuda.local.array(size_a, i32)
         b = cuda.local.array(size_b, i32)
-        pixel_w = i32((warp & (down_warps - 1)) * (16 * high))      # of this warp in the tile
+        pixel_w = i32((warp & (down_warps - 1)) * (16 * high))  # of this warp in the tile
         output_w = i32(warp // down_warps * 32)
         steps = i32(taps_down * taps_right * ((channels + (DEPTH - 1)) // DEPTH))
-        r, s, c = i32(0), i32(0), i32(0)                    # tap and channel of the step to bring next
+        r, s, c = i32(0), i32(0), i32(0)  # tap and channel of the step to bring next
         for k in range(-(STAGES - 1), steps):
-            if k >= 0:                                      # step k has come, and all warps are done with step k - 1
+            if k >= 0:  # step k has come, and all warps are done with step k - 1
                 wait()
                 cuda.syncthreads()
             if r < taps_down:
@@ -145,28 +183,55 @@ def conv2d_mma(dtype: np.dtype, columns: int, across: bool, biased: bool) -> Any
                 channel = group * channels + c + 8 * piece
                 here = c + 8 * piece < channels
                 h, v = h0 + r * down, v0 + s * right
-                inside = (here and types.uint32(h) < types.uint32(height) and types.uint32(v) < types.uint32(breadth))
-                copy(slot + to_a, global_address(images) + 2 * (i64(from0 + offset) * all_channels + channel),
-                     16 if inside else 0)
+                inside = (
+                    here
+                    and types.uint32(h) < types.uint32(height)
+                    and types.uint32(v) < types.uint32(breadth)
+                )
+                copy(
+                    slot + to_a,
+                    global_address(images) + 2 * (i64(from0 + offset) * all_channels + channel),
+                    16 if inside else 0,
+                )
                 h, v = h1 + r * down, v1 + s * right
-                inside = (here and types.uint32(h) < types.uint32(height) and types.uint32(v) < types.uint32(breadth))
-                copy(slot + to_a + 64 * 64, global_address(images) + 2 * (i64(from1 + offset) * all_channels + channel),
-                     16 if inside else 0)
+                inside = (
+                    here
+                    and types.uint32(h) < types.uint32(height)
+                    and types.uint32(v) < types.uint32(breadth)
+                )
+                copy(
+                    slot + to_a + 64 * 64,
+                    global_address(images) + 2 * (i64(from1 + offset) * all_channels + channel),
+                    16 if inside else 0,
+                )
                 number = tap + r * tap_down + s * tap_right
                 for i in range(copies):
-                    if across:                              # channels of dy are rows of w, outputs along them
+                    if across:  # channels of dy are rows of w, outputs along them
                         n = i32(i * THREADS + thread)
                         row = n // row_pieces
                         along = n - row * row_pieces
                         to = row * row_bytes + ((along ^ (row & 7)) << 4)
                         inside = c + row < channels and output0 + 8 * along < outputs
-                        source = (i64(group * channels + c + row) * kernel_area + number) * filter_row + output0 + 8 * along
+                        source = (
+                            (i64(group * channels + c + row) * kernel_area + number) * filter_row
+                            + output0
+                            + 8 * along
+                        )
                     else:
                         row = i32(first + 64 * i)
                         to = row * 64 + ((piece ^ ((row >> 1) & 3)) << 4)
                         inside = here and output0 + row < outputs
-                        source = (i64(group * outputs + output0 + row) * kernel_area + number) * filter_row + c + 8 * piece
-                    copy(slot + a_bytes + to, global_address(filters) + 2 * source, 16 if inside else 0)
+                        source = (
+                            (i64(group * outputs + output0 + row) * kernel_area + number)
+                            * filter_row
+                            + c
+                            + 8 * piece
+                        )
+                    copy(
+                        slot + a_bytes + to,
+                        global_address(filters) + 2 * source,
+                        16 if inside else 0,
+                    )
                 c = i32(c + DEPTH)
                 if c >= channels:
                     c, s = i32(0), i32(s + 1)
@@ -175,21 +240,39 @@ def conv2d_mma(dtype: np.dtype, columns: int, across: bool, biased: bool) -> Any
             commit()
             if k >= 0:
                 slot = i32(base + (k & (STAGES - 1)) * stage_bytes)
-                for half in range(2):                       # 16 channels
+                for half in range(2):  # 16 channels
                     for i in range(high):
                         row = i32(pixel_w + 16 * i + (lane & 15))
-                        found = fragment(slot + row * 64 + (((2 * half + (lane >> 4)) ^ ((row >> 1) & 3)) << 4))
-                        a[4 * i], a[4 * i + 1], a[4 * i + 2], a[4 * i + 3] = found[0], found[1], found[2], found[3]
+                        found = fragment(
+                            slot + row * 64 + (((2 * half + (lane >> 4)) ^ ((row >> 1) & 3)) << 4)
+                        )
+                        a[4 * i], a[4 * i + 1], a[4 * i + 2], a[4 * i + 3] = (
+                            found[0],
+                            found[1],
+                            found[2],
+                            found[3],
+                        )
                     for j in range(2):
                         if across:
                             row = i32(16 * half + (lane & 15))
                             along = (output_w >> 3) + 2 * j + (lane >> 4)
-                            found = transposed(slot + a_bytes + row * row_bytes + ((along ^ (row & 7)) << 4))
+                            found = transposed(
+                                slot + a_bytes + row * row_bytes + ((along ^ (row & 7)) << 4)
+                            )
                         else:
                             row = i32(output_w + 16 * j + (lane & 7) + ((lane >> 4) << 3))
-                            found = fragment(slot + a_bytes + row * 64
-                                             + (((2 * half + ((lane >> 3) & 1)) ^ ((row >> 1) & 3)) << 4))
-                        b[4 * j], b[4 * j + 1], b[4 * j + 2], b[4 * j + 3] = found[0], found[1], found[2], found[3]
+                            found = fragment(
+                                slot
+                                + a_bytes
+                                + row * 64
+                                + (((2 * half + ((lane >> 3) & 1)) ^ ((row >> 1) & 3)) << 4)
+                            )
+                        b[4 * j], b[4 * j + 1], b[4 * j + 2], b[4 * j + 3] = (
+                            found[0],
+                            found[1],
+                            found[2],
+                            found[3],
+                        )
                     for i in range(high):
                         for j in range(4):
                             multiply(total, 16 * i + 4 * j, a, 4 * i, b, 2 * j)
@@ -205,24 +288,42 @@ def conv2d_mma(dtype: np.dtype, columns: int, across: bool, biased: bool) -> Any
                     if m < outputs:
                         total[e + 4 * j] += load(bias[group * outputs + m])
                         total[e + 4 * j + 1] += load(bias[group * outputs + m + 1])
-            w0, w1, w2, w3 = turn(pack(total[e], total[e + 1]), pack(total[e + 4], total[e + 5]),
-                                  pack(total[e + 8], total[e + 9]), pack(total[e + 12], total[e + 13]), lane)
+            w0, w1, w2, w3 = turn(
+                pack(total[e], total[e + 1]),
+                pack(total[e + 4], total[e + 5]),
+                pack(total[e + 8], total[e + 9]),
+                pack(total[e + 12], total[e + 13]),
+                lane,
+            )
             if at < positions and output + 8 * (lane & 3) < outputs:
                 image = divide(at, area)
                 at = i32(at - image * area)
                 p = divide(at, width)
-                store(global_address(y) + i64(image) * y_image + i64(p) * y_row + i64(at - p * width) * y_column
-                      + 2 * i64(group * outputs + output + 8 * (lane & 3)), w0, w1, w2, w3)
+                store(
+                    global_address(y)
+                    + i64(image) * y_image
+                    + i64(p) * y_row
+                    + i64(at - p * width) * y_column
+                    + 2 * i64(group * outputs + output + 8 * (lane & 3)),
+                    w0,
+                    w1,
+                    w2,
+                    w3,
+                )
 
     return conv2d_mma
 
 
-# ------------------------------------------------------------------------------------------------ planner
+# ------------------------------------------------------------------------------------------------ p
 
 
 def serves(dtype: np.dtype, capability: tuple[int, int], *channels: int) -> bool:
     """Whether these kernels can be asked: pieces of 16 bytes hold 8 channels of one group."""
-    return dtype in (bfloat16, float16) and capability >= (8, 0) and all(c % 8 == 0 and c for c in channels)
+    return (
+        dtype in (bfloat16, float16)
+        and capability >= (8, 0)
+        and all(c % 8 == 0 and c for c in channels)
+    )
 
 
 def launches(products: Sequence[Product], *operands: Any) -> list[Launch] | None:
@@ -231,8 +332,18 @@ def launches(products: Sequence[Product], *operands: Any) -> list[Launch] | None
     return None if None in found else found  # type: ignore[return-value]
 
 
-def launch(product: Product, images: ArrayArg, shape: tuple[int, ...], filters: ArrayArg, weight: tuple[int, ...],
-           bias: ArrayArg | None, y: ArrayArg, dtype: np.dtype, across: bool, groups: int) -> Launch | None:
+def launch(
+    product: Product,
+    images: ArrayArg,
+    shape: tuple[int, ...],
+    filters: ArrayArg,
+    weight: tuple[int, ...],
+    bias: ArrayArg | None,
+    y: ArrayArg,
+    dtype: np.dtype,
+    across: bool,
+    groups: int,
+) -> Launch | None:
     """The launch of one product."""
     _, channels, height, width = shape
     own = channels // groups
@@ -241,25 +352,64 @@ def launch(product: Product, images: ArrayArg, shape: tuple[int, ...], filters: 
     positions = product.size[0] * product.size[1] * product.size[2]
     across_tiles = blocks(outputs, columns)
     group_tiles = across_tiles * blocks(positions, PIXELS)
-    if max(positions, shape[0] * height * width) >= 1 << 30 or group_tiles * groups >= 1 << 31 or own % 8 or outputs % 8:
+    if (
+        max(positions, shape[0] * height * width) >= 1 << 30
+        or group_tiles * groups >= 1 << 31
+        or own % 8
+        or outputs % 8
+    ):
         return None
-    numbers = [across_tiles, group_tiles, positions, product.size[1] * product.size[2], product.size[2], product.rows.start,
-               product.rows.step, product.columns.start, product.columns.step, *product.taps, *product.tap, product.rows.tap,
-               product.columns.tap, own, outputs, height, width, channels, weight[2] * weight[3], weight[1]]
+    numbers = [
+        across_tiles,
+        group_tiles,
+        positions,
+        product.size[1] * product.size[2],
+        product.size[2],
+        product.rows.start,
+        product.rows.step,
+        product.columns.start,
+        product.columns.step,
+        *product.taps,
+        *product.tap,
+        product.rows.tap,
+        product.columns.tap,
+        own,
+        outputs,
+        height,
+        width,
+        channels,
+        weight[2] * weight[3],
+        weight[1],
+    ]
     last = sum((n - 1) * s for n, s in zip(product.size, product.strides, strict=True))
-    line = [images.view((shape[0] * channels * height * width,)),
-            filters.view((weight[0] * weight[1] * weight[2] * weight[3],))]
-    return Launch(conv2d_mma(dtype, columns, across, bias is not None), group_tiles * groups, THREADS,
-                  [*line, line[1] if bias is None else bias, y.view((last // 2 + outputs * groups,), offset=product.offset),
-                   *[np.int32(n) for n in numbers], *[np.int64(n) for n in product.strides]],
-                  128 + STAGES * 2 * DEPTH * (PIXELS + columns))
+    line = [
+        images.view((shape[0] * channels * height * width,)),
+        filters.view((weight[0] * weight[1] * weight[2] * weight[3],)),
+    ]
+    return Launch(
+        conv2d_mma(dtype, columns, across, bias is not None),
+        group_tiles * groups,
+        THREADS,
+        [
+            *line,
+            line[1] if bias is None else bias,
+            y.view((last // 2 + outputs * groups,), offset=product.offset),
+            *[np.int32(n) for n in numbers],
+            *[np.int64(n) for n in product.strides],
+        ],
+        128 + STAGES * 2 * DEPTH * (PIXELS + columns),
+    )
 
 
-def conv2d(out: Layout, x: Layout, weight: Layout, bias: Layout | None = None, **where: Any) -> Plan | None:
-    """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,) -> out (N, G*M, P, Q); None where it cannot be done this way."""
+def conv2d(
+    out: Layout, x: Layout, weight: Layout, bias: Layout | None = None, **where: Any
+) -> Plan | None:
+    """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,) -> out (N, G*M, P, Q); None where it
+    cannot be done this way."""
     return forward(launches, out, x, weight, bias, **where)
 
 
 def conv2d_input_grad(out: Layout, grad: Layout, weight: Layout, **where: Any) -> Plan | None:
-    """grad (N, G*M, P, Q), weight (G*M, C, R, S) -> out (N, G*C, H, W); None where it cannot be done this way."""
+    """grad (N, G*M, P, Q), weight (G*M, C, R, S) -> out (N, G*C, H, W); None where it cannot be
+    done this way."""
     return input_gradient(launches, out, grad, weight, **where)

@@ -1,20 +1,22 @@
-"""Convolution and correlation of vectors: sums of a vector's neighbours with weights that slide along it.
+"""Convolution and correlation of vectors: sums of a vector's neighbours with weights that slide
+along it.
 
-The idea. y[k] = sum over i of a[k - before + i] w[i], where a is 0 outside; a convolution walks the weights backwards. Each
-element of a is needed by as many results as there are weights, so a block copies the stretch of a that its TILE results
-share into shared memory, CHUNK weights at a time.
+The idea. y[k] = sum over i of a[k - before + i] w[i], where a is 0 outside; a convolution walks the
+weights backwards. Each element of a is needed by as many results as there are weights, so a block
+copies the stretch of a that its TILE results share into shared memory, CHUNK weights at a time.
 
-Even shared memory gives a warp one number per lane and clock, and the multiply-adds would wait for it. So a thread makes OWN
-neighbouring results: it holds a window of OWN numbers of a in registers, and each further number, read once, serves OWN
-multiply-adds before it leaves the window. The window does not move; its use goes round, and as the loop over OWN weights is
-unrolled, every place in it is a register. Lanes that are OWN numbers apart would meet in the same bank, so the stretch has a
+Even shared memory gives a warp one number per lane and clock, and the multiply-adds would wait for
+it. So a thread makes OWN neighbouring results: it holds a window of OWN numbers of a in registers,
+and each further number, read once, serves OWN multiply-adds before it leaves the window. The window
+does not move; its use goes round, and as the loop over OWN weights is unrolled, every place in it
+is a register. Lanes that are OWN numbers apart would meet in the same bank, so the stretch has a
 gap after every OWN numbers.
 
-Near the ends of a, weights meet nothing. They are not multiplied by 0, which would make NaN of an infinite weight: there a
-thread adds what there is, straight from memory.
+Near the ends of a, weights meet nothing. They are not multiplied by 0, which would make NaN of an
+infinite weight: there a thread adds what there is, straight from memory.
 
-The floor is a and y once. On one H200 2^24 float32 with 31 weights take 141 us, the product with a matrix of windows that this
-replaced 2,534 us, CuPy 897.
+The floor is a and y once. On one H200 2^24 float32 with 31 weights take 141 us, the product with a
+matrix of windows that this replaced 2,534 us, CuPy 897.
 """
 
 import functools
@@ -38,7 +40,8 @@ HELD = STRETCH + STRETCH // OWN  # with the gaps
 
 @functools.cache
 def slide(dtype: np.dtype, turned: bool) -> Any:
-    """y[k] = sum over i of a[k - before + i] w[i], or with `turned` of w[m - 1 - i]; for bool: whether any product is true."""
+    """y[k] = sum over i of a[k - before + i] w[i], or with `turned` of w[m - 1 - i]; for bool:
+    whether any product is true."""
     load, store, T = codec(dtype)
     logical = dtype == np.bool_
     zero = T(0)
@@ -93,13 +96,18 @@ def slide(dtype: np.dtype, turned: bool) -> Any:
 
 
 def convolve(a: Layout, w: Layout, *, before: int, after: int, turned: bool) -> Plan:
-    """Sums of a's neighbours, `before` and `after` places over its ends, with weights w of the same dtype."""
+    """Sums of a's neighbours, `before` and `after` places over its ends, with weights w of the same
+    dtype."""
     out = a.like((a.size + before + after - w.size + 1,))
     if not out.size:
         return Plan([out], [])
     temps: list[Layout] = []
     first, numbers = dense(Input(0), a, a.shape, a.dtype, temps)
     second, weights = dense(Input(1), w, w.shape, w.dtype, temps)
-    launch = Launch(slide(a.dtype, turned), blocks(out.size, TILE), THREADS,
-                    [numbers.flat, weights.flat, Output(0), before])
+    launch = Launch(
+        slide(a.dtype, turned),
+        blocks(out.size, TILE),
+        THREADS,
+        [numbers.flat, weights.flat, Output(0), before],
+    )
     return Plan([out], [*first, *second, launch], temps)

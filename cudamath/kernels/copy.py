@@ -1,26 +1,35 @@
-"""Moving elements: copies between any two layouts, casts, fills, and the pieces of concat, pad and where.
+"""Moving elements: copies between any two layouts, casts, fills, and the pieces of concat, pad and
+where.
 
-The idea. A copy reads every element once and writes it once; the floor is (bytes in + bytes out) / bandwidth, and
-only the order of the accesses decides how near a kernel comes: neighbouring threads should touch neighbouring
-addresses, in wide words, with several loads in flight. What the bits mean does not matter to a copy, so all kernels
-but the casts move unsigned words of 1, 2, 4 or 8 bytes.
+The idea. A copy reads every element once and writes it once; the floor is (bytes in + bytes out) /
+bandwidth, and only the order of the accesses decides how near a kernel comes: neighbouring threads
+should touch neighbouring addresses, in wide words, with several loads in flight. What the bits mean
+does not matter to a copy, so all kernels but the casts move unsigned words of 1, 2, 4 or 8 bytes.
 
 What ``copy_part`` does with a pair of layouts:
 
-1. Sorts the axes by the stride of the target and merges those that are contiguous in both (``shapes.collapse``).
-   Most copies become one- or two-dimensional; a copy between two equally transposed arrays becomes a straight line.
-2. Widens: where the innermost runs are contiguous in both and all distances are multiples of 8 bytes, a run of
-   float32 becomes a run of uint64 half as long.
+1. Sorts the axes by the stride of the target and merges those that are contiguous in both
+   (``shapes.collapse``). Most copies become one- or two-dimensional; a copy between two equally
+   transposed arrays becomes a straight line.
+2. Widens: where the innermost runs are contiguous in both and all distances are multiples of 8
+   bytes, a run of float32 becomes a run of uint64 half as long.
 3. Picks a kernel:
-   ``line``     both contiguous: a straight line of words, 4 independent loads in flight a thread; and
-   ``line_vector``, ``line_cast`` the same by accesses of 16 bytes, where both sides are aligned to that.
-   ``tiled``    the target runs along one axis and the source along another (a transpose, NCHW <-> NHWC): squares
-                are staged in shared memory, so that each side is walked along its own rows (tiles.py).
-   ``strided``  anything else of up to 4 dimensions: the element's number is taken apart by division. Of more
-                dimensions (windows of images, say): ``plain``, the kernel of elementwise operations (elementwise.py).
+   ``line``     both contiguous: a straight line of words, 4 independent loads in flight a thread;
+                and
+   ``line_vector``, ``line_cast`` the same by accesses of 16 bytes, where both sides are aligned to
+   that.
+   ``tiled``    the target runs along one axis and the source along another (a transpose, NCHW <->
+                NHWC): squares
+                are staged in shared memory, so that each side is walked along its own rows
+                (tiles.py).
+   ``strided``  anything else of up to 4 dimensions: the element's number is taken apart by
+   division. Of more
+                dimensions (windows of images, say): ``plain``, the kernel of elementwise operations
+                (elementwise.py).
 
 ``fill`` writes one value, ``ramp`` an arithmetic progression.
-Other planners use ``copy_part`` and ``fill_part`` too: a ``Part`` is a view inside one of a plan's arguments.
+Other planners use ``copy_part`` and ``fill_part`` too: a ``Part`` is a view inside one of a plan's
+arguments.
 
 Measured (row copy_transposed):
 a.T in C order, 8192x8192; NVIDIA H200, commit 52457ee46004, 2026-11-23
@@ -60,12 +69,13 @@ LONG_LINE = 64  # elements of lines that are filled one by one
 MOST_LINES = 65_535  # of a grid's second dimension
 
 
-# ------------------------------------------------------------------------------------------------- casts
+# -------------------------------------------------------------------------------------------------
 
 
 @functools.cache
 def converter(source: np.dtype, target: np.dtype) -> Any:
-    """A device function from a stored element of dtype ``source`` to one of ``target``, as NumPy's ``astype``."""
+    """A device function from a stored element of dtype ``source`` to one of ``target``, as NumPy's
+    ``astype``."""
     if source == target:
 
         @device_function
@@ -99,18 +109,21 @@ def converter(source: np.dtype, target: np.dtype) -> Any:
     return cast
 
 
-# ----------------------------------------------------------------------------------------------- kernels
+# ----------------------------------------------------------------------------------------------- ke
 
 
 @functools.cache
 def line(source: np.dtype, target: np.dtype) -> Any:
-    """(n,) -> (n,), both contiguous. Block b moves elements 1024 b ...; thread t takes t, t + 256, t + 512, t + 768."""
+    """(n,) -> (n,), both contiguous. Block b moves elements 1024 b ...; thread t takes t, t + 256,
+    t + 512, t + 768."""
     convert = converter(source, target)
 
     @cuda.jit
     def line(x, y):  # x: (n,) source, y: (n,) target
         first = cuda.blockIdx.x * (THREADS * IN_FLIGHT) + cuda.threadIdx.x
-        if first + 3 * THREADS < y.size:  # all four loads go out before the first store waits for one
+        if (
+            first + 3 * THREADS < y.size
+        ):  # all four loads go out before the first store waits for one
             a = x[first]
             b = x[first + THREADS]
             c = x[first + 2 * THREADS]
@@ -128,9 +141,10 @@ def line(source: np.dtype, target: np.dtype) -> Any:
 
 @functools.cache
 def line_vector() -> Any:
-    """(n,) -> (n,) words of 8 bytes, both contiguous, 16-byte aligned, n even: a thread moves two neighbours by one wide load
-    and one wide store. There are threads enough to cover the latency: four accesses each take 5 % longer (1 GiB: 527 us, one
-    access 504, the driver's own copy 508)."""
+    """(n,) -> (n,) words of 8 bytes, both contiguous, 16-byte aligned, n even: a thread moves two
+    neighbours by one wide load and one wide store. There are threads enough to cover the latency:
+    four accesses each take 5 % longer (1 GiB: 527 us, one access 504, the driver's own copy 508).
+    """
 
     @cuda.jit
     def line_vector(x, y):
@@ -143,8 +157,8 @@ def line_vector() -> Any:
 
 @functools.cache
 def line_cast(source: np.dtype, target: np.dtype) -> Any:
-    """(n,) -> (n,) as line_vector, four neighbours at a time, which a thread does 4 times: the accesses of the narrower
-    array are less than 16 bytes."""
+    """(n,) -> (n,) as line_vector, four neighbours at a time, which a thread does 4 times: the
+    accesses of the narrower array are less than 16 bytes."""
     convert = converter(source, target)
 
     @cuda.jit
@@ -157,9 +171,21 @@ def line_cast(source: np.dtype, target: np.dtype) -> Any:
             c = load_vector(x, (first + 2 * THREADS) * 4, 4)
             d = load_vector(x, (first + 3 * THREADS) * 4, 4)
             store_vector(y, first * 4, (convert(a[0]), convert(a[1]), convert(a[2]), convert(a[3])))
-            store_vector(y, (first + THREADS) * 4, (convert(b[0]), convert(b[1]), convert(b[2]), convert(b[3])))
-            store_vector(y, (first + 2 * THREADS) * 4, (convert(c[0]), convert(c[1]), convert(c[2]), convert(c[3])))
-            store_vector(y, (first + 3 * THREADS) * 4, (convert(d[0]), convert(d[1]), convert(d[2]), convert(d[3])))
+            store_vector(
+                y,
+                (first + THREADS) * 4,
+                (convert(b[0]), convert(b[1]), convert(b[2]), convert(b[3])),
+            )
+            store_vector(
+                y,
+                (first + 2 * THREADS) * 4,
+                (convert(c[0]), convert(c[1]), convert(c[2]), convert(c[3])),
+            )
+            store_vector(
+                y,
+                (first + 3 * THREADS) * 4,
+                (convert(d[0]), convert(d[1]), convert(d[2]), convert(d[3])),
+            )
         else:
             for i in range(first, min(first + 4 * THREADS, last), THREADS):
                 for k in range(i * 4, (i + 1) * 4):
@@ -170,14 +196,16 @@ def line_cast(source: np.dtype, target: np.dtype) -> Any:
 
 @functools.cache
 def strided(rank: int, source: np.dtype, target: np.dtype, index: Any) -> Any:
-    """Any strides, 1 to 4 dimensions; thread i moves the i-th element in row-major order. ``index`` is uint32, or
-    uint64 for 2**32 elements and more: 64-bit divisions cost several times as much."""
+    """Any strides, 1 to 4 dimensions; thread i moves the i-th element in row-major order. ``index``
+    is uint32, or uint64 for 2**32 elements and more: 64-bit divisions cost several times as much.
+    """
     convert = converter(source, target)
 
     @cuda.jit
     def strided(x, y):  # x, y: same shape, `rank` dimensions
         i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
-        # `rank` is a constant: Numba drops the branches of the other ranks before it looks at their types.
+        # `rank` is a constant: Numba drops the branches of the other ranks before it looks at their
+        # types.
         if rank == 1:
             if i < index(y.shape[0]):
                 y[i] = convert(x[i])
@@ -201,14 +229,17 @@ def strided(rank: int, source: np.dtype, target: np.dtype, index: Any) -> Any:
             k = j // m
             p = k // o
             if p < index(y.shape[0]):
-                y[p, k - p * o, j - k * m, i - j * n] = convert(x[p, k - p * o, j - k * m, i - j * n])
+                y[p, k - p * o, j - k * m, i - j * n] = convert(
+                    x[p, k - p * o, j - k * m, i - j * n]
+                )
 
     return strided
 
 
 @functools.cache
 def fill_line(word: Any) -> Any:
-    """Every word of a contiguous target = the low bits of ``even`` or ``odd`` by turns (complex128 is two words)."""
+    """Every word of a contiguous target = the low bits of ``even`` or ``odd`` by turns (complex128
+    is two words)."""
 
     @cuda.jit
     def fill_line(y, even, odd):  # y: (n,) words; even, odd: uint64
@@ -235,7 +266,8 @@ def fill_lines(word: Any) -> Any:
 
 @functools.cache
 def ramp_line(dtype: np.dtype) -> Any:
-    """y[i] = start + i * step for i < count, stop from there on (linspace: its last element is exactly the end)."""
+    """y[i] = start + i * step for i < count, stop from there on (linspace: its last element is
+    exactly the end)."""
     _, store, T = codec(dtype)
 
     @cuda.jit
@@ -247,11 +279,12 @@ def ramp_line(dtype: np.dtype) -> Any:
     return ramp_line
 
 
-# ------------------------------------------------------------------------------- launches for parts of arguments
+# ------------------------------------------------------------------------------- launches for parts
 
 
 class Part(NamedTuple):
-    """A view inside an argument of a plan: ``layout`` starting ``offset`` bytes after the argument's first element."""
+    """A view inside an argument of a plan: ``layout`` starting ``offset`` bytes after the
+    argument's first element."""
 
     argument: Any
     layout: Layout
@@ -274,7 +307,9 @@ class Part(NamedTuple):
     def broadcast(self, shape: shapes.Shape) -> "Part":
         """The same elements repeated to a shape."""
         layout = self.layout
-        return self._replace(layout=layout.view(shape, shapes.broadcast_strides(layout.shape, layout.strides, shape)))
+        return self._replace(
+            layout=layout.view(shape, shapes.broadcast_strides(layout.shape, layout.strides, shape))
+        )
 
 
 def whole(argument: Any, layout: Layout) -> Part:
@@ -283,30 +318,52 @@ def whole(argument: Any, layout: Layout) -> Part:
 
 
 def copy_part(source: Part, target: Part) -> list[Launch]:
-    """Launches for ``target[...] = source`` with a cast if the dtypes differ. Shapes must be equal; the parts must
-    not overlap."""
+    """Launches for ``target[...] = source`` with a cast if the dtypes differ. Shapes must be equal;
+    the parts must not overlap."""
     if not target.layout.size:
         return []
     order = shapes.axes_by_stride(target.layout.strides)
     shape, from_strides, to_strides = shapes.collapse(
-        *(tuple([s[i] for i in order]) for s in (target.layout.shape, source.layout.strides, target.layout.strides))
+        *(
+            tuple([s[i] for i in order])
+            for s in (target.layout.shape, source.layout.strides, target.layout.strides)
+        )
     )
     words = (source.layout.dtype, target.layout.dtype)
     aligned = source.layout.aligned and target.layout.aligned and not COMPLEX & {*words}
     if words[0] == words[1]:
-        shape, from_strides, to_strides, word = _widen(shape, from_strides, to_strides, source.layout, target.layout)
+        shape, from_strides, to_strides, word = _widen(
+            shape, from_strides, to_strides, source.layout, target.layout
+        )
         words = (word, word)
-    return [_launch(source.argument, source.offset, from_strides, target.argument, target.offset, to_strides, shape, words,
-                    aligned)]
+    return [
+        _launch(
+            source.argument,
+            source.offset,
+            from_strides,
+            target.argument,
+            target.offset,
+            to_strides,
+            shape,
+            words,
+            aligned,
+        )
+    ]
 
 
 def _widen(shape, from_strides, to_strides, source, target):
-    """The same copy in the widest words: of 8 bytes if both sides allow it, else of the item's size."""
+    """The same copy in the widest words: of 8 bytes if both sides allow it, else of the item's
+    size."""
     size = target.itemsize
     if size == 16:  # two words per element
         return (*shape, 2), (*from_strides, 8), (*to_strides, 8), np.dtype(np.uint64)
     word = np.dtype(_WORDS[size])
-    if not shape or from_strides[-1] != size or to_strides[-1] != size or not (source.aligned and target.aligned):
+    if (
+        not shape
+        or from_strides[-1] != size
+        or to_strides[-1] != size
+        or not (source.aligned and target.aligned)
+    ):
         return shape, from_strides, to_strides, word
     if any(s % 8 for s in (*from_strides[:-1], *to_strides[:-1], shape[-1] * size)):
         return shape, from_strides, to_strides, word
@@ -314,13 +371,22 @@ def _widen(shape, from_strides, to_strides, source, target):
     return short, (*from_strides[:-1], 8), (*to_strides[:-1], 8), np.dtype(np.uint64)
 
 
-def _launch(source, from_offset, from_strides, target, to_offset, to_strides, shape, words, aligned) -> Launch:
+def _launch(
+    source, from_offset, from_strides, target, to_offset, to_strides, shape, words, aligned
+) -> Launch:
     """The kernel for collapsed dimensions."""
     if not shape:
         shape, from_strides, to_strides = (1,), (words[0].itemsize,), (words[1].itemsize,)
     size = prod(shape)
-    views = [_view(source, shape, from_strides, words[0], from_offset), _view(target, shape, to_strides, words[1], to_offset)]
-    if len(shape) == 1 and from_strides[0] == words[0].itemsize and to_strides[0] == words[1].itemsize:
+    views = [
+        _view(source, shape, from_strides, words[0], from_offset),
+        _view(target, shape, to_strides, words[1], to_offset),
+    ]
+    if (
+        len(shape) == 1
+        and from_strides[0] == words[0].itemsize
+        and to_strides[0] == words[1].itemsize
+    ):
         same = words[0] == words[1]
         count = 2 if same else 4  # elements of an access of 16 bytes: two words, or a cast
         if not aligned or (same and words[0].itemsize < 8) or size % count or SIMULATOR:
@@ -328,16 +394,28 @@ def _launch(source, from_offset, from_strides, target, to_offset, to_strides, sh
         if same:
             return Launch(line_vector(), -(-size // (THREADS * count)), THREADS, views)
         return Launch(line_cast(*words), -(-size // (THREADS * IN_FLIGHT * count)), THREADS, views)
-    memory = [((max(shapes.byte_bounds(shape, strides, word.itemsize)[1] // word.itemsize, 1),), None, word)
-              for strides, word in zip((from_strides, to_strides), words, strict=True)]
-    crossed = tiled(converter(*words), ("x",),
-                    [Operand(_view(source, *memory[0], from_offset), words[0], from_strides, aligned)],
-                    Operand(_view(target, *memory[1], to_offset), words[1], to_strides, aligned), shape)
+    memory = [
+        (
+            (max(shapes.byte_bounds(shape, strides, word.itemsize)[1] // word.itemsize, 1),),
+            None,
+            word,
+        )
+        for strides, word in zip((from_strides, to_strides), words, strict=True)
+    ]
+    crossed = tiled(
+        converter(*words),
+        ("x",),
+        [Operand(_view(source, *memory[0], from_offset), words[0], from_strides, aligned)],
+        Operand(_view(target, *memory[1], to_offset), words[1], to_strides, aligned),
+        shape,
+    )
     if crossed:
         return crossed
     if len(shape) > MOST_DIMS:
         return plain(converter(*words), (True,), views[:1], views[1], shape)
-    return Launch(strided(len(shape), *words, index_type(size)), -(-size // THREADS), THREADS, views)
+    return Launch(
+        strided(len(shape), *words, index_type(size)), -(-size // THREADS), THREADS, views
+    )
 
 
 def _view(argument, shape, strides, dtype, offset):
@@ -358,23 +436,41 @@ def fill_part(target: Part, even: Any, odd: Any, temp: Any) -> list[Launch]:
         return []
     if not layout.contiguous:
         order = shapes.axes_by_stride(layout.strides)
-        shape, steps = shapes.collapse(*[tuple([x[i] for i in order]) for x in (layout.shape, layout.strides)])
-        if layout.itemsize <= 8 and shape and (len(shape) == 1 or (len(shape) == 2 and shape[1] >= LONG_LINE)):
+        shape, steps = shapes.collapse(
+            *[tuple([x[i] for i in order]) for x in (layout.shape, layout.strides)]
+        )
+        if (
+            layout.itemsize <= 8
+            and shape
+            and (len(shape) == 1 or (len(shape) == 2 and shape[1] >= LONG_LINE))
+        ):
             count, n = (1, *shape)[-2:]
             word = np.dtype(_WORDS[layout.itemsize])
             lines = _view(target.argument, (count, n), (0, *steps)[-2:], word, target.offset)
             grid = -(-n // (THREADS * IN_FLIGHT)), min(count, MOST_LINES)
             return [Launch(fill_lines(word.type), grid, THREADS, [lines, even])]
         one = Layout.new((), layout.dtype, layout.device)
-        return [*fill_part(whole(temp, one), even, odd, None),
-                *copy_part(whole(temp, one).broadcast(layout.shape), target)]
+        return [
+            *fill_part(whole(temp, one), even, odd, None),
+            *copy_part(whole(temp, one).broadcast(layout.shape), target),
+        ]
     size = 8 if layout.nbytes % 8 == 0 and layout.aligned else layout.itemsize
     words = layout.nbytes // size
-    return [Launch(fill_line(_WORDS[size]), -(-words // (THREADS * IN_FLIGHT)), THREADS,
-                   [_view(target.argument, (words,), (size,), np.dtype(_WORDS[size]), target.offset), even, odd])]
+    return [
+        Launch(
+            fill_line(_WORDS[size]),
+            -(-words // (THREADS * IN_FLIGHT)),
+            THREADS,
+            [
+                _view(target.argument, (words,), (size,), np.dtype(_WORDS[size]), target.offset),
+                even,
+                odd,
+            ],
+        )
+    ]
 
 
-# ------------------------------------------------------------------------------------------------ planners
+# ------------------------------------------------------------------------------------------------ p
 
 
 def copy(x: Layout, *, dtype: np.dtype | None = None) -> Plan:
@@ -385,7 +481,9 @@ def copy(x: Layout, *, dtype: np.dtype | None = None) -> Plan:
 
 def copy_into(target: Layout, source: Layout) -> Plan:
     """``target[...] = source``, broadcast and cast."""
-    return Plan([], copy_part(whole(Input(1), source).broadcast(target.shape), whole(Input(0), target)))
+    return Plan(
+        [], copy_part(whole(Input(1), source).broadcast(target.shape), whole(Input(0), target))
+    )
 
 
 def fill(target: Layout) -> Plan:
@@ -396,31 +494,51 @@ def fill(target: Layout) -> Plan:
 
 def full(*, layout: Layout, device: int) -> Plan:
     """A new array that holds one value; scalars: ``ops.shape.bits(value)``."""
-    return Plan([layout], fill_part(whole(Output(0), layout), Scalar(0, np.uint64), Scalar(1, np.uint64), None))
+    return Plan(
+        [layout],
+        fill_part(whole(Output(0), layout), Scalar(0, np.uint64), Scalar(1, np.uint64), None),
+    )
 
 
 def ramp(*, layout: Layout, device: int, count: int) -> Plan:
     """An arithmetic progression, a new vector; scalars: start, step, stop in the compute dtype."""
     T = compute_dtype(layout.dtype)
-    return Plan([layout], [Launch(ramp_line(layout.dtype), -(-layout.size // THREADS), THREADS,
-                                  [Output(0), *(Scalar(i, T) for i in range(3)), count])])
+    return Plan(
+        [layout],
+        [
+            Launch(
+                ramp_line(layout.dtype),
+                -(-layout.size // THREADS),
+                THREADS,
+                [Output(0), *(Scalar(i, T) for i in range(3)), count],
+            )
+        ],
+    )
 
 
 def unview(g: Layout, *, shape: tuple[int, ...], view: tuple) -> Plan:
-    """Zeros of ``shape`` with g written where a view lies; ``view``: (shape, strides, offset) in elements."""
+    """Zeros of ``shape`` with g written where a view lies; ``view``: (shape, strides, offset) in
+    elements."""
     out = g.like(shape)
     size = out.itemsize
     inside = out.view(view[0], tuple([s * size for s in view[1]]), view[2] * size)
     zero = np.uint64(0)
-    return Plan([out], [*fill_part(whole(Output(0), out), zero, zero, None),
-                        *copy_part(whole(Input(0), g), Part(Output(0), inside, view[2] * size))])
+    return Plan(
+        [out],
+        [
+            *fill_part(whole(Output(0), out), zero, zero, None),
+            *copy_part(whole(Input(0), g), Part(Output(0), inside, view[2] * size)),
+        ],
+    )
 
 
 def pad(x: Layout, *, widths: tuple[tuple[int, int], ...]) -> Plan:
     """x in the middle of an array filled with one value; scalars: ``ops.shape.bits(value)``."""
     from . import padding  # which imports much
 
-    out = x.like(tuple([before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)]))
+    out = x.like(
+        tuple([before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)])
+    )
     if at_once := padding.surrounded(x, out, widths):
         return Plan([out], [at_once])
     inside = whole(Output(0), out)

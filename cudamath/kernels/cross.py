@@ -1,13 +1,15 @@
 """Cross products of vectors of three elements that lie along the last axis.
 
-The idea. Each result needs two elements of either vector, and three results need all six: a thread computes a vector, and
-reads it once. Its neighbours' vectors lie beside its own, so that a warp's three loads of an operand come from the same lines;
-the L1 cache holds them meanwhile. The floor is memory: both operands and the result once.
+The idea. Each result needs two elements of either vector, and three results need all six: a thread
+computes a vector, and reads it once. Its neighbours' vectors lie beside its own, so that a warp's
+three loads of an operand come from the same lines; the L1 cache holds them meanwhile. The floor is
+memory: both operands and the result once.
 
-The two products of an element are rounded before one is subtracted from the other, as NumPy has it. Contracted to a fused
-multiply-add, which the compiler would do, x × x would not be 0.
+The two products of an element are rounded before one is subtracted from the other, as NumPy has it.
+Contracted to a fused multiply-add, which the compiler would do, x × x would not be 0.
 
-One version, `cross_vectors`: any strides and broadcasts, up to three axes in front that do not merge into one.
+One version, `cross_vectors`: any strides and broadcasts, up to three axes in front that do not
+merge into one.
 """
 
 import functools
@@ -30,14 +32,20 @@ MOST_DIMS = 3  # in front of the vectors
 
 @functools.cache
 def rounded_product(dtype: np.dtype) -> Any:
-    """Device function: x y in a dtype that is computed in itself, rounded whatever is done with it."""
+    """Device function: x y in a dtype that is computed in itself, rounded whatever is done with
+    it."""
     T = codec(dtype)[2]
     if dtype.kind == "c":
         real = rounded_product(real_dtype(dtype))
 
         @device_function
         def complex_product(x, y):
-            return T(complex(real(x.real, y.real) - real(x.imag, y.imag), real(x.real, y.imag) + real(x.imag, y.real)))
+            return T(
+                complex(
+                    real(x.real, y.real) - real(x.imag, y.imag),
+                    real(x.real, y.imag) + real(x.imag, y.real),
+                )
+            )
 
         return complex_product
     if dtype.kind == "f" and not SIMULATOR:
@@ -96,14 +104,23 @@ def cross(a: Layout, b: Layout) -> Plan:
             steps += more
         sizes, strides = _in_front([out, out, out])
     last = [x.strides[-1] for x in ((out, out, out) if steps else layouts)]
-    seen = [argument.view((*sizes, 3), (*front, step)) for argument, front, step in zip(arguments, strides, last, strict=True)]
-    return Plan([out], [*steps, Launch(cross_vectors(a.dtype), blocks(prod(sizes), THREADS), THREADS, seen)], temps)
+    seen = [
+        argument.view((*sizes, 3), (*front, step))
+        for argument, front, step in zip(arguments, strides, last, strict=True)
+    ]
+    return Plan(
+        [out],
+        [*steps, Launch(cross_vectors(a.dtype), blocks(prod(sizes), THREADS), THREADS, seen)],
+        temps,
+    )
 
 
 def _in_front(layouts: list[Layout]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-    """The axes in front of the vectors, merged, at least MOST_DIMS of them: sizes, and strides of each layout in the shape of
-    the last."""
+    """The axes in front of the vectors, merged, at least MOST_DIMS of them: sizes, and strides of
+    each layout in the shape of the last."""
     shape = layouts[-1].shape
-    merged, *steps = shapes.collapse(shape[:-1], *[shapes.broadcast_strides(x.shape, x.strides, shape)[:-1] for x in layouts])
+    merged, *steps = shapes.collapse(
+        shape[:-1], *[shapes.broadcast_strides(x.shape, x.strides, shape)[:-1] for x in layouts]
+    )
     more = (1,) * (MOST_DIMS - len(merged))
     return more + merged, [(0,) * len(more) + step for step in steps]

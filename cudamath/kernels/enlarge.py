@@ -1,25 +1,30 @@
-"""Images enlarged by whole factors, by nearest neighbours or linearly, and the gradients of these: for images in C order.
+"""Images enlarged by whole factors, by nearest neighbours or linearly, and the gradients of these:
+for images in C order.
 
-The idea. Enlarged `times` as large, every old column has the same `times` new ones above it, and every share is a constant
-of the kernel. New column i of these lies o = (i + 1/2) / times - 1/2 from the old one, so it takes 1 - |o| of it and |o|
-of the neighbour on its side:
+The idea. Enlarged `times` as large, every old column has the same `times` new ones above it, and
+every share is a constant of the kernel. New column i of these lies o = (i + 1/2) / times - 1/2 from
+the old one, so it takes 1 - |o| of it and |o| of the neighbour on its side:
 
     old    |      w - 1      |        w        |      w + 1      |
     new    |    .   |    .   |    .   |    .   |    .   |    .   |        times = 2: shares of w = 1/4, 3/4, 3/4, 1/4
                      <------- those that took from w ----->
 
-so that backward old column w collects from times + 2 reach new ones, reach = floor(times / 2). What lies beyond the edge
-needs no cases: forward the image's edge is repeated; backward its adjoint is that the *gradient is mirrored*, ... g[1] g[0] |
-g[0] g[1] ..., for new column -1 - i would take the same from w = 0 as new column i takes from beyond the edge.
+so that backward old column w collects from times + 2 reach new ones, reach = floor(times / 2). What
+lies beyond the edge needs no cases: forward the image's edge is repeated; backward its adjoint is
+that the *gradient is mirrored*, ... g[1] g[0] | g[0] g[1] ..., for new column -1 - i would take the
+same from w = 0 as new column i takes from beyond the edge.
 
-The axes are done one after the other: a thread owns `width` neighbouring old columns and walks down a run of old rows. Along
-a row it reads its own columns by accesses of 16 bytes, and a few neighbours' singly, which are in the L1 cache. Forward the
-new columns of three old rows stay in registers, and all new rows between them are mixed from these. Backward it walks from
-one old row to the next over the new rows between the two: each is summed along its columns once, and that sum shared out
-among the two. So each number is read from memory once, and a result costs, enlarged twice, 12 multiply-adds backward instead
-of 16 reads each with its share. No tables, no atomics, the same bits every time.
+The axes are done one after the other: a thread owns `width` neighbouring old columns and walks down
+a run of old rows. Along a row it reads its own columns by accesses of 16 bytes, and a few
+neighbours' singly, which are in the L1 cache. Forward the new columns of three old rows stay in
+registers, and all new rows between them are mixed from these. Backward it walks from one old row to
+the next over the new rows between the two: each is summed along its columns once, and that sum
+shared out among the two. So each number is read from memory once, and a result costs, enlarged
+twice, 12 multiply-adds backward instead of 16 reads each with its share. No tables, no atomics, the
+same bits every time.
 
-The floor is bytes(x) + bytes(y), in both directions. Any GPU, and the simulator (accesses of one element).
+The floor is bytes(x) + bytes(y), in both directions. Any GPU, and the simulator (accesses of one
+element).
 
 Measured (row upsample_nearest_gradient):
 upsample x 2, nearest, and gradient, 32x64x128x128; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
@@ -29,7 +34,7 @@ upsample x 2, nearest, and gradient, 32x64x128x128; NVIDIA H200, commit 74447bcd
     torch         2,362          0.56
 
 (end of what was measured)
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -48,7 +53,8 @@ from .pool import _large, _memory, decode
 from .rows import device, reader, writer
 
 THREADS = 256
-MOST = 8  # the largest factor: a thread of the gradient holds up to 2 MOST sums for each of its columns
+# the largest factor: a thread of the gradient holds up to 2 MOST sums for each of its columns
+MOST = 8
 RUN = 8  # old rows of a thread, fewer where few threads remain
 ENOUGH = 1 << 18  # threads: those that the largest GPUs hold at once
 
@@ -66,7 +72,8 @@ class Factor(NamedTuple):
 
 
 def factor(length: int, count: int, axis: Axis) -> Factor | None:
-    """What the taps of this axis (core/taps.py) amount to, or None where they are not those of a whole factor."""
+    """What the taps of this axis (core/taps.py) amount to, or None where they are not those of a
+    whole factor."""
     times = count // length
     if times * length != count or not 1 <= times <= MOST:
         return None
@@ -79,8 +86,8 @@ def factor(length: int, count: int, axis: Axis) -> Factor | None:
 
 
 class Shape(NamedTuple):
-    """The compile-time constants of a kernel: factors of the rows and columns, old columns of a thread, elements of an
-    access to the old and to the new image."""
+    """The compile-time constants of a kernel: factors of the rows and columns, old columns of a
+    thread, elements of an access to the old and to the new image."""
 
     down: Factor
     right: Factor
@@ -96,7 +103,10 @@ def shape(dtype: np.dtype, columns: int, down: Factor, right: Factor, aligned: b
     def access(elements: int) -> int:
         return min(elements & -elements, most)
 
-    width = max((w for w in (2, 4, 8, 1) if columns % w == 0 and w * right.times <= 16), key=lambda w: access(w * right.times))
+    width = max(
+        (w for w in (2, 4, 8, 1) if columns % w == 0 and w * right.times <= 16),
+        key=lambda w: access(w * right.times),
+    )
     if SIMULATOR or not aligned:
         return Shape(down, right, width, 1, 1)
     return Shape(down, right, width, access(width), access(width * right.times))
@@ -104,11 +114,15 @@ def shape(dtype: np.dtype, columns: int, down: Factor, right: Factor, aligned: b
 
 @functools.cache
 def enlarge(dtype: np.dtype, made: Shape, large: bool) -> Any:
-    """x: the memory of (n, H, W), y of (n, down H, right W). A thread owns `width` columns of `run` rows of x, of `bands` such
-    runs an image. count: threads with something to do."""
+    """x: the memory of (n, H, W), y of (n, down H, right W). A thread owns `width` columns of `run`
+    rows of x, of `bands` such runs an image. count: threads with something to do."""
     load, _, T = codec(dtype)
     down, right, width = made.down.times, made.right.times, made.width
-    locate, read, write = decode(width, True, large), reader(dtype, made.old), writer(dtype, made.new)
+    locate, read, write = (
+        decode(width, True, large),
+        reader(dtype, made.old),
+        writer(dtype, made.new),
+    )
     mixed_down, mixed_right = made.down.mixed, made.right.mixed
     old, new, span = made.old, made.new, width * right
     olds, news = width // old, span // new
@@ -177,14 +191,20 @@ def enlarge_grad(dtype: np.dtype, made: Shape, large: bool) -> Any:
     """g: the memory of (n, down H, right W), dx of (n, H, W); the rest as in `enlarge`."""
     load, _, T = codec(dtype)
     down, right, width = made.down.times, made.right.times, made.width
-    locate, read, write = decode(width, True, large), reader(dtype, made.new), writer(dtype, made.old)
+    locate, read, write = (
+        decode(width, True, large),
+        reader(dtype, made.new),
+        writer(dtype, made.old),
+    )
     mixed_down, mixed_right = made.down.mixed, made.right.mixed
     below, reach = made.down.reach, made.right.reach
     columns = right + 2 * reach  # new ones that take from an old one
     old, new, span = made.old, made.new, width * right
     olds, news = width // old, span // new
     read_at_once = span + 2 * reach
-    together = max(n for n in (1, 2, 3, 4) if down % n == 0 and n * span <= 48)  # rows that are read at the same time
+    together = max(
+        n for n in (1, 2, 3, 4) if down % n == 0 and n * span <= 48
+    )  # rows that are read at the same time
     collected = together * width
 
     @device
@@ -194,7 +214,8 @@ def enlarge_grad(dtype: np.dtype, made: Shape, large: bool) -> Any:
 
     @device
     def along(g, row, q, Q, line, sums, e):
-        """sums[e], ...: what `width` columns collect along this row of g, where their own new ones are those from q on."""
+        """sums[e], ...: what `width` columns collect along this row of g, where their own new ones
+        are those from q on."""
         at = row * Q
         for j in range(news):
             read(g, at + q + j * new, line, reach + j * new)
@@ -228,9 +249,19 @@ def enlarge_grad(dtype: np.dtype, made: Shape, large: bool) -> Any:
         for h in range(first - 1 if mixed_down else first, min(first + run, H)):
             for r in range(0, down, together):
                 for j in range(together):
-                    along(g, n * P + mirrored(h * down + below + r + j, P), w * right, Q, line, sums, j * width)
+                    along(
+                        g,
+                        n * P + mirrored(h * down + below + r + j, P),
+                        w * right,
+                        Q,
+                        line,
+                        sums,
+                        j * width,
+                    )
                 for j in range(together):
-                    s = T(2 * (r + j) + 1 - down % 2) * (T(0.5) / T(down))  # how far from row h to the next
+                    s = T(2 * (r + j) + 1 - down % 2) * (
+                        T(0.5) / T(down)
+                    )  # how far from row h to the next
                     for k in range(width):
                         if mixed_down:
                             here[k] += (T(1) - s) * sums[j * width + k]
@@ -247,11 +278,21 @@ def enlarge_grad(dtype: np.dtype, made: Shape, large: bool) -> Any:
     return enlarge_grad
 
 
-def launch(kernel: Any, given: Layout, result: Layout, old: tuple[int, ...], new: tuple[int, ...],
-           axes: Sequence[Axis]) -> Launch | None:
-    """The launch that makes `result` from `given`, of which one is the `old` image and the other the `new`; or None where the
-    kernels above do not apply. kernel: `enlarge` or `enlarge_grad`."""
-    down, right = (factor(*axis) for axis in zip(old, new, axes, strict=True)) if result.size else (None, None)
+def launch(
+    kernel: Any,
+    given: Layout,
+    result: Layout,
+    old: tuple[int, ...],
+    new: tuple[int, ...],
+    axes: Sequence[Axis],
+) -> Launch | None:
+    """The launch that makes `result` from `given`, of which one is the `old` image and the other
+    the `new`; or None where the kernels above do not apply. kernel: `enlarge` or `enlarge_grad`."""
+    down, right = (
+        (factor(*axis) for axis in zip(old, new, axes, strict=True))
+        if result.size
+        else (None, None)
+    )
     if down is None or right is None or not (given.contiguous and result.contiguous):
         return None
     made = shape(result.dtype, old[1], down, right, given.aligned and result.aligned)
@@ -262,5 +303,13 @@ def launch(kernel: Any, given: Layout, result: Layout, old: tuple[int, ...], new
     bands = blocks(old[0], run)
     count = groups * bands
     built = kernel(result.dtype, made, _large(given) or _large(result))
-    return Launch(built, blocks(count, THREADS), THREADS, [_memory(Input(0), given), _memory(Output(0), result),
-                                                          *(int(v) for v in (count, *old, bands, run))])
+    return Launch(
+        built,
+        blocks(count, THREADS),
+        THREADS,
+        [
+            _memory(Input(0), given),
+            _memory(Output(0), result),
+            *(int(v) for v in (count, *old, bands, run)),
+        ],
+    )

@@ -1,5 +1,5 @@
-"""Mantissas and exponents (``frexp``): x = m 2^e. The floor is a read of x and a write of both, in one launch; a thread has an
-element."""
+"""Mantissas and exponents (``frexp``): x = m 2^e. The floor is a read of x and a write of both, in
+one launch; a thread has an element."""
 
 import functools
 import math
@@ -18,7 +18,8 @@ THREADS = 256
 
 @functools.cache
 def mantissas(dtype: np.dtype) -> Any:
-    """x: (n,) float32 or float64; m: (n,) of the same, 0.5 <= |m| < 1, or x where that is 0 or not finite; e: (n,) int32."""
+    """x: (n,) float32 or float64; m: (n,) of the same, 0.5 <= |m| < 1, or x where that is 0 or not
+    finite; e: (n,) int32."""
     T = numba_type(dtype)
 
     @cuda.jit
@@ -42,5 +43,10 @@ def frexp(x: Layout) -> Plan:
     m, e = x.like(), x.like(dtype=np.dtype(np.int32))
     temps: list[Layout] = []
     steps, given = dense(Input(0), x, x.shape, x.dtype, temps)
-    launch = Launch(mantissas(x.dtype), blocks(x.size, THREADS), THREADS, [given.flat, Output(0).flat, Output(1).flat])
+    launch = Launch(
+        mantissas(x.dtype),
+        blocks(x.size, THREADS),
+        THREADS,
+        [given.flat, Output(0).flat, Output(1).flat],
+    )
     return Plan([m, e], [*steps, launch] if x.size else [], temps)

@@ -1,24 +1,29 @@
 """Fourier transforms: plans of cuFFT calls, and the two small kernels around them.
 
-The idea. cuFFT computes sums; what is left to us is to show it arrays as they lie. It reads up to three transformed
-axes whose strides are multiples of one another (`embed`), and one batch axis of even steps. Any subset of the axes of a
-row-major array meets the first condition, so most transforms are one call, along any axes, without a copy. What does
-not fit (a negative stride, a broadcast) is made contiguous first; batch axes that do not merge into one become several
-calls, or, where those would be more than MOST_CALLS, the transformed axes are moved to the end in scratch memory.
+The idea. cuFFT computes sums; what is left to us is to show it arrays as they lie. It reads up to
+three transformed axes whose strides are multiples of one another (`embed`), and one batch axis of
+even steps. Any subset of the axes of a row-major array meets the first condition, so most
+transforms are one call, along any axes, without a copy. What does not fit (a negative stride, a
+broadcast) is made contiguous first; batch axes that do not merge into one become several calls, or,
+where those would be more than MOST_CALLS, the transformed axes are moved to the end in scratch
+memory.
 
 More than three axes: groups of three, one after the other, in place.
 
-Real transforms keep the non-negative frequencies along the last of the given axes, n // 2 + 1 of them.
+Real transforms keep the non-negative frequencies along the last of the given axes, n // 2 + 1 of
+them.
 
 ``scaled``      multiplies by 1 / n (or its root): one pass over the result, 4 or 8 bytes a time.
 ``scaled_vector``  the same by accesses of 16 bytes.
-``hermitian``   prepares the way back to real numbers. cuFFT destroys its input there, so the input is copied; on the way
-                it is scaled, and the imaginary parts that a real signal cannot have (of frequency 0 and, for even n,
-                of n / 2) are dropped, as NumPy's transform ignores them.
+``hermitian``   prepares the way back to real numbers. cuFFT destroys its input there, so the input
+                is copied; on the way
+                it is scaled, and the imaginary parts that a real signal cannot have (of frequency 0
+                and, for even n, of n / 2) are dropped, as NumPy's transform ignores them.
 ``frequencies``  what the elements of a transform are the amplitudes of.
 
-The floor: a transform of n numbers takes about 5 n log2 n operations, so on a GPU it is bound by memory: one read and
-one write for each pass that cuFFT needs (one up to some 4,096 points, two or three beyond).
+The floor: a transform of n numbers takes about 5 n log2 n operations, so on a GPU it is bound by
+memory: one read and one write for each pass that cuFFT needs (one up to some 4,096 points, two or
+three beyond).
 """
 
 import functools
@@ -40,11 +45,13 @@ if not SIMULATOR:
     from .ptx import load_vector, store_vector
 
 THREADS = 256
-MOST_CALLS = 16  # of the library for one transform; at some 5 us per call, more cost more than two copies
+MOST_CALLS = (
+    16  # of the library for one transform; at some 5 us per call, more cost more than two copies
+)
 MOST_AXES = 3  # that cuFFT transforms at a time
 
 
-# ------------------------------------------------------------------------------------------------ kernels
+# ------------------------------------------------------------------------------------------------ k
 
 
 @functools.cache
@@ -52,7 +59,9 @@ def scaled(dtype: np.dtype) -> Any:
     """x *= factor, in place; every other number (the imaginary parts) by a factor of its own."""
 
     @cuda.jit
-    def scaled(x, factor, odd):  # x: (n,) float32 or float64: real and imaginary parts; factor, odd: the same type
+    def scaled(
+        x, factor, odd
+    ):  # x: (n,) float32 or float64: real and imaginary parts; factor, odd: the same type
         first = cuda.blockIdx.x * (4 * THREADS) + cuda.threadIdx.x
         own = odd if first & 1 else factor  # of all numbers of the thread
         for i in range(first, min(first + 4 * THREADS, x.size), THREADS):
@@ -73,7 +82,9 @@ def scaled_vector(dtype: np.dtype) -> Any:
         return v[0] * factor, v[1] * odd
 
     @cuda.jit
-    def scaled_vector(x, factor, odd):  # x: (n,), 16-byte aligned, n a multiple of 16 bytes; factor, odd: the same type
+    def scaled_vector(
+        x, factor, odd
+    ):  # x: (n,), 16-byte aligned, n a multiple of 16 bytes; factor, odd: the same type
         first = cuda.blockIdx.x * (4 * THREADS) + cuda.threadIdx.x
         last = x.size // count
         if first + 3 * THREADS < last:
@@ -101,7 +112,8 @@ def hermitian(dtype: np.dtype, index: Any) -> Any:
 
     @cuda.jit
     def hermitian(x, y, half, inner, even, factor):
-        """x, y: (outer * half * inner,) complex, where `half` counts the frequencies; even: 1 if the last is n / 2."""
+        """x, y: (outer * half * inner,) complex, where `half` counts the frequencies; even: 1 if
+        the last is n / 2."""
         i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
         if i < index(x.size):
             frequency = (i // index(inner)) % index(half)
@@ -130,28 +142,48 @@ def frequencies_of(dtype: np.dtype) -> Any:
 
 def frequencies(*, layout: Layout, device: int, half: int, n: int) -> Plan:
     """The first `half` multiples of the step, the scalar, and then those from half - n on."""
-    return Plan([layout], [Launch(frequencies_of(layout.dtype), blocks(layout.size, THREADS), THREADS,
-                                  [Output(0), half, n, Scalar(0, compute_dtype(layout.dtype))])])
+    return Plan(
+        [layout],
+        [
+            Launch(
+                frequencies_of(layout.dtype),
+                blocks(layout.size, THREADS),
+                THREADS,
+                [Output(0), half, n, Scalar(0, compute_dtype(layout.dtype))],
+            )
+        ],
+    )
 
 
 def _scaling(argument: Any, layout: Layout, scale: float, conjugate: bool = False) -> list[Launch]:
-    """`scaled` over a contiguous result, if there is anything to do; with conjugate, of complex numbers, which are turned into
-    their conjugates on the way."""
+    """`scaled` over a contiguous result, if there is anything to do; with conjugate, of complex
+    numbers, which are turned into their conjugates on the way."""
     if scale == 1 and not conjugate or not layout.size:
         return []
     dtype = real_dtype(layout.dtype)
     count = layout.nbytes // dtype.itemsize
     wide = layout.nbytes % 16 == 0 and not SIMULATOR
     kernel = scaled_vector(dtype) if wide else scaled(dtype)
-    return [Launch(kernel, blocks(layout.nbytes // 16 if wide else count, 4 * THREADS), THREADS,
-                   [argument.view((count,), dtype=dtype), dtype.type(scale), dtype.type(-scale if conjugate else scale)])]
+    return [
+        Launch(
+            kernel,
+            blocks(layout.nbytes // 16 if wide else count, 4 * THREADS),
+            THREADS,
+            [
+                argument.view((count,), dtype=dtype),
+                dtype.type(scale),
+                dtype.type(-scale if conjugate else scale),
+            ],
+        )
+    ]
 
 
-# ---------------------------------------------------------------------------------------- what cuFFT can read
+# ---------------------------------------------------------------------------------------- what cuFF
 
 
 def _walk(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], int] | None:
-    """(embed, step) of the transformed axes of an array, strides in elements; None if they do not nest."""
+    """(embed, step) of the transformed axes of an array, strides in elements; None if they do not
+    nest."""
     step = here = strides[-1] if sizes[-1] > 1 else 1
     if step < 1:
         return None
@@ -165,8 +197,11 @@ def _walk(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, 
     return tuple(embed), step
 
 
-def _calls(source: Part, target: Part, axes: tuple[int, ...], inverse: bool, n: int | None = None) -> list[Call] | None:
-    """The calls that transform `source` into `target` along at most three axes (ascending); None if cuFFT cannot.
+def _calls(
+    source: Part, target: Part, axes: tuple[int, ...], inverse: bool, n: int | None = None
+) -> list[Call] | None:
+    """The calls that transform `source` into `target` along at most three axes (ascending); None if
+    cuFFT cannot.
 
     n: the logical length of the last axis; by default the source's.
     """
@@ -174,12 +209,16 @@ def _calls(source: Part, target: Part, axes: tuple[int, ...], inverse: bool, n: 
     if any(s % x.itemsize for s in x.strides):
         return None
     steps_x, steps_y = (tuple([s // a.itemsize for s in a.strides]) for a in (x, y))
-    read, write = (_walk(tuple([a.shape[i] for i in axes]), tuple([s[i] for i in axes]))
-                   for a, s in ((x, steps_x), (y, steps_y)))
+    read, write = (
+        _walk(tuple([a.shape[i] for i in axes]), tuple([s[i] for i in axes]))
+        for a, s in ((x, steps_x), (y, steps_y))
+    )
     if read is None or write is None:
         return None
     rest = [i for i in range(x.ndim) if i not in axes]
-    batches, *walks = shapes.collapse(*(tuple([s[i] for i in rest]) for s in (x.shape, steps_x, steps_y)))
+    batches, *walks = shapes.collapse(
+        *(tuple([s[i] for i in rest]) for s in (x.shape, steps_x, steps_y))
+    )
     if any(s < 1 for walk in walks for s in walk):
         return None
     inner = batches.index(max(batches)) if batches else -1
@@ -187,15 +226,22 @@ def _calls(source: Part, target: Part, axes: tuple[int, ...], inverse: bool, n: 
     for i, (size, a, b) in enumerate(zip(batches, *walks, strict=True)):
         if i != inner:
             starts = [(p + j * a, q + j * b) for p, q in starts for j in range(size)]
-    real = x.dtype.kind == "f"  # cuFFT reads pairs of real numbers: they must be aligned like complex ones
+    real = (
+        x.dtype.kind == "f"
+    )  # cuFFT reads pairs of real numbers: they must be aligned like complex ones
     if len(starts) > MOST_CALLS or real and (not x.aligned or any(p % 2 for p, _ in starts)):
         return None
     if y.dtype.kind == "f" and any(q % 2 for _, q in starts):
         return None
     sizes = (*[x.shape[i] for i in axes[:-1]], n or x.shape[axes[-1]])
     batch = batches[inner] if batches else 1
-    step_x, step_y = (walk[inner] if batches else math.prod(a.shape) for walk, a in zip(walks, (x, y), strict=True))
-    spec = fft.Spec(fft.KINDS[x.dtype, y.dtype], sizes, fft.Walk(*read, step_x), fft.Walk(*write, step_y), batch)
+    step_x, step_y = (
+        walk[inner] if batches else math.prod(a.shape)
+        for walk, a in zip(walks, (x, y), strict=True)
+    )
+    spec = fft.Spec(
+        fft.KINDS[x.dtype, y.dtype], sizes, fft.Walk(*read, step_x), fft.Walk(*write, step_y), batch
+    )
     run = fft.transform(spec, inverse)
     return [Call(run, [_at(source, p), _at(target, q)]) for p, q in starts]
 
@@ -209,7 +255,9 @@ def _at(part: Part, elements: int) -> Any:
 def _last(layout: Layout, axes: tuple[int, ...]) -> Layout:
     """The layout seen with these axes moved to the end."""
     order = (*[i for i in range(layout.ndim) if i not in axes], *axes)
-    return layout.view(tuple([layout.shape[i] for i in order]), tuple([layout.strides[i] for i in order]))
+    return layout.view(
+        tuple([layout.shape[i] for i in order]), tuple([layout.strides[i] for i in order])
+    )
 
 
 class _Steps:
@@ -228,20 +276,36 @@ class _Steps:
         self.steps += copy_part(source, target)
         return target
 
-    def one(self, source: Part, target: Part, axes: tuple[int, ...], inverse: bool = False, n: int | None = None) -> None:
-        """Transform along at most three axes; what cuFFT cannot read or write as it lies goes through scratch memory."""
+    def one(
+        self,
+        source: Part,
+        target: Part,
+        axes: tuple[int, ...],
+        inverse: bool = False,
+        n: int | None = None,
+    ) -> None:
+        """Transform along at most three axes; what cuFFT cannot read or write as it lies goes
+        through scratch memory."""
         calls = _calls(source, target, axes, inverse, n)
         if calls is None:
             straight = whole(source.argument, source.layout.like())
             alike = source.layout.dtype == target.layout.dtype
-            if _calls(straight, target, axes, inverse, n) is not None:  # only the source is in the way
+            if (
+                _calls(straight, target, axes, inverse, n) is not None
+            ):  # only the source is in the way
                 copied = self.copy(source, target if alike else self.temp(source.layout))
                 calls = _calls(copied, target, axes, inverse, n)
             else:
                 seen = [part._replace(layout=_last(part.layout, axes)) for part in (source, target)]
                 moved = self.copy(seen[0], self.temp(seen[0].layout))
                 made = moved if alike else self.temp(seen[1].layout)
-                self.one(moved, made, tuple(range(source.layout.ndim - len(axes), source.layout.ndim)), inverse, n)
+                self.one(
+                    moved,
+                    made,
+                    tuple(range(source.layout.ndim - len(axes), source.layout.ndim)),
+                    inverse,
+                    n,
+                )
                 self.copy(made, seen[1])
                 return
         self.steps += calls or []
@@ -256,23 +320,30 @@ class _Steps:
             self.copy(source, target)
 
 
-# ------------------------------------------------------------------------------------------------ planners
+# ------------------------------------------------------------------------------------------------ p
 
 
 def c2c(x: Layout, *, axes: tuple[int, ...], inverse: bool, scale: float) -> Plan:
-    """Complex to complex along `axes`, times `scale`. Real numbers become complex in the result's memory."""
+    """Complex to complex along `axes`, times `scale`. Real numbers become complex in the result's
+    memory."""
     out = x.like(dtype=np.result_type(x.dtype, np.complex64))
     if not out.size:
         return Plan([out], [])
     work, source, target = _Steps(), whole(Input(0), x), whole(Output(0), out)
-    work.complex(source if x.dtype == out.dtype else work.copy(source, target), target, axes, inverse)
+    work.complex(
+        source if x.dtype == out.dtype else work.copy(source, target), target, axes, inverse
+    )
     return Plan([out], [*work.steps, *_scaling(Output(0), out, scale)], work.temps)
 
 
 def r2c(x: Layout, *, axes: tuple[int, ...], scale: float, conjugate: bool = False) -> Plan:
-    """Real to complex along `axes`, times `scale`; half the frequencies along the last of them. conjugate: their conjugates."""
+    """Real to complex along `axes`, times `scale`; half the frequencies along the last of them.
+    conjugate: their conjugates."""
     last = axes[-1]
-    out = x.like((*x.shape[:last], x.shape[last] // 2 + 1, *x.shape[last + 1 :]), np.result_type(x.dtype, np.complex64))
+    out = x.like(
+        (*x.shape[:last], x.shape[last] // 2 + 1, *x.shape[last + 1 :]),
+        np.result_type(x.dtype, np.complex64),
+    )
     if not out.size:
         return Plan([out], [])
     work, source, target = _Steps(), whole(Input(0), x), whole(Output(0), out)
@@ -285,7 +356,8 @@ def r2c(x: Layout, *, axes: tuple[int, ...], scale: float, conjugate: bool = Fal
 
 
 def c2r(x: Layout, *, axes: tuple[int, ...], n: int, scale: float) -> Plan:
-    """Half the frequencies along the last of `axes` (n // 2 + 1) to n real numbers, times `scale`."""
+    """Half the frequencies along the last of `axes` (n // 2 + 1) to n real numbers, times
+    `scale`."""
     last = axes[-1]
     out = x.like((*x.shape[:last], n, *x.shape[last + 1 :]), real_dtype(x.dtype))
     if not out.size:
@@ -298,8 +370,20 @@ def c2r(x: Layout, *, axes: tuple[int, ...], n: int, scale: float) -> Plan:
     elif not x.contiguous:
         source = work.copy(source, spectrum)
     inner, half = math.prod(x.shape[last + 1 :]), x.shape[last]
-    work.steps.append(Launch(hermitian(x.dtype, index_type(x.size)), blocks(x.size, THREADS), THREADS,
-                             [source.argument.flat, spectrum.argument.flat, half, inner, 1 - n % 2,
-                              out.dtype.type(scale)]))
+    work.steps.append(
+        Launch(
+            hermitian(x.dtype, index_type(x.size)),
+            blocks(x.size, THREADS),
+            THREADS,
+            [
+                source.argument.flat,
+                spectrum.argument.flat,
+                half,
+                inner,
+                1 - n % 2,
+                out.dtype.type(scale),
+            ],
+        )
+    )
     work.one(spectrum, whole(Output(0), out), (last,), n=n)
     return Plan([out], work.steps, work.temps)

@@ -1,11 +1,13 @@
 """float8 on any GPU: from and to float32 by integer arithmetic on its bits.
 
-    float8_e4m3   sign, 4 bits of exponent (bias 7), 3 of mantissa: to 448 in size, NaN, no infinities
+    float8_e4m3   sign, 4 bits of exponent (bias 7), 3 of mantissa: to 448 in size, NaN, no
+                  infinities
     float8_e5m2   sign, 5 bits of exponent (bias 15), 2 of mantissa: the upper half of a float16
 
-Decoding shifts exponent and mantissa to where float32 has them and multiplies by the power of two between the biases, which
-brings the subnormal numbers right as well. Encoding rounds to nearest even by adding half of the last place kept (less one,
-unless it is odd) before the rest is cut off; what is below the smallest normal number is a multiple of the smallest one.
+Decoding shifts exponent and mantissa to where float32 has them and multiplies by the power of two
+between the biases, which brings the subnormal numbers right as well. Encoding rounds to nearest
+even by adding half of the last place kept (less one, unless it is odd) before the rest is cut off;
+what is below the smallest normal number is a multiple of the smallest one.
 
 Source: Micikevicius et al., "FP8 formats for deep learning", 2022.
 """
@@ -59,8 +61,8 @@ def decoder(dtype: np.dtype) -> Any:
 
 @functools.cache
 def encoder(dtype: np.dtype) -> Any:
-    """A device function from float32 to the nearest float8, held as uint8. What is too large becomes NaN (float8_e4m3) or
-    infinite (float8_e5m2), as in NumPy and torch."""
+    """A device function from float32 to the nearest float8, held as uint8. What is too large
+    becomes NaN (float8_e4m3) or infinite (float8_e5m2), as in NumPy and torch."""
     if SIMULATOR:
 
         @device_function

@@ -1,19 +1,23 @@
 """Kernels that `cm.fuse` generates: a whole expression of arrays in one pass over them.
 
-The idea. Elementwise operations one after the other read and write every intermediate result: ten of them move ten
-times the memory that the inputs and the result take. One kernel keeps what lies between in registers. The floor is
-bytes(inputs) + bytes(outputs), whatever happens on the way. A `Program` says what to compute, value by value, on a
-domain of rows (the last axis) and columns; `fused` turns it into one of
+The idea. Elementwise operations one after the other read and write every intermediate result: ten
+of them move ten times the memory that the inputs and the result take. One kernel keeps what lies
+between in registers. The floor is bytes(inputs) + bytes(outputs), whatever happens on the way. A
+`Program` says what to compute, value by value, on a domain of rows (the last axis) and columns;
+`fused` turns it into one of
 
-1. `elementwise` (elementwise.py): one result, no reduction. The values become one scalar function, and every version
-   there applies: any strides, 16-byte accesses, transposed operands through shared memory.
-2. `fused_rows`: reductions along rows, or several results. A group of threads owns a row. A reduction is a pass over
-   it; what later passes need again is held in registers (a layer norm reads x once), as long as a row fits.
-3. `fused_rows` without holding: rows too long for registers, and reductions of long rows at the very end, for which a
-   row is cut into segments, one per group of threads, so that few long rows fill the device as well.
+1. `elementwise` (elementwise.py): one result, no reduction. The values become one scalar function,
+   and every version there applies: any strides, 16-byte accesses, transposed operands through
+   shared memory.
+2. `fused_rows`: reductions along rows, or several results. A group of threads owns a row. A
+   reduction is a pass over it; what later passes need again is held in registers (a layer norm
+   reads x once), as long as a row fits.
+3. `fused_rows` without holding: rows too long for registers, and reductions of long rows at the
+   very end, for which a row is cut into segments, one per group of threads, so that few long rows
+   fill the device as well.
 
-Sums are added in a fixed order: the same numbers in the same shape give the same bits. In the simulator a group is one
-thread.
+Sums are added in a fixed order: the same numbers in the same shape give the same bits. In the
+simulator a group is one thread.
 """
 
 from __future__ import annotations
@@ -35,10 +39,24 @@ from .build import SIMULATOR, blocks, codec, compiled, device_function, power_of
 from .copy import copy_part, whole
 from .elementwise import NAMES, launch, result_layout, scalar_function
 from .lazy import cuda, types
-from .rows import add, group_max, group_min, group_sum, larger, reader, smaller, spread, vector_width, wide, writer
+from .rows import (
+    add,
+    group_max,
+    group_min,
+    group_sum,
+    larger,
+    reader,
+    smaller,
+    spread,
+    vector_width,
+    wide,
+    writer,
+)
 
 HELD = 32  # float32 registers a thread may hold of a row ..
-HELD_WIDE = 16  # .. of more than WIDE columns of 32 bits or more: 32 is slower, 8 as fast as far as runs differ (limits.toml)
+# .. of more than WIDE columns of 32 bits or more: 32 is slower, 8 as fast as far as runs differ
+# (limits.toml)
+HELD_WIDE = 16
 WIDE = 2048
 MOST_THREADS = 512  # a row that is not held
 UNROLL = 4  # accesses a thread has in flight where nothing is held
@@ -49,10 +67,10 @@ FEW = 1 << 10  # rows that fill the device
 class Value(NamedTuple):
     """One value of a program.
 
-    kind: "load" (detail: argument, alignment: for each dimension of the domain the argument's, or None), "constant"
-    (detail: the number and its repr, as -0.0 equals 0.0), "apply" (detail: expression, compute dtype), "where", "cast", "sum",
-    "max", "min" (along rows).
-    row: it has one value per row.
+    kind: "load" (detail: argument, alignment: for each dimension of the domain the argument's, or
+    None), "constant" (detail: the number and its repr, as -0.0 equals 0.0), "apply" (detail:
+    expression, compute dtype), "where", "cast", "sum", "max", "min" (along rows). row: it has one
+    value per row.
     """
 
     kind: str
@@ -76,7 +94,7 @@ class Program(NamedTuple):
 _REDUCTIONS = ("sum", "max", "min")
 
 
-# ------------------------------------------------------------------------------------------------ scalar functions
+# ------------------------------------------------------------------------------------------------ s
 
 
 @functools.cache
@@ -146,7 +164,9 @@ class _Writer:
         """v<i> = f<i>(operands)."""
         value = self.program.values[i]
         operands = [self.program.values[j] for j in value.operands]
-        self.namespace[f"f{i}"] = value_function(value._replace(operands=(), row=False), tuple(o.dtype for o in operands))
+        self.namespace[f"f{i}"] = value_function(
+            value._replace(operands=(), row=False), tuple(o.dtype for o in operands)
+        )
         return f"{name(i)} = f{i}({', '.join(map(name, value.operands))})"
 
     def constant(self, i: int) -> str:
@@ -158,7 +178,8 @@ class _Writer:
 
 @functools.cache
 def composed(program: Program) -> tuple[Any, tuple[int, ...]]:
-    """(device function from the stored elements of the loads to the stored element of the one result, the loads)."""
+    """(device function from the stored elements of the loads to the stored element of the one
+    result, the loads)."""
     write = _Writer(program)
     loads = tuple(i for i, v in enumerate(program.values) if v.kind == "load")
 
@@ -169,29 +190,39 @@ def composed(program: Program) -> tuple[Any, tuple[int, ...]]:
     for k, i in enumerate(loads):
         write.namespace[f"load{i}"] = codec(program.values[i].dtype)[0]
         lines.append(f"v{i} = load{i}({NAMES[k]})")
-    lines += [write.statement(i, name) for i in write.needed(program.outputs, lambda i: program.values[i].kind in
-                                                             ("load", "constant"))]
+    lines += [
+        write.statement(i, name)
+        for i in write.needed(
+            program.outputs, lambda i: program.values[i].kind in ("load", "constant")
+        )
+    ]
     (out,) = program.outputs
     write.namespace["store"], write.namespace["R"] = codec(program.values[out].dtype)[1:]
     arguments = ", ".join(NAMES[: len(loads)])
-    source = f"def fused({arguments}):\n" + "".join(f"    {line}\n" for line in lines) + f"    return store(R({name(out)}))\n"
+    source = (
+        f"def fused({arguments}):\n"
+        + "".join(f"    {line}\n" for line in lines)
+        + f"    return store(R({name(out)}))\n"
+    )
     return device_function(compiled(source, "fused", write.namespace)), loads
 
 
-# ------------------------------------------------------------------------------------------------ rows
+# ------------------------------------------------------------------------------------------------ r
 
 QUOTIENT = "x / y"
 
 
 @functools.cache
 def row_division() -> tuple[Any, Any]:
-    """Device functions (prepare, divide) for float32: all of a row divided by one number, as exactly as by `/`.
+    """Device functions (prepare, divide) for float32: all of a row divided by one number, as
+    exactly as by `/`.
 
-    prepare(y) -> (y s, 1 / (y s), s), once per row; divide(x, y s, 1 / (y s), s) -> x / y. `/` is a dozen instructions with a
-    branch for very large and small numbers, and a thread that has thirty such branches before it has no loads in flight.
-    Here the product with the reciprocal is corrected twice by its remainder, which a fused multiply-add finds exactly; the
-    power of two s keeps the reciprocal a normal number. The result is rounded correctly (Markstein 1990) where |x| and
-    |x / y| are 2^-100 or more; smaller ones may be off by two units in the last place.
+    prepare(y) -> (y s, 1 / (y s), s), once per row; divide(x, y s, 1 / (y s), s) -> x / y. `/` is a
+    dozen instructions with a branch for very large and small numbers, and a thread that has thirty
+    such branches before it has no loads in flight. Here the product with the reciprocal is
+    corrected twice by its remainder, which a fused multiply-add finds exactly; the power of two s
+    keeps the reciprocal a normal number. The result is rounded correctly (Markstein 1990) where |x|
+    and |x / y| are 2^-100 or more; smaller ones may be off by two units in the last place.
     """
     one, none, near, far, endless = map(np.float32, (1, 0, 2.0**-60, 2.0**60, math.inf))
 
@@ -215,12 +246,17 @@ def row_division() -> tuple[Any, Any]:
 
 
 def divisor(program: Program, i: int) -> int | None:
-    """The number of the value by which `row_division` divides value i, an element; None where it is not such a quotient."""
+    """The number of the value by which `row_division` divides value i, an element; None where it is
+    not such a quotient."""
     value = program.values[i]
     if value.kind != "apply" or value.row or value.detail != (QUOTIENT, np.dtype(np.float32)):
         return None
     single = all(compute_dtype(program.values[j].dtype) == np.float32 for j in (*value.operands, i))
-    return value.operands[1] if program.values[value.operands[1]].row and single and not SIMULATOR else None
+    return (
+        value.operands[1]
+        if program.values[value.operands[1]].row and single and not SIMULATOR
+        else None
+    )
 
 
 class Shape(NamedTuple):
@@ -263,18 +299,29 @@ def held_loads(program: Program) -> list[int]:
 
 @functools.cache
 def fused_rows(program: Program, shape: Shape) -> Any:
-    """Arguments: the loads' arrays and the results as one-dimensional memory; their element strides along the outer
-    dimensions; the sizes of these; rows, columns, columns of a segment, segments of a row."""
+    """Arguments: the loads' arrays and the results as one-dimensional memory; their element strides
+    along the outer dimensions; the sizes of these; rows, columns, columns of a segment, segments of
+    a row."""
     values, write = program.values, _Writer(program)
     threads, _, width, vectors, outer, segmented = shape
     space, held = write.namespace, held_loads(program) if vectors else []
     loads = [i for i, v in enumerate(values) if v.kind == "load"]
     arrays = [*(f"a{i}" for i in loads), *(f"o{k}" for k in range(len(program.outputs)))]
-    parameters = [*arrays, *(f"{a}_{d}" for a in arrays for d in range(outer)), *(f"size{d}" for d in range(outer)),
-                  "rows", "columns", "segment", "segments"]
+    parameters = [
+        *arrays,
+        *(f"{a}_{d}" for a in arrays for d in range(outer)),
+        *(f"size{d}" for d in range(outer)),
+        "rows",
+        "columns",
+        "segment",
+        "segments",
+    ]
     space["prepare"], space["divide"] = row_division()
     for i in loads:
-        space[f"read{i}"], space[f"load{i}"] = reader(values[i].dtype, width), codec(values[i].dtype)[0]
+        space[f"read{i}"], space[f"load{i}"] = (
+            reader(values[i].dtype, width),
+            codec(values[i].dtype)[0],
+        )
         space[f"T{i}"] = codec(values[i].dtype)[2]
     row_known: set[int] = set()  # one value per row, computed already
 
@@ -291,17 +338,32 @@ def fused_rows(program: Program, shape: Shape) -> Any:
         """Statements for the row values among what these targets need."""
         lines = []
         for i in write.needed(targets, known):
-            if values[i].row and values[i].kind not in _REDUCTIONS and all(known(j) for j in values[i].operands):
-                lines.append(f"v{i} = load{i}(a{i}[at_a{i}])" if values[i].kind == "load" else write.statement(i, name))
+            if (
+                values[i].row
+                and values[i].kind not in _REDUCTIONS
+                and all(known(j) for j in values[i].operands)
+            ):
+                lines.append(
+                    f"v{i} = load{i}(a{i}[at_a{i}])"
+                    if values[i].kind == "load"
+                    else write.statement(i, name)
+                )
                 row_known.add(i)
         return lines
 
-    def access(targets: Sequence[int], at: str, use: Callable[[int], list[str]], hold: str | None) -> list[str]:
-        """Statements for one access of `width` elements at column `at`: reads, then per element the values and `use`."""
+    def access(
+        targets: Sequence[int], at: str, use: Callable[[int], list[str]], hold: str | None
+    ) -> list[str]:
+        """Statements for one access of `width` elements at column `at`: reads, then per element the
+        values and `use`."""
         todo = write.needed(targets, known)
-        lines = [f"read{i}(a{i}, at_a{i} + {at}, l{i}, 0)" for i in todo
-                 if values[i].kind == "load" and not values[i].row and i not in held]
+        lines = [
+            f"read{i}(a{i}, at_a{i} + {at}, l{i}, 0)"
+            for i in todo
+            if values[i].kind == "load" and not values[i].row and i not in held
+        ]
         for k in range(width):
+
             def place(i: int, k: int = k) -> str:
                 if values[i].kind == "load" and not values[i].row:
                     return f"h{i}[{hold} + {k}]" if i in held else f"l{i}[{k}]"
@@ -310,24 +372,37 @@ def fused_rows(program: Program, shape: Shape) -> Any:
             for i in todo:
                 by = divisor(program, i)
                 if by is not None:
-                    lines.append(f"{place(i)} = divide({place(values[i].operands[0])}, y{by}, inverse{by}, power{by})")
+                    lines.append(
+                        f"{place(i)} = divide({place(values[i].operands[0])}, y{by}, inverse{by}, "
+                        f"power{by})"
+                    )
                 elif values[i].kind != "load" and not values[i].row:
                     lines.append(write.statement(i, place))
             for i in targets:
                 lines += [line.format(value=place(i), k=k) for line in use(i)]
         return lines
 
-    body = [f"row = cuda.blockIdx.x * {shape.rows} + cuda.threadIdx.y", "inside = row < rows",
-            "rest = types.uint32(row if inside else 0)", "lane = cuda.threadIdx.x"]
+    body = [
+        f"row = cuda.blockIdx.x * {shape.rows} + cuda.threadIdx.y",
+        "inside = row < rows",
+        "rest = types.uint32(row if inside else 0)",
+        "lane = cuda.threadIdx.x",
+    ]
     if segmented:
-        body += ["next = rest // types.uint32(segments)",
-                 "first = types.int64(rest - next * types.uint32(segments)) * segment",
-                 "rest = next", "last = min(first + segment, columns)"]
+        body += [
+            "next = rest // types.uint32(segments)",
+            "first = types.int64(rest - next * types.uint32(segments)) * segment",
+            "rest = next",
+            "last = min(first + segment, columns)",
+        ]
     else:
         body += ["first = 0", "last = columns"]
     for d in reversed(range(1, outer)):
-        body += [f"next = rest // types.uint32(size{d})",
-                 f"i{d} = types.int64(rest - next * types.uint32(size{d}))", "rest = next"]
+        body += [
+            f"next = rest // types.uint32(size{d})",
+            f"i{d} = types.int64(rest - next * types.uint32(size{d}))",
+            "rest = next",
+        ]
     body += ["i0 = types.int64(rest)"] if outer else []
     for a in arrays:
         body.append(f"at_{a} = {' + '.join(f'i{d} * {a}_{d}' for d in range(outer)) or '0'}")
@@ -337,17 +412,29 @@ def fused_rows(program: Program, shape: Shape) -> Any:
         space[f"held{i}"] = width * vectors
         body.append(f"h{i} = cuda.local.array(held{i}, T{i})")
     if held:
-        body += [f"for v in range({vectors}):", f"    i = (lane + v * {threads}) * {width}", "    if i < columns:"]
+        body += [
+            f"for v in range({vectors}):",
+            f"    i = (lane + v * {threads}) * {width}",
+            "    if i < columns:",
+        ]
         body += [f"        read{i}(a{i}, at_a{i} + i, h{i}, v * {width})" for i in held]
 
     def loop(targets: Sequence[int], use: Callable[[int], list[str]]) -> list[str]:
         by = {divisor(program, i) for i in write.needed(targets, known)} - {None}
         before = [f"y{i}, inverse{i}, power{i} = prepare({name(i)})" for i in sorted(by)]
         if held:
-            return [*before, f"for v in range({vectors}):", f"    i = (lane + v * {threads}) * {width}", "    if i < columns:",
-                    *("        " + line for line in access(targets, "i", use, f"v * {width}"))]
-        return [*before, f"for i in range(first + lane * {width}, last, {threads * width}):",
-                *("    " + line for line in access(targets, "i", use, None))]
+            return [
+                *before,
+                f"for v in range({vectors}):",
+                f"    i = (lane + v * {threads}) * {width}",
+                "    if i < columns:",
+                *("        " + line for line in access(targets, "i", use, f"v * {width}")),
+            ]
+        return [
+            *before,
+            f"for i in range(first + lane * {width}, last, {threads * width}):",
+            *("    " + line for line in access(targets, "i", use, None)),
+        ]
 
     for level in levels(program):
         targets = [values[i].operands[0] for i in level]
@@ -357,7 +444,9 @@ def fused_rows(program: Program, shape: Shape) -> Any:
             space[f"R{i}"] = T
             start = {"sum": 0, "max": -math.inf, "min": math.inf}[values[i].kind]
             space[f"start{i}"] = T(start)
-            space[f"together{i}"] = {"sum": group_sum, "max": group_max, "min": group_min}[values[i].kind](threads, T)
+            space[f"together{i}"] = {"sum": group_sum, "max": group_max, "min": group_min}[
+                values[i].kind
+            ](threads, T)
             space[f"more{i}"] = _MORE[values[i].kind]
             body.append(f"s{i} = start{i}")
         of = {}
@@ -382,6 +471,7 @@ def fused_rows(program: Program, shape: Shape) -> Any:
         else:
             body.append(f"r{k} = cuda.local.array({width}, S{k})")
     if elements:
+
         def collect(t: int) -> list[str]:
             return [f"r{k}[{{k}}] = S{k}({{value}})" for k in elements if program.outputs[k] == t]
 
@@ -390,26 +480,32 @@ def fused_rows(program: Program, shape: Shape) -> Any:
         lines += [f"{indent}write{k}(o{k}, at_o{k} + i, r{k}, 0)" for k in elements]
         final += ["    " + line for line in lines]
     body += final if len(final) > 1 else []
-    source = f"def fused_rows({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
+    source = f"def fused_rows({', '.join(parameters)}):\n" + "".join(
+        f"    {line}\n" for line in body
+    )
     return cuda.jit(compiled(source, "fused_rows", space))
 
 
 _MORE = {"sum": add, "max": larger, "min": smaller}
 
 
-# ------------------------------------------------------------------------------------------------ planner
+# ------------------------------------------------------------------------------------------------ p
 
 
 def segments_of(program: Program, rows: int, columns: int) -> int:
     """Into how many segments rows are cut: 1 unless the results are reductions of few long rows."""
-    if any(i not in program.reductions for i in program.outputs) or len(levels(program)) != 1 or rows >= FEW:
+    if (
+        any(i not in program.reductions for i in program.outputs)
+        or len(levels(program)) != 1
+        or rows >= FEW
+    ):
         return 1
     return max(blocks(columns, SEGMENT), 1)
 
 
 def fused(*layouts: Layout, program: Program, shape: tuple[int, ...]) -> Plan:
-    """Planner: arguments -> the results of a program on a domain of this shape: (shape) for one value per element,
-    (*shape[:-1], segments) for one per row."""
+    """Planner: arguments -> the results of a program on a domain of this shape: (shape) for one
+    value per element, (*shape[:-1], segments) for one per row."""
     values = program.values
     if len(program.outputs) == 1 and not program.reductions and not values[program.outputs[0]].row:
         return _elementwise(layouts, program, shape)
@@ -427,13 +523,19 @@ def fused(*layouts: Layout, program: Program, shape: tuple[int, ...]) -> Plan:
         if along is not None and x.strides[along] != x.itemsize:  # columns must be neighbours
             if (argument, along) not in seen:
                 temps.append(_innermost(x, along))
-                steps += copy_part(whole(Input(argument), x), whole(Temp(len(temps) - 1), temps[-1]))
+                steps += copy_part(
+                    whole(Input(argument), x), whole(Temp(len(temps) - 1), temps[-1])
+                )
                 seen[argument, along] = Temp(len(temps) - 1), temps[-1]
             reference, x = seen[argument, along]
         else:
             reference = Input(argument)
         strides.append(tuple([0 if d is None else x.strides[d] for d in alignment[:-1]]))
-        arguments.append(reference.view((max(shapes.byte_bounds(x.shape, x.strides, x.itemsize)[1] // x.itemsize, 1),)))
+        arguments.append(
+            reference.view(
+                (max(shapes.byte_bounds(x.shape, x.strides, x.itemsize)[1] // x.itemsize, 1),)
+            )
+        )
         if not values[i].row:
             element.append((x, strides[-1]))
     outputs = []
@@ -449,29 +551,63 @@ def fused(*layouts: Layout, program: Program, shape: tuple[int, ...]) -> Plan:
     if any(s % min(16, width * x.itemsize) for x, outer_strides in element for s in outer_strides):
         width = 1
     held = held_loads(program)
-    budget = HELD * 4 // max([wide(values[i].dtype).itemsize for i in held], default=4) // max(power_of_two(len(held)), 1)
+    budget = (
+        HELD
+        * 4
+        // max([wide(values[i].dtype).itemsize for i in held], default=4)
+        // max(power_of_two(len(held)), 1)
+    )
     spread_over = spread(columns, width, max(budget, width)) if held else None
     if spread_over and columns > WIDE and all(values[i].dtype.itemsize >= 4 for i in held):
-        spread_over = spread(columns, width, max(budget * HELD_WIDE // HELD, width), MOST_THREADS) or spread_over
+        spread_over = (
+            spread(columns, width, max(budget * HELD_WIDE // HELD, width), MOST_THREADS)
+            or spread_over
+        )
     if SIMULATOR:
         made = Shape(1, 1, 1, 0, len(outer), segments > 1)
     elif spread_over:
-        made = Shape(spread_over.threads, spread_over.rows, width, spread_over.vectors, len(outer), False)
+        made = Shape(
+            spread_over.threads, spread_over.rows, width, spread_over.vectors, len(outer), False
+        )
     else:
         threads = min(power_of_two(blocks(min(columns, SEGMENT), width * UNROLL)), MOST_THREADS)
-        made = Shape(threads, max(128 // threads, 1) if threads <= 32 else 1, width, 0, len(outer), segments > 1)
+        made = Shape(
+            threads,
+            max(128 // threads, 1) if threads <= 32 else 1,
+            width,
+            0,
+            len(outer),
+            segments > 1,
+        )
     itemsizes = [values[i].dtype.itemsize for i in loads] + [out.itemsize for out in outputs]
-    element_strides = [s // size for step, size in zip(steps_of, itemsizes, strict=True) for s in step]
+    element_strides = [
+        s // size for step, size in zip(steps_of, itemsizes, strict=True) for s in step
+    ]
     total = rows * segments
     if total >= 1 << 31:
         raise AssertionError(f"fused: {total} rows are too many for 32-bit numbers")
-    steps.append(Launch(fused_rows(program, made), blocks(total, made.rows), (made.threads, made.rows),
-                        [*arguments, *element_strides, *outer, total, columns, SEGMENT if segments > 1 else columns, segments]))
+    steps.append(
+        Launch(
+            fused_rows(program, made),
+            blocks(total, made.rows),
+            (made.threads, made.rows),
+            [
+                *arguments,
+                *element_strides,
+                *outer,
+                total,
+                columns,
+                SEGMENT if segments > 1 else columns,
+                segments,
+            ],
+        )
+    )
     return Plan(outputs, steps, temps)
 
 
 def _innermost(x: Layout, axis: int) -> Layout:
-    """A layout of x's shape, without gaps, in which neighbours along this axis are neighbours in memory."""
+    """A layout of x's shape, without gaps, in which neighbours along this axis are neighbours in
+    memory."""
     order = [*(d for d in range(x.ndim) if d != axis), axis]
     steps = dict(zip(order, x.like([x.shape[d] for d in order]).strides, strict=True))
     return x.like().view(x.shape, tuple([steps[d] for d in range(x.ndim)]))

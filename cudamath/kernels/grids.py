@@ -1,12 +1,15 @@
-"""Arrays that are made of their indices alone: powers of evenly spaced exponents, windows, the places of a triangle.
+"""Arrays that are made of their indices alone: powers of evenly spaced exponents, windows, the
+places of a triangle.
 
     powers      y[i] = base ** (start + i step), the last one base ** stop: logspace
-    window      y[i] = f(t), t = (1 - n + 2 i) / (n - 1) from -1 to 1: hanning, hamming, blackman, bartlett; kaiser
+    window      y[i] = f(t), t = (1 - n + 2 i) / (n - 1) from -1 to 1: hanning, hamming, blackman,
+                bartlett; kaiser
     triangle    the rows and the columns of all elements on one side of a diagonal, in C order
 
-Such arrays are short, and what they cost is launches: each is one. The floor is one write an element. In a triangle nothing
-is counted or searched: how many elements lie in the rows above is a sum of an arithmetic series that is cut off at 0 and at
-the matrix' width, so a block that owns ITEMS x THREADS neighbouring columns of a row knows where to write.
+Such arrays are short, and what they cost is launches: each is one. The floor is one write an
+element. In a triangle nothing is counted or searched: how many elements lie in the rows above is a
+sum of an arithmetic series that is cut off at 0 and at the matrix' width, so a block that owns
+ITEMS x THREADS neighbouring columns of a row knows where to write.
 """
 
 import functools
@@ -28,11 +31,14 @@ MOST_ROWS = 65_535  # of a grid's second dimension
 
 @functools.cache
 def powers_line(kind: np.dtype, dtype: np.dtype) -> Any:
-    """y[i] = base ** (start + i * step) for i < count, base ** stop from there on: computed in ``kind``, float32 or float64."""
+    """y[i] = base ** (start + i * step) for i < count, base ** stop from there on: computed in
+    ``kind``, float32 or float64."""
     T, round_to = numba_type(kind), converter(kind, dtype)
 
     @cuda.jit
-    def powers_line(y, start, step, stop, base, count):  # y: (n,) dtype; start, step, stop, base: T; count: int64
+    def powers_line(
+        y, start, step, stop, base, count
+    ):  # y: (n,) dtype; start, step, stop, base: T; count: int64
         i = cuda.grid(1)
         if i < y.size:
             y[i] = round_to(base ** (start + T(i) * step if i < count else stop))
@@ -42,10 +48,15 @@ def powers_line(kind: np.dtype, dtype: np.dtype) -> Any:
 
 @functools.cache
 def window_line(kind: str, dtype: np.dtype) -> Any:
-    """One of the classic windows: "hanning", "hamming", "blackman" or "bartlett"; float32 or float64."""
+    """One of the classic windows: "hanning", "hamming", "blackman" or "bartlett"; float32 or
+    float64."""
     T = numba_type(dtype)
-    mean, first, second = {"hanning": (0.5, 0.5, 0.0), "hamming": (0.54, 0.46, 0.0), "blackman": (0.42, 0.5, 0.08),
-                           "bartlett": (1.0, 0.0, 0.0)}[kind]
+    mean, first, second = {
+        "hanning": (0.5, 0.5, 0.0),
+        "hamming": (0.54, 0.46, 0.0),
+        "blackman": (0.42, 0.5, 0.08),
+        "bartlett": (1.0, 0.0, 0.0),
+    }[kind]
     pi = T(math.pi)
     mean, first, second = T(mean), T(first), T(second)
 
@@ -68,7 +79,8 @@ def window_line(kind: str, dtype: np.dtype) -> Any:
 
 @device_function
 def bessel_0(x):
-    """I0(x), the sum of (x / 2)^2k / k!^2: no term is negative, so nothing is lost; about x + 20 of them count."""
+    """I0(x), the sum of (x / 2)^2k / k!^2: no term is negative, so nothing is lost; about x + 20 of
+    them count."""
     quarter, term, total, k = x * x * 0.25, 1.0, 1.0, 1.0
     while term > total * 1e-17:
         term *= quarter / (k * k)
@@ -105,7 +117,9 @@ def triangle_places(upper: bool) -> Any:
     """The elements of a matrix on and below, or on and above, diagonal k."""
 
     @cuda.jit
-    def triangle_places(row_of, column_of, rows, columns, k):  # row_of, column_of: (elements,) int64
+    def triangle_places(
+        row_of, column_of, rows, columns, k
+    ):  # row_of, column_of: (elements,) int64
         first = cuda.blockIdx.x * (THREADS * ITEMS) + cuda.threadIdx.x
         for row in range(cuda.blockIdx.y, rows, cuda.gridDim.y):
             if upper:  # row r has columns - min(max(r + k, 0), columns) elements
@@ -123,28 +137,58 @@ def triangle_places(upper: bool) -> Any:
     return triangle_places
 
 
-# ------------------------------------------------------------------------------------------------ planners
+# ------------------------------------------------------------------------------------------------ p
 
 
 def powers(*, layout: Layout, device: int, count: int, kind: np.dtype) -> Plan:
     """A new vector; scalars: start, step, stop, base in ``kind``, the dtype of the exponents."""
-    return Plan([layout], [Launch(powers_line(kind, layout.dtype), blocks(layout.size, THREADS), THREADS,
-                                  [Output(0), *(Scalar(i, kind) for i in range(4)), count])])
+    return Plan(
+        [layout],
+        [
+            Launch(
+                powers_line(kind, layout.dtype),
+                blocks(layout.size, THREADS),
+                THREADS,
+                [Output(0), *(Scalar(i, kind) for i in range(4)), count],
+            )
+        ],
+    )
 
 
 def window(*, layout: Layout, device: int, kind: str) -> Plan:
     """A new vector."""
-    return Plan([layout], [Launch(window_line(kind, layout.dtype), blocks(layout.size, THREADS), THREADS, [Output(0)])])
+    return Plan(
+        [layout],
+        [
+            Launch(
+                window_line(kind, layout.dtype), blocks(layout.size, THREADS), THREADS, [Output(0)]
+            )
+        ],
+    )
 
 
 def kaiser(*, layout: Layout, device: int) -> Plan:
     """A new vector. Scalar: beta."""
-    return Plan([layout], [Launch(kaiser_line(layout.dtype), blocks(layout.size, THREADS), THREADS,
-                                  [Output(0), Scalar(0, np.float64)])])
+    return Plan(
+        [layout],
+        [
+            Launch(
+                kaiser_line(layout.dtype),
+                blocks(layout.size, THREADS),
+                THREADS,
+                [Output(0), Scalar(0, np.float64)],
+            )
+        ],
+    )
 
 
 def triangle(*, layout: Layout, device: int, rows: int, columns: int, k: int, upper: bool) -> Plan:
-    """Two vectors of this layout: the rows and the columns of the elements; -rows <= k <= columns."""
+    """Two vectors of this layout: the rows and the columns of the elements; -rows <= k <=
+    columns."""
     grid = blocks(columns, THREADS * ITEMS), min(rows, MOST_ROWS)
-    steps = [Launch(triangle_places(upper), grid, THREADS, [Output(0), Output(1), rows, columns, k])] if layout.size else []
+    steps = (
+        [Launch(triangle_places(upper), grid, THREADS, [Output(0), Output(1), rows, columns, k])]
+        if layout.size
+        else []
+    )
     return Plan([layout, layout], steps, together=True)

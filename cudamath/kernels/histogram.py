@@ -1,12 +1,14 @@
 """Counting into bins: histogram and bincount.
 
-The idea. A block counts its share of the numbers in shared memory and adds its counts to the result at the end, so
-memory sees one read per number and one atomic addition per bin and block. All of it is integers: the order in which
-additions happen changes nothing. More bins than shared memory holds are counted where they are, by atomics in L2.
+The idea. A block counts its share of the numbers in shared memory and adds its counts to the result
+at the end, so memory sees one read per number and one atomic addition per bin and block. All of it
+is integers: the order in which additions happen changes nothing. More bins than shared memory holds
+are counted where they are, by atomics in L2.
 
 The bin of a number:
 ``numbered``  the number is the bin (bincount)
-``even``      bins of equal width: the bin by arithmetic, then one step aside where rounding put it on the wrong side
+``even``      bins of equal width: the bin by arithmetic, then one step aside where rounding put it
+              on the wrong side
               of an edge, so that the edges alone decide, as in NumPy
 ``uneven``    by halving the range of edges
 
@@ -45,8 +47,9 @@ ITEMS = 16  # numbers a thread meets at least, before there are more blocks
 
 @functools.cache
 def bin_of(kind: str, source: np.dtype, edge: np.dtype) -> tuple[Any, Any]:
-    """Device functions: (value, edges, bins, ends) -> the bin, or -1 if it lies in none; and what it wants to know before the
-    first value, (edges, bins) -> ends: the first edge, the last one and how many bins a unit has."""
+    """Device functions: (value, edges, bins, ends) -> the bin, or -1 if it lies in none; and what
+    it wants to know before the first value, (edges, bins) -> ends: the first edge, the last one and
+    how many bins a unit has."""
     load = codec(source)[0]
     edge_of, _, E = codec(edge)
     S = E if dtype_of(E).kind == "f" else types.float64
@@ -111,7 +114,9 @@ def count_shared(kind: str, source: np.dtype, edge: np.dtype) -> Any:
     T = numba_type(source)
 
     @cuda.jit
-    def count_shared(x, edges, counts):  # x: (n,), edges: (bins + 1,), counts: (bins,) int64, 0 at first
+    def count_shared(
+        x, edges, counts
+    ):  # x: (n,), edges: (bins + 1,), counts: (bins,) int64, 0 at first
         seen = cuda.shared.array(MOST_SHARED, types.int32)
         held = cuda.local.array(AHEAD, T)
         bins = counts.size
@@ -165,13 +170,26 @@ def histogram(x: Layout, edges: Layout, *, even: bool) -> Plan:
 def _counts(x: Layout, edges: Layout, place: int, bins: int, kind: str) -> Plan:
     out = x.like((bins,), np.dtype(np.int64))
     temps: list[Layout] = []
-    bounds_made, bounds = dense(Input(place), edges, edges.shape, edges.dtype, temps) if place else ([], None)
+    bounds_made, bounds = (
+        dense(Input(place), edges, edges.shape, edges.dtype, temps) if place else ([], None)
+    )
     counted = count_steps(x, bounds, edges.dtype, bins, kind, temps)
-    return Plan([out], [*fill_part(whole(Output(0), out), np.uint64(0), np.uint64(0), None), *bounds_made, *counted], temps)
+    return Plan(
+        [out],
+        [
+            *fill_part(whole(Output(0), out), np.uint64(0), np.uint64(0), None),
+            *bounds_made,
+            *counted,
+        ],
+        temps,
+    )
 
 
-def count_steps(x: Layout, bounds: Any, edge: np.dtype, bins: int, kind: str, temps: list[Layout]) -> list[Any]:
-    """Steps that add how many numbers of input 0 lie in each bin to output 0; bounds: the argument of the edges, if any."""
+def count_steps(
+    x: Layout, bounds: Any, edge: np.dtype, bins: int, kind: str, temps: list[Layout]
+) -> list[Any]:
+    """Steps that add how many numbers of input 0 lie in each bin to output 0; bounds: the argument
+    of the edges, if any."""
     if not (x.size and bins):
         return []
     more, given = dense(Input(0), x, x.shape, x.dtype, temps)
@@ -180,4 +198,7 @@ def count_steps(x: Layout, bounds: Any, edge: np.dtype, bins: int, kind: str, te
     if bins <= MOST_SHARED:
         grid = max(min(blocks(x.size, THREADS * ITEMS), MOST_BLOCKS), blocks(x.size, 1 << 30))
         return [*more, Launch(count_shared(kind, x.dtype, edge), grid, THREADS, arguments)]
-    return [*more, Launch(count_global(kind, x.dtype, edge), blocks(x.size, THREADS), THREADS, arguments)]
+    return [
+        *more,
+        Launch(count_global(kind, x.dtype, edge), blocks(x.size, THREADS), THREADS, arguments),
+    ]

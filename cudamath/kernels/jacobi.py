@@ -1,23 +1,29 @@
-"""Singular values and vectors of small matrices: one block and one launch a matrix (Jacobi's method, one-sided, of Hestenes).
+"""Singular values and vectors of small matrices: one block and one launch a matrix (Jacobi's
+method, one-sided, of Hestenes).
 
-The idea. A rotation of two columns of A can make them orthogonal to each other. Done to every pair, over and over, it turns A
-into W = A V, whose columns are orthogonal: their lengths are the singular values, the columns divided by them are U, and V is
-the product of the rotations. A sweep takes every pair once. Of n columns n / 2 pairs can be turned at the same time, and n - 1
-such rounds, in which the columns meet like players of a tournament, are a sweep; after about log2(n) + 3 of them no pair has
-an angle left that rounding would not make. A and V lie in shared memory, a column after the other; `lanes` threads share a
-pair, so that a round is a few loads, three sums by shuffles, a rotation and one barrier.
+The idea. A rotation of two columns of A can make them orthogonal to each other. Done to every pair,
+over and over, it turns A into W = A V, whose columns are orthogonal: their lengths are the singular
+values, the columns divided by them are U, and V is the product of the rotations. A sweep takes
+every pair once. Of n columns n / 2 pairs can be turned at the same time, and n - 1 such rounds, in
+which the columns meet like players of a tournament, are a sweep; after about log2(n) + 3 of them no
+pair has an angle left that rounding would not make. A and V lie in shared memory, a column after
+the other; `lanes` threads share a pair, so that a round is a few loads, three sums by shuffles, a
+rotation and one barrier.
 
-The error. Each column of A is disturbed in proportion to its own length only, so that small singular values of graded matrices
-keep their digits, as they do not where a matrix is first reduced to two diagonals (Demmel and Veselic 1992). All lengths are
-taken after a multiplication by a power of two that keeps squares inside the range.
+The error. Each column of A is disturbed in proportion to its own length only, so that small
+singular values of graded matrices keep their digits, as they do not where a matrix is first reduced
+to two diagonals (Demmel and Veselic 1992). All lengths are taken after a multiplication by a power
+of two that keeps squares inside the range.
 
-A column that depends on the others becomes rounding error, which is orthogonalised like any column. Where that in turn has been
-reduced to its own rounding error, nothing is left of it: its singular value is 0, and its vector is made up, as those are that
-full_matrices adds, of the unit vector that is farthest from the vectors so far, less its part along them.
+A column that depends on the others becomes rounding error, which is orthogonalised like any column.
+Where that in turn has been reduced to its own rounding error, nothing is left of it: its singular
+value is 0, and its vector is made up, as those are that full_matrices adds, of the unit vector that
+is farthest from the vectors so far, less its part along them.
 
-The floor is shared memory: a round moves all of A and V in and out, 4 n^3 numbers a sweep of n columns, 128 bytes a cycle.
-A library's reduction to two diagonals has some 20 launches per column. Versions: `svd_small` with vectors, `values_small`
-without. In the simulator sums go through shared memory.
+The floor is shared memory: a round moves all of A and V in and out, 4 n^3 numbers a sweep of n
+columns, 128 bytes a cycle. A library's reduction to two diagonals has some 20 launches per column.
+Versions: `svd_small` with vectors, `values_small` without. In the simulator sums go through shared
+memory.
 """
 
 import functools
@@ -49,40 +55,56 @@ THREADS = 512
 HELD = 64  # bytes of a column that a thread keeps in registers
 SMALL = 2.0**-12  # of angles below, sine, tangent and the angle are the same to float32
 SWEEPS = 40  # random matrices take 5 to 14
-ADDED = 128  # rows of a matrix to which full_matrices adds columns: they are made up one after the other
-# Bytes of shared memory that a block can have: by compute capability, on all others, and without asking.
+# rows of a matrix to which full_matrices adds columns: they are made up one after the other
+ADDED = 128
+# Bytes of shared memory that a block can have: by compute capability, on all others, and without
+# asking.
 ROOM = {(7, 5): 64 << 10, (8, 0): 163 << 10, (9, 0): 227 << 10, (10, 0): 227 << 10}
 OTHERS, ALWAYS = 99 << 10, 48 << 10
 KEPT = 3 << 10  # of them for what is kept of each column
-# By a real number's bytes: the exponent to which the largest is brought, and the squared length below which a column is 0.
+# By a real number's bytes: the exponent to which the largest is brought, and the squared length
+# below which a column is 0.
 SCALE = {4: (40, 2.0**-100), 8: (300, 2.0**-900)}
 
 
 @functools.cache
 def arithmetic(dtype: np.dtype) -> Any:
-    """What real and complex numbers do differently: (conjugate, square of the absolute value, largest part, times 2^power,
-    divided by a real number)."""
+    """What real and complex numbers do differently: (conjugate, square of the absolute value,
+    largest part, times 2^power, divided by a real number)."""
     T, R = numba_type(dtype), numba_type(real_dtype(dtype))
     if dtype.kind != "c":
-        return (device_function(lambda v: v), device_function(lambda v: v * v), device_function(lambda v: abs(v)),
-                device_function(lambda v, power: T(math.ldexp(v, power))), device_function(lambda v, by: v / by))
+        return (
+            device_function(lambda v: v),
+            device_function(lambda v: v * v),
+            device_function(lambda v: abs(v)),
+            device_function(lambda v, power: T(math.ldexp(v, power))),
+            device_function(lambda v, by: v / by),
+        )
 
     @device_function
     def largest(v):  # NaN if one of them is
         one, other = abs(v.real), abs(v.imag)
         return one if one > other or one != one else other
 
-    return (device_function(lambda v: v.conjugate()), device_function(lambda v: R(v.real * v.real + v.imag * v.imag)), largest,
-            device_function(lambda v, power: T(complex(R(math.ldexp(v.real, power)), R(math.ldexp(v.imag, power))))),
-            device_function(lambda v, by: T(complex(v.real / by, v.imag / by))))
+    return (
+        device_function(lambda v: v.conjugate()),
+        device_function(lambda v: R(v.real * v.real + v.imag * v.imag)),
+        largest,
+        device_function(
+            lambda v, power: T(complex(R(math.ldexp(v.real, power)), R(math.ldexp(v.imag, power))))
+        ),
+        device_function(lambda v, by: T(complex(v.real / by, v.imag / by))),
+    )
 
 
 @functools.cache
 def over_lanes(dtype: np.dtype, lanes: int, largest: bool = False) -> Any:
-    """The device function that adds a number of each of `lanes` neighbouring threads, or finds the largest. All threads of a
-    block call it."""
+    """The device function that adds a number of each of `lanes` neighbouring threads, or finds the
+    largest. All threads of a block call it."""
     T, R, steps = numba_type(dtype), numba_type(real_dtype(dtype)), lanes.bit_length() - 1
-    both = device_function((lambda one, other: max(one, other)) if largest else (lambda one, other: one + other))
+    both = device_function(
+        (lambda one, other: max(one, other)) if largest else (lambda one, other: one + other)
+    )
 
     @device_function
     def total(value):
@@ -112,8 +134,8 @@ def rotator(dtype: np.dtype) -> Any:
 
     @device_function
     def rotated(one, other, sine, half, phase):
-        """x cos - y sin, y cos + x sin. With 1 - cos as sin tan(angle / 2), small angles lose no digits. A complex y is first
-        multiplied by a phase that makes its product with x real."""
+        """x cos - y sin, y cos + x sin. With 1 - cos as sin tan(angle / 2), small angles lose no
+        digits. A complex y is first multiplied by a phase that makes its product with x real."""
         if is_complex:
             other = other * phase
         return T(one - sine * (other + half * one)), T(other + sine * (one - half * other))
@@ -123,8 +145,9 @@ def rotator(dtype: np.dtype) -> Any:
 
 @functools.cache
 def sweeper(dtype: np.dtype, vectors: bool, lanes: int, deep: int, whole: bool) -> Any:
-    """The device function that makes the columns of a matrix orthogonal. A pair has `lanes` threads; `deep` elements of each
-    of them are under way at once, a `whole` column if it has no more."""
+    """The device function that makes the columns of a matrix orthogonal. A pair has `lanes`
+    threads; `deep` elements of each of them are under way at once, a `whole` column if it has no
+    more."""
     real, is_complex = real_dtype(dtype), dtype.kind == "c"
     T, R, near = numba_type(dtype), numba_type(real), float(np.finfo(real).eps)
     top, (scale, least) = float(np.finfo(real).max), SCALE[real.itemsize]
@@ -133,14 +156,19 @@ def sweeper(dtype: np.dtype, vectors: bool, lanes: int, deep: int, whole: bool) 
 
     @device_function
     def turn(alpha, beta, gamma, tolerance):
-        """The rotation that makes columns of these squared lengths and this product orthogonal: its sine and the tangent of
-        half its angle, the smaller of the two possible angles; 0 where nothing is left to be done.
+        """The rotation that makes columns of these squared lengths and this product orthogonal: its
+        sine and the tangent of half its angle, the smaller of the two possible angles; 0 where
+        nothing is left to be done.
 
-        Only the sine has to be exact, of whatever tangent: then the rotation is one. So the angle is found in float32."""
+        Only the sine has to be exact, of whatever tangent: then the rotation is one. So the angle
+        is found in float32."""
         sine, half = R(0), R(0)
         if abs(gamma) > tolerance * math.sqrt(alpha) * math.sqrt(beta):
             scale = R(1) / (alpha + beta)
-            gap, product = (beta - alpha) * scale, R(2) * gamma * scale  # the cotangent of twice the angle: their ratio
+            gap, product = (
+                (beta - alpha) * scale,
+                R(2) * gamma * scale,
+            )  # the cotangent of twice the angle: their ratio
             if abs(product) <= R(SMALL) * abs(gap):
                 half = R(0.25) * product / gap
             else:
@@ -159,15 +187,18 @@ def sweeper(dtype: np.dtype, vectors: bool, lanes: int, deep: int, whole: bool) 
         for first in range(cuda.threadIdx.x % lanes, end, lanes * deep):
             for e in range(deep):
                 i = first + e * lanes
-                memory[x + i], memory[y + i] = rotated(memory[x + i], memory[y + i], sine, half, phase)
+                memory[x + i], memory[y + i] = rotated(
+                    memory[x + i], memory[y + i], sine, half, phase
+                )
 
     @device_function
     def swept(a, memory, sizes, noise, step, rows, v_step, v_rows, flag, ticket):
-        """Leaves A V in `memory`, then V, and the columns' lengths in `sizes`, all times 2^power. Returns (whether A is finite,
-        power).
+        """Leaves A V in `memory`, then V, and the columns' lengths in `sizes`, all times 2^power.
+        Returns (whether A is finite, power).
 
-        a: (count, m, n); column j of A V begins at j * step and has `rows` places, V's, behind them, likewise. noise: (n,),
-        the square of the rounding error of each column. Both kinds of rows: multiples of lanes * deep.
+        a: (count, m, n); column j of A V begins at j * step and has `rows` places, V's, behind
+        them, likewise. noise: (n,), the square of the rounding error of each column. Both kinds of
+        rows: multiples of lanes * deep.
         """
         b, t = cuda.blockIdx.x, cuda.threadIdx.x
         m, n = a.shape[1], a.shape[2]
@@ -185,7 +216,9 @@ def sweeper(dtype: np.dtype, vectors: bool, lanes: int, deep: int, whole: bool) 
             largest = R(0)
             for i in range(m):
                 value = largest_part(memory[j * step + i])
-                largest = largest if value <= largest else value if value <= R(top) else R(math.inf)  # NaN too
+                largest = (
+                    largest if value <= largest else value if value <= R(top) else R(math.inf)
+                )  # NaN too
             sizes[j] = largest
         cuda.syncthreads()
         largest = R(0)
@@ -212,7 +245,10 @@ def sweeper(dtype: np.dtype, vectors: bool, lanes: int, deep: int, whole: bool) 
 
         last = n - 1 + n % 2  # the player that keeps its place, the empty one of an odd number
         tolerance = R(near) * math.sqrt(R(m))
-        one, other = last if group == 0 else group, 0 if group == 0 else last - group  # the players of this pair
+        one, other = (
+            last if group == 0 else group,
+            0 if group == 0 else last - group,
+        )  # the players of this pair
         kept, kept_other = cuda.local.array(deep, T), cuda.local.array(deep, T)
         going = True
         for _ in range(SWEEPS):
@@ -227,7 +263,10 @@ def sweeper(dtype: np.dtype, vectors: bool, lanes: int, deep: int, whole: bool) 
                 alpha, beta, gamma = R(0), R(0), T(0)
                 for first in range(lane, end, lanes * deep):
                     for e in range(deep):
-                        kept[e], kept_other[e] = memory[x * step + first + e * lanes], memory[y * step + first + e * lanes]
+                        kept[e], kept_other[e] = (
+                            memory[x * step + first + e * lanes],
+                            memory[y * step + first + e * lanes],
+                        )
                     for e in range(deep):
                         alpha += squared(kept[e])
                         beta += squared(kept_other[e])
@@ -242,7 +281,9 @@ def sweeper(dtype: np.dtype, vectors: bool, lanes: int, deep: int, whole: bool) 
                     product = R(math.hypot(gamma.real, gamma.imag))
                 else:
                     product = gamma
-                if alpha > max(R(dead) * x_noise, R(least)) and beta > max(R(dead) * y_noise, R(least)):
+                if alpha > max(R(dead) * x_noise, R(least)) and beta > max(
+                    R(dead) * y_noise, R(least)
+                ):
                     sine, half = turn(alpha, beta, product, tolerance)
                     if sine != R(0):
                         turned = types.int32(1)
@@ -250,11 +291,15 @@ def sweeper(dtype: np.dtype, vectors: bool, lanes: int, deep: int, whole: bool) 
                         if whole:
                             for e in range(deep):
                                 i = lane + e * lanes
-                                memory[x * step + i], memory[y * step + i] = rotated(kept[e], kept_other[e], sine, half, phase)
+                                memory[x * step + i], memory[y * step + i] = rotated(
+                                    kept[e], kept_other[e], sine, half, phase
+                                )
                         else:
                             rotate(memory, x * step, y * step, end, sine, half, phase)
                         if vectors:
-                            rotate(memory, v + x * v_step, v + y * v_step, v_rows, sine, half, phase)
+                            rotate(
+                                memory, v + x * v_step, v + y * v_step, v_rows, sine, half, phase
+                            )
                         if lane == 0:
                             sine *= sine
                             noise[x] = x_noise + sine * (y_noise - x_noise)
@@ -293,10 +338,16 @@ def place(sizes, n, j):
 @functools.cache
 def values_small(dtype: np.dtype, lanes: int, deep: int, whole: bool) -> Any:
     """Singular values, one block a matrix."""
-    T, R, swept = numba_type(dtype), numba_type(real_dtype(dtype)), sweeper(dtype, False, lanes, deep, whole)
+    T, R, swept = (
+        numba_type(dtype),
+        numba_type(real_dtype(dtype)),
+        sweeper(dtype, False, lanes, deep, whole),
+    )
 
     @bounded((THREADS, 1))
-    def values_small(a, s, step, rows, flag, ticket):  # a: (count, m, n), m >= n; s: (count, n); step, rows: see `swept`
+    def values_small(
+        a, s, step, rows, flag, ticket
+    ):  # a: (count, m, n), m >= n; s: (count, n); step, rows: see `swept`
         memory = cuda.shared.array(0, T)
         sizes = cuda.shared.array(MOST, R)  # a line each: by it the simulator tells arrays apart
         noise = cuda.shared.array(MOST, R)
@@ -314,15 +365,25 @@ def values_small(dtype: np.dtype, lanes: int, deep: int, whole: bool) -> Any:
 @functools.cache
 def svd_small(dtype: np.dtype, lanes: int, deep: int, whole: bool) -> Any:
     """A = U diag(s) V^H, one block a matrix."""
-    T, R, swept = numba_type(dtype), numba_type(real_dtype(dtype)), sweeper(dtype, True, lanes, deep, whole)
+    T, R, swept = (
+        numba_type(dtype),
+        numba_type(real_dtype(dtype)),
+        sweeper(dtype, True, lanes, deep, whole),
+    )
     conjugate, squared, _, _, over = arithmetic(dtype)
 
     @device_function
     def complete(u, memory, found):
-        """Columns of U from number `found` on, orthonormal to each other and to all before them; u: (count, m, k)."""
+        """Columns of U from number `found` on, orthonormal to each other and to all before them; u:
+        (count, m, k)."""
         b, t, threads = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
         m, k = u.shape[1], u.shape[2]
-        parts, taken = m, 2 * m  # in memory: the vector, its parts along the columns, how much of each unit vector they hold
+        parts, taken = (
+            m,
+            2 * m,
+            # in memory: the vector, its parts along the columns, how much of each unit vector they
+            # hold
+        )
         for i in range(t, m, threads):
             held = R(0)
             for j in range(found):
@@ -364,8 +425,8 @@ def svd_small(dtype: np.dtype, lanes: int, deep: int, whole: bool) -> Any:
 
     @bounded((THREADS, 1))
     def svd_small(a, u, s, v, step, rows, v_step, v_rows, flag, ticket):
-        """a: (count, m, n), m >= n; u: (count, m, k), n <= k <= m; s: (count, n); v: (count, n, n), conj(V); the others:
-        see `swept`."""
+        """a: (count, m, n), m >= n; u: (count, m, k), n <= k <= m; s: (count, n); v: (count, n, n),
+        conj(V); the others: see `swept`."""
         memory = cuda.shared.array(0, T)
         sizes = cuda.shared.array(MOST, R)  # a line each: by it the simulator tells arrays apart
         noise = cuda.shared.array(MOST, R)
@@ -407,11 +468,12 @@ def svd_small(dtype: np.dtype, lanes: int, deep: int, whole: bool) -> Any:
     return svd_small
 
 
-# ------------------------------------------------------------------------------------------------ plans
+# ------------------------------------------------------------------------------------------------ p
 
 
 def _lanes(rows: int, n: int, itemsize: int) -> tuple[int, int, bool]:
-    """Threads of a pair, elements of each that are under way at once, and whether these are a column."""
+    """Threads of a pair, elements of each that are under way at once, and whether these are a
+    column."""
     lanes = 8 if rows <= 64 or n > 64 else 16 if rows <= 128 or n > 32 else 32
     deep = next((d for d in (1, 2, 4, 8, 16) if d * lanes >= rows and d * itemsize <= HELD), None)
     return lanes, deep or 4, deep is not None
@@ -424,7 +486,8 @@ def apart(count: int, lanes: int, itemsize: int) -> int:
 
 
 def room(a: Layout, wanted: int, kept: int) -> int:
-    """How much shared memory a block can have that wants so many bytes, besides those that it keeps for other things."""
+    """How much shared memory a block can have that wants so many bytes, besides those that it keeps
+    for other things."""
     return (ALWAYS if wanted + kept <= ALWAYS else ROOM.get(capability(a.device), OTHERS)) - kept
 
 
@@ -441,18 +504,27 @@ def decomposed(a: Layout, outputs: list[Layout]) -> Plan | None:
     step, v_step = (apart(size, lanes, a.itemsize) for size in (rows, v_rows))
     shared = max(n * (step + v_step * vectors), 3 * m * vectors) * a.itemsize
     adds = vectors and outputs[0].shape[-1] + outputs[2].shape[-2] > 2 * n
-    threads = -(-max((n + n % 2) // 2 * lanes, m if adds else 1) // 32) * 32  # of added columns, one of a row
+    threads = (
+        -(-max((n + n % 2) // 2 * lanes, m if adds else 1) // 32) * 32
+    )  # of added columns, one of a row
     if n > MOST or threads > THREADS or adds and m > ADDED:
         return None
     if shared > room(a, shared, KEPT):
         return None
     given, steps, temps = input_cube(a, turned)
     if not vectors:
-        kernel, arguments = values_small(a.dtype, lanes, deep, alone), [given, Output(0).view((count, n)), step, rows]
+        kernel, arguments = (
+            values_small(a.dtype, lanes, deep, alone),
+            [given, Output(0).view((count, n)), step, rows],
+        )
     else:
         left, right = cube(Output(0), outputs[0]), cube(Output(2), outputs[2], turned=True)
         if turned:
             left, right = right, left
         kernel = svd_small(a.dtype, lanes, deep, alone)
         arguments = [given, left, Output(1).view((count, n)), right, step, rows, v_step, v_rows]
-    return Plan(outputs, [*steps, Launch(kernel, count, threads, [*arguments, Flag(), Ticket()], shared=shared)], temps)
+    return Plan(
+        outputs,
+        [*steps, Launch(kernel, count, threads, [*arguments, Flag(), Ticket()], shared=shared)],
+        temps,
+    )

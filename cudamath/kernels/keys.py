@@ -1,9 +1,12 @@
-"""Keys: the bits of numbers, mapped so that comparing keys as unsigned integers compares the numbers.
+"""Keys: the bits of numbers, mapped so that comparing keys as unsigned integers compares the
+numbers.
 
     unsigned, bool   the bits themselves
     signed           the sign bit flipped: the smallest number becomes 0
-    float            positive: the sign bit set; negative: all bits flipped. -0.0 has the key of 0.0, so that they are
-                     equal to a stable sort, and every NaN has the largest key of all: NaNs come last, as in NumPy
+    float            positive: the sign bit set; negative: all bits flipped. -0.0 has the key of
+                     0.0, so that they are
+                     equal to a stable sort, and every NaN has the largest key of all: NaNs come
+                     last, as in NumPy
 
     float32          bits          key
     -inf             ff800000      007fffff
@@ -13,8 +16,9 @@
     inf              7f800000      ff800000
     NaN              7f800001 ...  ffffffff
 
-Kernels move the bits as they are and take the key anew whenever they compare: a few integer operations, and -0.0 and
-the payload of a NaN survive. Descending order is the same on keys with all bits flipped (``flip``).
+Kernels move the bits as they are and take the key anew whenever they compare: a few integer
+operations, and -0.0 and the payload of a NaN survive. Descending order is the same on keys with all
+bits flipped (``flip``).
 """
 
 import functools
@@ -30,7 +34,8 @@ _INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000, "floa
 
 
 class Coding(NamedTuple):
-    """How elements of a dtype are sorted: the words that kernels see and the function from a word to its key."""
+    """How elements of a dtype are sorted: the words that kernels see and the function from a word
+    to its key."""
 
     word: np.dtype  # unsigned, as wide as an element
     key: Any  # device function (word, flip) -> key, of type K

@@ -1,14 +1,16 @@
 """Numba's names for kernel files, without importing Numba: `from .lazy import cuda, types`.
 
-Importing numba.cuda takes longer than a first result may. It is needed to compile a kernel, not to describe one, nor to find
-its machine code on the disk. So kernel files see stand-ins: `@cuda.jit` keeps the function and its options, `types.float32`
-is a name, `@intrinsic` keeps how code is generated. When a kernel is compiled, Numba asks each object it meets for its type
-(the protocol `_numba_type_`), and each stand-in answers with the type of what it stands for, which is made then. So nothing
-in a kernel file has to be replaced, and kernels read as in Numba's documentation.
+Importing numba.cuda takes longer than a first result may. It is needed to compile a kernel, not to
+describe one, nor to find its machine code on the disk. So kernel files see stand-ins: `@cuda.jit`
+keeps the function and its options, `types.float32` is a name, `@intrinsic` keeps how code is
+generated. When a kernel is compiled, Numba asks each object it meets for its type (the protocol
+`_numba_type_`), and each stand-in answers with the type of what it stands for, which is made then.
+So nothing in a kernel file has to be replaced, and kernels read as in Numba's documentation.
 
-A kernel's stand-in can be launched as Numba's own, `kernel[grid, block](...)`. What host code asks about a type is its name,
-its width, and a NumPy scalar by calling it (`dtype_of`); any other attribute of `types`, `cuda`, `ir` imports Numba. In
-Numba's simulator, which runs kernels as Python, all names are Numba's own.
+A kernel's stand-in can be launched as Numba's own, `kernel[grid, block](...)`. What host code asks
+about a type is its name, its width, and a NumPy scalar by calling it (`dtype_of`); any other
+attribute of `types`, `cuda`, `ir` imports Numba. In Numba's simulator, which runs kernels as
+Python, all names are Numba's own.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ def numba_cuda() -> Any:
     if not hasattr(np, "row_stack"):  # numba-cuda 0.30 names it at import; NumPy 2.5 dropped it
         np.row_stack = np.vstack  # type: ignore[attr-defined]
     module = importlib.import_module("numba.cuda")
-    warnings.filterwarnings("ignore", category=importlib.import_module("numba.core.errors").NumbaPerformanceWarning)
+    warnings.filterwarnings(
+        "ignore", category=importlib.import_module("numba.core.errors").NumbaPerformanceWarning
+    )
     return module
 
 
@@ -74,10 +78,13 @@ def _typing_context() -> Any:
 
 
 class Number(StandIn):
-    """A number type. Called with a number it gives NumPy's scalar; with types, in an intrinsic, a signature."""
+    """A number type. Called with a number it gives NumPy's scalar; with types, in an intrinsic, a
+    signature."""
 
     def __init__(self, name: str):
-        super().__init__(name, lambda: getattr(_import("numba.types"), "boolean" if name == "bool" else name))
+        super().__init__(
+            name, lambda: getattr(_import("numba.types"), "boolean" if name == "bool" else name)
+        )
         self.name = name
         dtype = np.dtype(name)
         self.bitwidth, self.signed = 8 * dtype.itemsize, dtype.kind != "u"
@@ -94,7 +101,8 @@ class Number(StandIn):
 
 
 class Kernel(StandIn):
-    """A function under `@cuda.jit`: `py_func`, `targetoptions`, and launches `kernel[grid, block](...)`."""
+    """A function under `@cuda.jit`: `py_func`, `targetoptions`, and launches `kernel[grid,
+    block](...)`."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]):
         super().__init__(function.__name__, lambda: numba_cuda().jit(**options)(function))
@@ -130,11 +138,16 @@ class Functions(Module):
 
 def _jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """`@cuda.jit` and `@cuda.jit(...)`."""
-    return functools.partial(Kernel, options=options) if function is None else Kernel(function, options)
+    return (
+        functools.partial(Kernel, options=options)
+        if function is None
+        else Kernel(function, options)
+    )
 
 
 def _intrinsic(function: Callable[..., Any]) -> StandIn:
     """Numba's `@intrinsic` for kernels."""
+
     def make() -> Any:
         real = _import("numba.cuda.extending").intrinsic(function)
         _typing_context().refresh()  # else the compilation under way would not know it
@@ -145,8 +158,21 @@ def _intrinsic(function: Callable[..., Any]) -> StandIn:
     return made
 
 
-_NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
-            "complex64", "complex128")
+_NUMBERS = (
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+)
 
 cuda: Any
 types: Any
@@ -158,11 +184,16 @@ if SIMULATOR:
     intrinsic = importlib.import_module("numba.extending").intrinsic  # declared, never called there
     libdevice = ir = None  # the simulator has none
 else:
-    # functions that are handed to others before there is a kernel; within kernels Numba looks them up itself
-    shuffles = {name: StandIn(name, functools.partial(lambda name: getattr(numba_cuda(), name), name))
-                for name in ("shfl_sync", "shfl_up_sync", "shfl_xor_sync")}
+    # functions that are handed to others before there is a kernel; within kernels Numba looks them
+    # up itself
+    shuffles = {
+        name: StandIn(name, functools.partial(lambda name: getattr(numba_cuda(), name), name))
+        for name in ("shfl_sync", "shfl_up_sync", "shfl_xor_sync")
+    }
     cuda = Module("numba.cuda", {"jit": _jit, **shuffles})
-    types = Module("numba.types", {name: Number(name) for name in _NUMBERS} | {"boolean": Number("bool")})
+    types = Module(
+        "numba.types", {name: Number(name) for name in _NUMBERS} | {"boolean": Number("bool")}
+    )
     libdevice = Functions("numba.cuda.libdevice", {})
     ir = Module("llvmlite.ir", {})
     intrinsic = _intrinsic

@@ -1,22 +1,28 @@
-"""Cross entropy of scores that nobody else wants: each row's loss, and the scores' gradient where the scores were.
+"""Cross entropy of scores that nobody else wants: each row's loss, and the scores' gradient where
+the scores were.
 
-    loss_i = log sum_j exp(x_ij) - x_it       x_ij <- (exp(x_ij) / sum_j exp(x_ij) - [j = t]) / count,  j < classes
-                                              x_ij <- 0 beyond the classes, and in rows that do not count
+    loss_i = log sum_j exp(x_ij) - x_it       x_ij <- (exp(x_ij) / sum_j exp(x_ij) - [j = t]) /
+                                              count,  j < classes
+                                              x_ij <- 0 beyond the classes, and in rows that do not
+                                              count
 
-The floor is one read and one write of the scores. loss.py reads them twice, because between loss and gradient the rest of
-the program runs; and it needs memory for both.
+The floor is one read and one write of the scores. loss.py reads them twice, because between loss
+and gradient the rest of the program runs; and it needs memory for both.
 
 Versions:
 
 1. `plain`   one thread per row, which walks over it four times. Any GPU, and the simulator.
-2. `rows`    one block per row. It reads the row twice, but the second time soon after the first, out of the L2 cache: with
-             THREADS = 512 two blocks share a multiprocessor, and the rows that 264 blocks work on are 27 MB at 50,304
-             bfloat16 numbers per row.
-3. `packed`  the same for 16-bit numbers in rows of 16-byte units (8.0 on). Two exponentials per number are more work than
-             the memory leaves time for, unless each is two instructions: with the scores as powers of 2, the gradient is
-             2^(s log2 e - b), where b holds the maximum, the sum and the count; the target's own 1 is taken off at the
-             end, and what lies behind the last whole unit of classes is left to single threads. On one H200, 16,384 rows of
-             50,304 bfloat16 numbers: `rows` took 1.50 ms, this 0.95, the memory alone 0.78.
+2. `rows`    one block per row. It reads the row twice, but the second time soon after the first,
+             out of the L2 cache: with
+             THREADS = 512 two blocks share a multiprocessor, and the rows that 264 blocks work on
+             are 27 MB at 50,304 bfloat16 numbers per row.
+3. `packed`  the same for 16-bit numbers in rows of 16-byte units (8.0 on). Two exponentials per
+   number are more work than
+             the memory leaves time for, unless each is two instructions: with the scores as powers
+             of 2, the gradient is 2^(s log2 e - b), where b holds the maximum, the sum and the
+             count; the target's own 1 is taken off at the end, and what lies behind the last whole
+             unit of classes is left to single threads. On one H200, 16,384 rows of 50,304 bfloat16
+             numbers: `rows` took 1.50 ms, this 0.95, the memory alone 0.78.
 
 A target outside the classes raises the device's error flag.
 
@@ -59,7 +65,9 @@ if not SIMULATOR:
 
 THREADS = 512
 HELD = 16  # numbers that a thread reads at a time
-UNITS = 3  # 16-byte units that a thread of `packed` reads at a time: with 4, two blocks would not fit into the registers
+# 16-byte units that a thread of `packed` reads at a time: with 4, two blocks would not fit into the
+# registers
+UNITS = 3
 
 
 @functools.cache
@@ -77,9 +85,13 @@ def plain(dtype):
             for c in range(classes):
                 top = max(top, load(x[row, c]))
             total = T(0)
-            lost = T(0)  # by rounding the sum so far: Kahan's summation, as exact for 50,000 classes as for 5
+            lost = T(
+                0
+            )  # by rounding the sum so far: Kahan's summation, as exact for 50,000 classes as for 5
             for c in range(classes):
-                v = math.exp(load(x[row, c]) - top) - lost  # NaN where top is infinite: -inf throughout, or +inf
+                v = (
+                    math.exp(load(x[row, c]) - top) - lost
+                )  # NaN where top is infinite: -inf throughout, or +inf
                 grown = total + v
                 lost = (grown - total) - v
                 total = grown
@@ -105,7 +117,8 @@ def plain(dtype):
 
 @functools.cache
 def rows(dtype, width, edges):
-    """A block of THREADS threads per row; x: (rows * columns,), changed; targets, losses: (rows,); count: (1,)."""
+    """A block of THREADS threads per row; x: (rows * columns,), changed; targets, losses: (rows,);
+    count: (1,)."""
     load, _, T = codec(dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     take, rescaled = online(dtype), rescale(dtype)
@@ -119,7 +132,9 @@ def rows(dtype, width, edges):
     def linear_loss_rows(x, targets, count, losses, columns, classes, ignore, flag, ticket):
         row = cuda.blockIdx.x
         start = row * columns
-        before = start % width if edges else 0  # accesses lie on their borders, the first may begin before the row
+        before = (
+            start % width if edges else 0
+        )  # accesses lie on their borders, the first may begin before the row
         begin = cuda.threadIdx.x * width - before
         v = cuda.local.array(held, T)
         m = lowest
@@ -145,7 +160,9 @@ def rows(dtype, width, edges):
                 if target < 0 or target >= classes:
                     flag[0] = ticket
                 else:
-                    log_sum = math.log(total) if total != T(0) else top - top  # NaN: -inf throughout
+                    log_sum = (
+                        math.log(total) if total != T(0) else top - top
+                    )  # NaN: -inf throughout
                     loss = log_sum - (load(x[start + target]) - top)
             losses[row] = loss
         cuda.syncthreads()  # the target's score has been read
@@ -169,7 +186,8 @@ def rows(dtype, width, edges):
 
 @functools.cache
 def packed(dtype):
-    """A block of THREADS threads per row, 16-bit numbers; x: (rows * columns,), changed; targets, losses: (rows,); count: (1,).
+    """A block of THREADS threads per row, 16-bit numbers; x: (rows * columns,), changed; targets,
+    losses: (rows,); count: (1,).
 
     columns: a multiple of 8.
     """
@@ -187,7 +205,9 @@ def packed(dtype):
         start = row * columns
         whole = classes // 8  # units that hold classes alone
         at = global_address(x) + 2 * start
-        v = cuda.local.array(held, i32)  # two numbers each: unpacked, they would leave room for one block alone
+        v = cuda.local.array(
+            held, i32
+        )  # two numbers each: unpacked, they would leave room for one block alone
         nothing = pack(lowest, lowest)
         top = lowest
         total = T(0)
@@ -199,7 +219,9 @@ def packed(dtype):
                 unit = first + k * THREADS
                 v[4 * k] = v[4 * k + 1] = v[4 * k + 2] = v[4 * k + 3] = nothing
                 if unit < whole:
-                    v[4 * k], v[4 * k + 1], v[4 * k + 2], v[4 * k + 3] = load_global_4(at + 16 * i64(unit))
+                    v[4 * k], v[4 * k + 1], v[4 * k + 2], v[4 * k + 3] = load_global_4(
+                        at + 16 * i64(unit)
+                    )
             higher = top
             for e in range(held):
                 a, b = unpack(v[e])
@@ -222,7 +244,9 @@ def packed(dtype):
             if counts:
                 if inside:
                     score = load(x[start + target])
-                    loss = (math.log(total) if total != T(0) else highest - highest) - (score - highest)  # NaN: -inf throughout
+                    loss = (math.log(total) if total != T(0) else highest - highest) - (
+                        score - highest
+                    )  # NaN: -inf throughout
                 else:
                     flag[0] = ticket
             losses[row] = loss
@@ -233,14 +257,18 @@ def packed(dtype):
             for k in range(UNITS):
                 unit = first + k * THREADS
                 if unit < whole:
-                    v[4 * k], v[4 * k + 1], v[4 * k + 2], v[4 * k + 3] = load_global_4(at + 16 * i64(unit))
+                    v[4 * k], v[4 * k + 1], v[4 * k + 2], v[4 * k + 3] = load_global_4(
+                        at + 16 * i64(unit)
+                    )
             for e in range(held):
                 a, b = unpack(v[e])
                 v[e] = pack(exp2(a * log2_e - base), exp2(b * log2_e - base)) if counts else i32(0)
             for k in range(UNITS):
                 unit = first + k * THREADS
                 if unit < whole:
-                    store_global_4(at + 16 * i64(unit), v[4 * k], v[4 * k + 1], v[4 * k + 2], v[4 * k + 3])
+                    store_global_4(
+                        at + 16 * i64(unit), v[4 * k], v[4 * k + 1], v[4 * k + 2], v[4 * k + 3]
+                    )
         for column in range(8 * whole + thread, columns, THREADS):
             slope = T(0)
             if counts and column < classes:
@@ -253,24 +281,60 @@ def packed(dtype):
     return linear_loss_packed
 
 
-def linear_loss(x: Layout, targets: Layout, count: Layout, *, classes: int, ignore_index: int,
-                version: str | None = None) -> Plan:
-    """Planner: scores x (rows, columns), C order, changed; targets (rows,) integers; count () -> losses (rows,).
+def linear_loss(
+    x: Layout,
+    targets: Layout,
+    count: Layout,
+    *,
+    classes: int,
+    ignore_index: int,
+    version: str | None = None,
+) -> Plan:
+    """Planner: scores x (rows, columns), C order, changed; targets (rows,) integers; count () ->
+    losses (rows,).
 
-    count: how many targets are not ignored, in the dtype that x computes in. version: "plain", "rows" or "packed".
+    count: how many targets are not ignored, in the dtype that x computes in. version: "plain",
+    "rows" or "packed".
     """
     lines, columns = x.shape
     losses = targets.like(dtype=wide(x.dtype))
     rest = [classes, ignore_index, Flag(), Ticket()]
     if version == "plain" or (version is None and SIMULATOR):
-        return Plan([losses], [Launch(plain(x.dtype), blocks(lines, 64), 64,
-                                      [Input(0), Input(1), Input(2), Output(0), *rest])])
+        return Plan(
+            [losses],
+            [
+                Launch(
+                    plain(x.dtype),
+                    blocks(lines, 64),
+                    64,
+                    [Input(0), Input(1), Input(2), Output(0), *rest],
+                )
+            ],
+        )
     if version is None:
         fits = x.itemsize == 2 and columns % 8 == 0 and x.aligned and capability(x.device) >= (8, 0)
         version = "packed" if fits else "rows"
     if version == "packed":
-        return Plan([losses], [Launch(packed(x.dtype), lines, THREADS,
-                                      [Input(0).flat, Input(1), Input(2), Output(0), columns, *rest])])
+        return Plan(
+            [losses],
+            [
+                Launch(
+                    packed(x.dtype),
+                    lines,
+                    THREADS,
+                    [Input(0).flat, Input(1), Input(2), Output(0), columns, *rest],
+                )
+            ],
+        )
     width, edges = access(columns, x)
-    return Plan([losses], [Launch(rows(x.dtype, width, edges), lines, THREADS,
-                                  [Input(0).flat, Input(1), Input(2), Output(0), columns, *rest])])
+    return Plan(
+        [losses],
+        [
+            Launch(
+                rows(x.dtype, width, edges),
+                lines,
+                THREADS,
+                [Input(0).flat, Input(1), Input(2), Output(0), columns, *rest],
+            )
+        ],
+    )

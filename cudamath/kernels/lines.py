@@ -18,17 +18,20 @@ def turned(part: Part, axis: int) -> Part:
 
 
 def in_strides(argument: ArrayArg, x: Layout, axis: int) -> ArrayArg | None:
-    """The lines of an argument of this layout along ``axis`` as rows of a matrix where they lie, if one stride leads from
-    each to the next."""
+    """The lines of an argument of this layout along ``axis`` as rows of a matrix where they lie, if
+    one stride leads from each to the next."""
     line = turned(whole(argument, x), axis).layout
     rows, n = prod(line.shape[:-1]), line.shape[-1]
     step = reshape_strides(line.shape[:-1], line.strides[:-1], (rows,), n * x.itemsize)
     return None if step is None else argument.view((rows, n), (*step, line.strides[-1]))
 
 
-def neighbours(x: Layout, out: Layout, axis: int, temps: list[Layout]) -> tuple[list[Launch], Any, list[Launch], Any]:
-    """(steps, source, steps after, target): arguments in which each line of input 0 and of output 0 (contiguous, of the
-    same shape) along ``axis`` is a row of neighbours: themselves if they are that, otherwise copies in ``temps``."""
+def neighbours(
+    x: Layout, out: Layout, axis: int, temps: list[Layout]
+) -> tuple[list[Launch], Any, list[Launch], Any]:
+    """(steps, source, steps after, target): arguments in which each line of input 0 and of output 0
+    (contiguous, of the same shape) along ``axis`` is a row of neighbours: themselves if they are
+    that, otherwise copies in ``temps``."""
     given = turned(whole(Input(0), x), axis)
     source, target = Input(0), Output(0)
     first: list[Launch] = []

@@ -1,10 +1,13 @@
-"""Cross entropy of long rows, such as a vocabulary's (loss.py has the formulas): few instructions per element.
+"""Cross entropy of long rows, such as a vocabulary's (loss.py has the formulas): few instructions
+per element.
 
-Numbers of 16 bits leave 15 instructions per element while memory brings the next, and 24 where the gradient is written too. So
-what concerns the row alone is found once, accesses on their borders are read without a look at the row's ends (those few
-elements have threads of their own, softmax_cached.ends), and the gradient of the target's class is written over in the end.
-Accesses are asked for before a block knows anything of its row, and begin at the borders of the cache's lines. Blocks of the
-gradient follow each other as their parts do in memory: with neighbouring blocks in neighbouring rows it took a tenth longer.
+Numbers of 16 bits leave 15 instructions per element while memory brings the next, and 24 where the
+gradient is written too. So what concerns the row alone is found once, accesses on their borders are
+read without a look at the row's ends (those few elements have threads of their own,
+softmax_cached.ends), and the gradient of the target's class is written over in the end. Accesses
+are asked for before a block knows anything of its row, and begin at the borders of the cache's
+lines. Blocks of the gradient follow each other as their parts do in memory: with neighbouring
+blocks in neighbouring rows it took a tenth longer.
 
 Measured (row versions_loss_long):
 cross entropy of 4,096 x 50,257, bfloat16; NVIDIA H200, commit 52457ee46004, 2026-11-23
@@ -30,9 +33,15 @@ from .softmax import online, rescale
 from .softmax_cached import ends
 
 THREADS = 128  # of a row and, in the gradient, of a part of one
-FEW_THREADS = 256  # of a row of 16-bit numbers, where rows are too few to fill the multiprocessors otherwise: 512 rows of
+# of a row of 16-bit numbers, where rows are too few to fill the multiprocessors otherwise: 512 rows
+# of
+FEW_THREADS = 256
 # 131,072 take 35 us instead of 38, 1,024 of them 65.5 instead of 66.5
-SEVERAL = {2: 4, 4: 2, 8: 2}  # bytes of a number: accesses of a thread that are in flight while as many are worked on
+SEVERAL = {
+    2: 4,
+    4: 2,
+    8: 2,
+}  # bytes of a number: accesses of a thread that are in flight while as many are worked on
 SEVERAL_GRAD = 4  # accesses of a thread
 LINE = 128  # bytes of a line of the cache, where accesses begin
 i64, u32 = types.int64, types.uint32
@@ -40,7 +49,8 @@ i64, u32 = types.int64, types.uint32
 
 @functools.cache
 def rows(dtype, width, smooth, threads, several):
-    """One block per row; x: accesses (rows.fetcher), x1: (N * C,); targets: (N,); pairs, stats: (2, N)."""
+    """One block per row; x: accesses (rows.fetcher), x1: (N * C,); targets: (N,); pairs, stats: (2,
+    N)."""
     load, _, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     raw, place = numba_type(kind), ends(width, LINE // dtype.itemsize)
@@ -49,7 +59,9 @@ def rows(dtype, width, smooth, threads, several):
     held, packed, lowest = several * width, several * words, T(-math.inf)
 
     @bounded(threads)
-    def cross_entropy_long_rows(x, x1, targets, pairs, stats, classes, ignore, smoothing, flag, ticket):
+    def cross_entropy_long_rows(
+        x, x1, targets, pairs, stats, classes, ignore, smoothing, flag, ticket
+    ):
         row, t = cuda.blockIdx.x, cuda.threadIdx.x
         start = row * classes
         head, inner, lone = place(start, classes, t)
@@ -117,8 +129,8 @@ def rows(dtype, width, smooth, threads, several):
 
 @functools.cache
 def rows_grad(dtype, reduced, width, smooth, threads, several):
-    """x: accesses, x1, dx: (N * C,); targets: (N,); stats: (2, N); divisor: (1,); g: (1,) or (N,). A block for each of the
-    `parts` of a row, which follow each other."""
+    """x: accesses, x1, dx: (N * C,); targets: (N,); stats: (2, N); divisor: (1,); g: (1,) or (N,).
+    A block for each of the `parts` of a row, which follow each other."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     raw, place, write = numba_type(kind), ends(width, LINE // dtype.itemsize), writer(dtype, width)
@@ -131,7 +143,9 @@ def rows_grad(dtype, reduced, width, smooth, threads, several):
         return (exp(x - top - log_sum) - wanted) * factor
 
     @bounded(threads)
-    def cross_entropy_long_rows_grad(g, x, x1, targets, stats, divisor, dx, classes, ignore, smoothing, parts):
+    def cross_entropy_long_rows_grad(
+        g, x, x1, targets, stats, divisor, dx, classes, ignore, smoothing, parts
+    ):
         block, t = u32(cuda.blockIdx.x), cuda.threadIdx.x
         row = i64(block // u32(parts))
         part = i64(block % u32(parts))
@@ -178,13 +192,17 @@ def rows_grad(dtype, reduced, width, smooth, threads, several):
                 write(dx, (first + i) * width, v, 0)
                 i += threads
         if lone >= 0:
-            dx[start + lone] = store(slope(load(x1[start + lone]), top, log_sum, spread_out, factor))
+            dx[start + lone] = store(
+                slope(load(x1[start + lone]), top, log_sum, spread_out, factor)
+            )
         # The target's element once more, by the thread that has written it.
         home = (target - head) // width - begin if target >= head else i64(-1)
         mine = home % threads == t if home >= 0 and begin + home < end else lone == target
         if mine and target >= 0 and target < classes:
             wanted = spread_out + (T(1) - smoothing)
-            dx[start + target] = store(slope(load(x1[start + target]), top, log_sum, wanted, factor))
+            dx[start + target] = store(
+                slope(load(x1[start + target]), top, log_sum, wanted, factor)
+            )
 
     return cross_entropy_long_rows_grad
 
@@ -201,9 +219,15 @@ def packed(x: Layout, logits: ArrayArg, width: int) -> ArrayArg:
 def launch(x: Layout, smooth: bool, rest: list, settings: list) -> Launch:
     """rest: targets, pairs, stats."""
     width = vector_width(0, x)
-    threads = FEW_THREADS if x.itemsize == 2 and x.shape[0] <= 8 * multiprocessors(x.device) else THREADS
-    return Launch(rows(x.dtype, width, smooth, threads, SEVERAL[x.itemsize]), x.shape[0], threads,
-                  [packed(x, Input(0), width), Input(0).flat, *rest, x.shape[1], *settings])
+    threads = (
+        FEW_THREADS if x.itemsize == 2 and x.shape[0] <= 8 * multiprocessors(x.device) else THREADS
+    )
+    return Launch(
+        rows(x.dtype, width, smooth, threads, SEVERAL[x.itemsize]),
+        x.shape[0],
+        threads,
+        [packed(x, Input(0), width), Input(0).flat, *rest, x.shape[1], *settings],
+    )
 
 
 def launch_grad(x: Layout, smooth: bool, reduced: bool, rest: list, settings: list) -> Launch:
@@ -211,5 +235,9 @@ def launch_grad(x: Layout, smooth: bool, reduced: bool, rest: list, settings: li
     width = vector_width(0, x)
     parts = max(blocks(x.shape[1] // width, THREADS * SEVERAL_GRAD), 1)
     g = Input(0) if reduced else Input(0).flat
-    return Launch(rows_grad(x.dtype, reduced, width, smooth, THREADS, SEVERAL_GRAD), x.shape[0] * parts, THREADS,
-                  [g, packed(x, Input(1), width), Input(1).flat, *rest, x.shape[1], *settings, parts])
+    return Launch(
+        rows_grad(x.dtype, reduced, width, smooth, THREADS, SEVERAL_GRAD),
+        x.shape[0] * parts,
+        THREADS,
+        [g, packed(x, Input(1), width), Input(1).flat, *rest, x.shape[1], *settings, parts],
+    )

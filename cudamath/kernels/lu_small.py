@@ -1,9 +1,10 @@
 """LU of many small rectangles: a block for each, in one launch.
 
-cuBLAS factors batches of square matrices only, and cuSOLVER one matrix at a time, a dozen launches each. Here the matrix lies
-in shared memory. In each of min(m, n) steps the block finds the largest element of the column below the diagonal (a tree: of
-equal ones the first), exchanges two rows, divides the column and takes it out of what is right of it: four barriers a step. For
-any GPU and the simulator.
+cuBLAS factors batches of square matrices only, and cuSOLVER one matrix at a time, a dozen launches
+each. Here the matrix lies in shared memory. In each of min(m, n) steps the block finds the largest
+element of the column below the diagonal (a tree: of equal ones the first), exchanges two rows,
+divides the column and takes it out of what is right of it: four barriers a step. For any GPU and
+the simulator.
 """
 
 import functools
@@ -18,7 +19,11 @@ from .build import device_function, numba_type
 from .lazy import cuda, types
 
 THREADS = 256
-LARGEST = {8: 64, 4: 64, 16: 32}  # rows and columns, by an element's bytes: the matrix lies in shared memory
+LARGEST = {
+    8: 64,
+    4: 64,
+    16: 32,
+}  # rows and columns, by an element's bytes: the matrix lies in shared memory
 
 
 def fits(a: Layout) -> bool:
@@ -29,8 +34,14 @@ def fits(a: Layout) -> bool:
 
 @functools.cache
 def lu_small(dtype: np.dtype) -> Any:
-    """Packed factors of P A = L U and the exchanges. A column without a pivot stays as it is: U has a 0 there."""
-    T, R, largest, kind = numba_type(dtype), numba_type(real_dtype(dtype)), LARGEST[dtype.itemsize], dtype.kind
+    """Packed factors of P A = L U and the exchanges. A column without a pivot stays as it is: U has
+    a 0 there."""
+    T, R, largest, kind = (
+        numba_type(dtype),
+        numba_type(real_dtype(dtype)),
+        LARGEST[dtype.itemsize],
+        dtype.kind,
+    )
     nought, none = T(0), R(-1)
 
     @device_function
@@ -39,7 +50,8 @@ def lu_small(dtype: np.dtype) -> Any:
 
     @cuda.jit
     def lu_small(a, packed, pivots):
-        """a: (count, m, n), any strides; packed: (count, m, n); pivots: (count, min(m, n)) int32, 0-based."""
+        """a: (count, m, n), any strides; packed: (count, m, n); pivots: (count, min(m, n)) int32,
+        0-based."""
         matrix = cuda.shared.array((largest, largest), T)
         sizes = cuda.shared.array(largest, R)
         rows = cuda.shared.array(largest, types.int32)
@@ -56,7 +68,9 @@ def lu_small(dtype: np.dtype) -> Any:
             half = largest // 2
             while half > 0:
                 if t < half:
-                    if sizes[t + half] > sizes[t] or (sizes[t + half] == sizes[t] and rows[t + half] < rows[t]):
+                    if sizes[t + half] > sizes[t] or (
+                        sizes[t + half] == sizes[t] and rows[t + half] < rows[t]
+                    ):
                         sizes[t], rows[t] = sizes[t + half], rows[t + half]
                 cuda.syncthreads()
                 half //= 2

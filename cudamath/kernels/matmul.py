@@ -1,24 +1,35 @@
 """Matrix products: five kernels from simple to fast, and cuBLAS as the other candidate.
 
-The idea. C[m, n] = sum over k of A[m, k] B[k, n] costs 2 M N K operations on M K + K N + M N numbers. A GPU does some
-30 multiply-adds in the time it takes to read one number from memory, so everything is about using each number often:
+The idea. C[m, n] = sum over k of A[m, k] B[k, n] costs 2 M N K operations on M K + K N + M N
+numbers. A GPU does some 30 multiply-adds in the time it takes to read one number from memory, so
+everything is about using each number often:
 
-``matmul_naive``     one thread per element of C. Each multiply-add reads two numbers: the reads set the speed
+``matmul_naive``     one thread per element of C. Each multiply-add reads two numbers: the reads set
+                     the speed
                      (about 1/40 of the arithmetic the device could do).
-``matmul_tiled``     a block computes a 16 x 16 tile of C and loads 16 x 16 tiles of A and B into shared memory.
-                     Every number is read from memory once per tile, not once per element: 16 times fewer reads.
-                     But each multiply-add still reads two numbers, now from shared memory, which is the new limit.
-``matmul_register``  a block computes 128 x 128, each thread 8 x 8 of it in 64 registers. Per step of k a thread reads
-                     8 + 8 numbers from shared memory, as four 16-byte loads, and does 64 multiply-adds:
-                     arithmetic and these reads take about as long. While one k-slab is multiplied, the next one is
-                     already in flight from memory to registers (double buffering: one barrier per slab).
-``matmul_block``     (matmul_simt.py) 16 x 8 sums per thread: fewer reads of shared memory for as much arithmetic. Where
-                     tiles are too few to fill the device, k is split, and a second kernel adds the partial sums.
-``matmul_async``     (matmul_async.py) float32, from compute capability 8.0 on: cp.async loads the slabs, so that more of the
+``matmul_tiled``     a block computes a 16 x 16 tile of C and loads 16 x 16 tiles of A and B into
+                     shared memory.
+                     Every number is read from memory once per tile, not once per element: 16 times
+                     fewer reads. But each multiply-add still reads two numbers, now from shared
+                     memory, which is the new limit.
+``matmul_register``  a block computes 128 x 128, each thread 8 x 8 of it in 64 registers. Per step
+of k a thread reads
+                     8 + 8 numbers from shared memory, as four 16-byte loads, and does 64
+                     multiply-adds: arithmetic and these reads take about as long. While one k-slab
+                     is multiplied, the next one is already in flight from memory to registers
+                     (double buffering: one barrier per slab).
+``matmul_block``     (matmul_simt.py) 16 x 8 sums per thread: fewer reads of shared memory for as
+                     much arithmetic. Where
+                     tiles are too few to fill the device, k is split, and a second kernel adds the
+                     partial sums.
+``matmul_async``     (matmul_async.py) float32, from compute capability 8.0 on: cp.async loads the
+                     slabs, so that more of the
                      instructions are multiply-adds, and operands of odd strides need no copies.
-cuBLAS               tensor cores for 16-bit numbers; float32 means float32 unless TF32 is requested.
+cuBLAS               tensor cores for 16-bit numbers; float32 means float32 unless TF32 is
+                     requested.
 
-The floor is 2 M N K / (multiprocessors x 128 lanes x 2 x clock): about 60 TFLOP/s in float32 on an H200.
+The floor is 2 M N K / (multiprocessors x 128 lanes x 2 x clock): about 60 TFLOP/s in float32 on an
+H200.
 
 Measured (row versions_matmul_float32):
 4,096 x 4,096 x 4,096, float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
@@ -33,16 +44,19 @@ Measured (row versions_matmul_float32):
 
 (end of what was measured)
 
-How 256 threads share a 128 x 128 tile. Eight warps tile it 2 x 4, each 64 x 32. In a warp, lane l owns the rows
-4 a .. 4 a + 3 and 32 + 4 a .. and the columns 4 b .. 4 b + 3 and 16 + 4 b .., where a = (l / 2) % 8 and
-b = 2 (l / 16) + l % 2. So 32 lanes read 8 different 16-byte words of A and 4 of B: no word comes from a shared-memory
-bank that serves another one, and neighbouring lanes read the same words, which the hardware broadcasts.
+How 256 threads share a 128 x 128 tile. Eight warps tile it 2 x 4, each 64 x 32. In a warp, lane l
+owns the rows 4 a .. 4 a + 3 and 32 + 4 a .. and the columns 4 b .. 4 b + 3 and 16 + 4 b .., where a
+= (l / 2) % 8 and b = 2 (l / 16) + l % 2. So 32 lanes read 8 different 16-byte words of A and 4 of
+B: no word comes from a shared-memory bank that serves another one, and neighbouring lanes read the
+same words, which the hardware broadcasts.
 
-A is kept k-major in shared memory (``a[k, m]``), so that a thread's 4 rows are one 16-byte load. Slab rows are padded
-from 128 to 132 numbers: the 32 lanes of a warp, writing the transposed slab, then hit 32 different banks.
+A is kept k-major in shared memory (``a[k, m]``), so that a thread's 4 rows are one 16-byte load.
+Slab rows are padded from 128 to 132 numbers: the 32 lanes of a warp, writing the transposed slab,
+then hit 32 different banks.
 
-Integers run in the same kernels (int32 arithmetic for up to 32 bits, int64 above: C integer arithmetic wraps, as
-NumPy's does), 16-bit floats are widened to float32 on load, bool means "any of".
+Integers run in the same kernels (int32 arithmetic for up to 32 bits, int64 above: C integer
+arithmetic wraps, as NumPy's does), 16-bit floats are widened to float32 on load, bool means "any
+of".
 """
 
 import functools
@@ -66,17 +80,22 @@ from .rows import device
 
 TILE = 16  # of matmul_tiled
 TILES = (TILE, TILE)
-LITTLE = 64 ** 3  # multiply-adds that take the device less time than a cuBLAS call takes the host
+LITTLE = 64**3  # multiply-adds that take the device less time than a cuBLAS call takes the host
 SIDE = 128  # of the tile of C that a block of matmul_register computes
-DEPTH = 8  # of its slabs along k: 32 loads and 512 multiply-adds a barrier; 16 would fill all registers
+DEPTH = (
+    8  # of its slabs along k: 32 loads and 512 multiply-adds a barrier; 16 would fill all registers
+)
 SLABS = (2, DEPTH, SIDE + 4)  # double-buffered, padded
 GEMV_ROWS = 16  # up to this many rows of A, gemv.py is faster
-GROUP = 8  # tile rows walked together, so that the blocks running at a time share slabs in the L2 cache
+GROUP = (
+    8  # tile rows walked together, so that the blocks running at a time share slabs in the L2 cache
+)
 
 
 @functools.cache
 def arithmetic(dtype: np.dtype) -> tuple[Any, Any, Any]:
-    """(read, write, C): from storage to the type C that sums are kept in, and back (integers keep their low bits)."""
+    """(read, write, C): from storage to the type C that sums are kept in, and back (integers keep
+    their low bits)."""
     load, store, computed = codec(dtype)
     if dtype.kind in "iub":
         computed = types.int64 if dtype.itemsize > 4 else types.int32
@@ -89,7 +108,7 @@ def arithmetic(dtype: np.dtype) -> tuple[Any, Any, Any]:
     return load, store, computed
 
 
-# ------------------------------------------------------------------------------------------------ kernels
+# ------------------------------------------------------------------------------------------------ k
 
 
 @functools.cache
@@ -99,7 +118,8 @@ def matmul_naive(dtype: np.dtype) -> Any:
 
     @cuda.jit
     def matmul_naive(a, b, out):
-        """a: (batch, m, k), b: (batch, k, n), any strides; out: (batch, m, n). A thread per (m, n)."""
+        """a: (batch, m, k), b: (batch, k, n), any strides; out: (batch, m, n). A thread per (m,
+        n)."""
         rows, columns, depth = out.shape[1], out.shape[2], a.shape[2]
         element = cuda.grid(1)
         if element >= rows * columns:
@@ -122,7 +142,8 @@ def matmul_tiled(dtype: np.dtype) -> Any:
 
     @cuda.jit
     def matmul_tiled(a, b, out):
-        """a: (batch, m, k), b: (batch, k, n), any strides; out: (batch, m, n). Blocks of 16 x 16 threads."""
+        """a: (batch, m, k), b: (batch, k, n), any strides; out: (batch, m, n). Blocks of 16 x 16
+        threads."""
         rows, columns, depth = out.shape[1], out.shape[2], a.shape[2]
         tile_a = cuda.shared.array(TILES, C)
         tile_b = cuda.shared.array(TILES, C)
@@ -154,12 +175,13 @@ def matmul_tiled(dtype: np.dtype) -> Any:
 
 @functools.cache
 def _slab(dtype: np.dtype, order: str) -> tuple[Any, Any, Any, Any]:
-    """How a block loads a slab of 128 x DEPTH of an operand x[batch, i, k] into shared memory s[stage, k, i].
+    """How a block loads a slab of 128 x DEPTH of an operand x[batch, i, k] into shared memory
+    s[stage, k, i].
 
-    A thread moves 4 numbers at a time. order: "K" if they are neighbours in memory along k, "I" if along i; lower
-    case if strides or sizes forbid reading all 4 at once. Returns device functions
-    place(thread) -> (i, k), start(x, batch, i) -> element number of x[batch, i, 0],
-    fetch(x, from, i, k) -> 4 numbers (zeros outside x), put(s, stage, i, k, numbers).
+    A thread moves 4 numbers at a time. order: "K" if they are neighbours in memory along k, "I" if
+    along i; lower case if strides or sizes forbid reading all 4 at once. Returns device functions
+    place(thread) -> (i, k), start(x, batch, i) -> element number of x[batch, i, 0], fetch(x, from,
+    i, k) -> 4 numbers (zeros outside x), put(s, stage, i, k, numbers).
     """
     read, _, C = arithmetic(dtype)
     item = dtype.itemsize
@@ -214,7 +236,12 @@ def _slab(dtype: np.dtype, order: str) -> tuple[Any, Any, Any, Any]:
 
         @device
         def fetch(x, begin, i, k):
-            return one(x, begin, i, k, 0), one(x, begin, i, k, 1), one(x, begin, i, k, 2), one(x, begin, i, k, 3)
+            return (
+                one(x, begin, i, k, 0),
+                one(x, begin, i, k, 1),
+                one(x, begin, i, k, 2),
+                one(x, begin, i, k, 3),
+            )
 
     return place, start, fetch, put
 
@@ -226,7 +253,8 @@ def _multiply(C: Any) -> Any:
 
     @device
     def multiply(sa, sb, at, m, n, x, y, total):
-        """sa, sb: SLABS, of which the row at `at` is used; x, y: (8,) and total: (64,), in registers."""
+        """sa, sb: SLABS, of which the row at `at` is used; x, y: (8,) and total: (64,), in
+        registers."""
         x[0], x[1], x[2], x[3] = load_vector(sa, at + m, 4)
         x[4], x[5], x[6], x[7] = load_vector(sa, at + m + 32, 4)
         y[0], y[1], y[2], y[3] = load_vector(sb, at + n, 4)
@@ -240,7 +268,8 @@ def _multiply(C: Any) -> Any:
 
 @functools.cache
 def _finish(dtype: np.dtype, wide: bool) -> Any:
-    """A device function that stores four neighbours of C: (C, batch, row, column, sums, the first). `wide`: all at once."""
+    """A device function that stores four neighbours of C: (C, batch, row, column, sums, the first).
+    `wide`: all at once."""
     _, write, _ = arithmetic(dtype)
     store_vector = ptx.store_vector
     item = dtype.itemsize
@@ -255,23 +284,29 @@ def _finish(dtype: np.dtype, wide: bool) -> Any:
     def write_4_at_once(out, batch, row, column, total, i):
         if column < out.shape[2]:
             v = (write(total[i]), write(total[i + 1]), write(total[i + 2]), write(total[i + 3]))
-            store_vector(out, batch * (out.strides[0] // item) + row * (out.strides[1] // item) + column, v)
+            store_vector(
+                out, batch * (out.strides[0] // item) + row * (out.strides[1] // item) + column, v
+            )
 
     return write_4_at_once if wide else write_4
 
 
 @functools.cache
 def matmul_register(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any:
-    """A block of 256 threads computes a 128 x 128 tile of C, each thread 8 x 8 of it. B is treated as A is, as its transpose
-    (n, k). `order_a`, `order_b`: see _slab. `wide`: rows of C hold a multiple of 4 numbers, stored 4 at once."""
+    """A block of 256 threads computes a 128 x 128 tile of C, each thread 8 x 8 of it. B is treated
+    as A is, as its transpose (n, k). `order_a`, `order_b`: see _slab. `wide`: rows of C hold a
+    multiple of 4 numbers, stored 4 at once."""
     C = arithmetic(dtype)[2]
     place_a, start_a, fetch_a, put_a = _slab(dtype, order_a)
     place_b, start_b, fetch_b, put_b = _slab(dtype, order_b)
     multiply, finish = _multiply(C), _finish(dtype, wide)
 
-    @cuda.jit(launch_bounds=(256, 2))  # two blocks per multiprocessor: at most 128 registers per thread
+    @cuda.jit(
+        launch_bounds=(256, 2)
+    )  # two blocks per multiprocessor: at most 128 registers per thread
     def matmul_register(a, b, out):
-        """a: (batch, m, k), b: (batch, n, k), any strides; out: (batch, m, n), rows contiguous. 256 threads."""
+        """a: (batch, m, k), b: (batch, n, k), any strides; out: (batch, m, n), rows contiguous. 256
+        threads."""
         slab_a = cuda.shared.array(SLABS, C, alignment=16)
         slab_b = cuda.shared.array(SLABS, C, alignment=16)
         total = cuda.local.array(64, C)
@@ -308,10 +343,12 @@ def matmul_register(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> 
         k = 0
         while k < a.shape[2]:
             k += DEPTH
-            # the loads of the next slab are issued; beyond the end of k it is zeros, and nothing is loaded
+            # the loads of the next slab are issued; beyond the end of k it is zeros, and nothing is
+            # loaded
             next_a = fetch_a(a, begin_a, row0 + i_a, k + k_a)
             next_b = fetch_b(b, begin_b, column0 + i_b, k + k_b)
-            # written out, not a loop: so the assembler mixes the loads of one step with the arithmetic of another
+            # written out, not a loop: so the assembler mixes the loads of one step with the
+            # arithmetic of another
             at = stage * DEPTH * (SIDE + 4)
             multiply(slab_a, slab_b, at, m, n, x, y, total)
             multiply(slab_a, slab_b, at + 1 * (SIDE + 4), m, n, x, y, total)
@@ -334,17 +371,18 @@ def matmul_register(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> 
     return matmul_register
 
 
-# ------------------------------------------------------------------------------------------------ planner
+# ------------------------------------------------------------------------------------------------ p
 
 
 def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = None) -> Plan:
     """Planner of a @ b for two layouts of one dtype.
 
-    version: "cublas", "block" or "small" (matmul_simt.py), "register", "tiled" or "naive"; for float32 "async" and
-    "async small" (matmul_async.py); for 16-bit floats, int8 and, with `tf32`, float32 "wgmma" (what may follow:
-    matmul_tensor.Choice); for these and float64 "mma". By default what was measured to be fastest (core/tune.py), else cuBLAS
-    for floats and complex numbers where it can be loaded, else the kernel that suits the sizes. `tf32` lets float32 inputs be
-    rounded to 10 bits.
+    version: "cublas", "block" or "small" (matmul_simt.py), "register", "tiled" or "naive"; for
+    float32 "async" and "async small" (matmul_async.py); for 16-bit floats, int8 and, with `tf32`,
+    float32 "wgmma" (what may follow: matmul_tensor.Choice); for these and float64 "mma". By default
+    what was measured to be fastest (core/tune.py), else cuBLAS for floats and complex numbers where
+    it can be loaded, else the kernel that suits the sizes. `tf32` lets float32 inputs be rounded to
+    10 bits.
     """
     p = Product(a, b)
     if p.out.size == 0:
@@ -374,19 +412,27 @@ def _version(p: Product, a: Layout, b: Layout, tf32: bool, version: str) -> Plan
     if version in ("async", "async small"):
         from . import matmul_async
 
-        return matmul_async.planned(p, a, b, matmul_async.SMALL if version == "async small" else matmul_async.LARGE)
+        return matmul_async.planned(
+            p, a, b, matmul_async.SMALL if version == "async small" else matmul_async.LARGE
+        )
     if version == "block":
         from .matmul_simt import arranged
 
         if (plan := arranged(p, a, b)) is not None:
             return plan
-    launch = {"block": _block, "small": _small, "register": _register, "tiled": _tiled, "naive": _naive}[version]
+    launch = {
+        "block": _block,
+        "small": _small,
+        "register": _register,
+        "tiled": _tiled,
+        "naive": _naive,
+    }[version]
     return Plan([p.out], [launch(p, a, b, offsets, count) for offsets, count in p.launches()])
 
 
 def matmul_int32(a: Layout, b: Layout, *, version: str | None = None) -> Plan:
-    """Planner of a @ b for int8, summed and kept in int32. version: "wgmma", "mma" (as of `matmul`) or "cast", which
-    multiplies int32 copies."""
+    """Planner of a @ b for int8, summed and kept in int32. version: "wgmma", "mma" (as of `matmul`)
+    or "cast", which multiplies int32 copies."""
     out = Product(a, b).out.like(dtype=np.dtype(np.int32))
     if out.size == 0:
         return Plan([out], [])
@@ -400,12 +446,20 @@ def matmul_int32(a: Layout, b: Layout, *, version: str | None = None) -> Plan:
             return matmul_tensor.mma(a, b, wide=True)
         return matmul_tensor.wgmma(a, b, version.removeprefix("wgmma").strip(), out=out.dtype)
     copies = [x.like(dtype=out.dtype) for x in (a, b)]
-    steps = [step for i, (x, y) in enumerate(zip((a, b), copies, strict=True))
-             for step in copy_part(whole(Input(i), x), whole(Temp(i), y))]
-    plan = _version(Product(*copies), copies[0], copies[1], False, _own_version(Product(*copies), out.dtype))
+    steps = [
+        step
+        for i, (x, y) in enumerate(zip((a, b), copies, strict=True))
+        for step in copy_part(whole(Input(i), x), whole(Temp(i), y))
+    ]
+    plan = _version(
+        Product(*copies), copies[0], copies[1], False, _own_version(Product(*copies), out.dtype)
+    )
     for step in plan.steps:
         if isinstance(step, Launch):  # its operands are the copies
-            args = [replace(arg, kind="t") if isinstance(arg, ArrayArg) and arg.kind == "x" else arg for arg in step.args]
+            args = [
+                replace(arg, kind="t") if isinstance(arg, ArrayArg) and arg.kind == "x" else arg
+                for arg in step.args
+            ]
             steps.append(Launch(step.kernel, step.grid, step.block, args, step.shared))
     return Plan([out], steps, copies)
 
@@ -419,10 +473,16 @@ def candidates(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
     """The versions that can multiply these layouts on their device, whatever their tiles."""
     capability, dtype = devices.capability(a.device), a.dtype
     found = ["cublas"] if dtype in blas.DTYPES and blas.available() else []
-    if not SIMULATOR and (dtype in (float16, bfloat16, np.int8, np.float64) or (tf32 and dtype == np.float32)):
+    if not SIMULATOR and (
+        dtype in (float16, bfloat16, np.int8, np.float64) or (tf32 and dtype == np.float32)
+    ):
         found += ["wgmma"] if capability == (9, 0) and dtype != np.float64 else []
         found += ["mma"] if capability >= (8, 0) else []
-    found += ["async", "async small"] if not SIMULATOR and dtype == np.float32 and capability >= (8, 0) else []
+    found += (
+        ["async", "async small"]
+        if not SIMULATOR and dtype == np.float32 and capability >= (8, 0)
+        else []
+    )
     return [*found, "block", "small", "register", "tiled", "naive"]
 
 
@@ -434,16 +494,20 @@ def contenders(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
         if version == "wgmma":
             from . import matmul_tensor
 
-            found += [f"wgmma {choice}" for choice in matmul_tensor.contenders(
-                p.m, p.k, p.n, p.batch, devices.multiprocessors(a.device), a.itemsize)]
+            found += [
+                f"wgmma {choice}"
+                for choice in matmul_tensor.contenders(
+                    p.m, p.k, p.n, p.batch, devices.multiprocessors(a.device), a.itemsize
+                )
+            ]
         elif version not in ("register", "naive", "tiled") or p.m * p.n * p.k < 1 << 27:
             found.append(version)
     return found
 
 
 def kind(a: Layout, b: Layout, tf32: bool = False) -> str:
-    """The key of tables of measurements besides the sizes: dtype, which operand is transposed, and "odd" where rows of
-    an operand or of C do not all begin at multiples of 16 bytes."""
+    """The key of tables of measurements besides the sizes: dtype, which operand is transposed, and
+    "odd" where rows of an operand or of C do not all begin at multiples of 16 bytes."""
     turned, odd = "", not b.ndim > 1 or b.shape[-1] * b.itemsize % 16 != 0
     for x in (a, b):
         flipped = x.ndim > 1 and x.strides[-1] != x.itemsize and x.strides[-2] == x.itemsize
@@ -453,21 +517,37 @@ def kind(a: Layout, b: Layout, tf32: bool = False) -> str:
     return f"{'tf32' if tf32 and a.dtype == np.float32 else a.dtype} {turned}{' odd' * odd}"
 
 
-def measured(p: Product, a: Layout, b: Layout, able: list[str], tf32: bool = False, without: str = "-") -> tune.Decision | None:
+def measured(
+    p: Product, a: Layout, b: Layout, able: list[str], tf32: bool = False, without: str = "-"
+) -> tune.Decision | None:
     """The fastest version measured of this product; see tune.lookup."""
     what = kind(a, b, tf32)
-    for kind_of in (what, *["b" + what] * what.startswith("float16")):  # bfloat16 takes the same time
-        found = tune.lookup("matmul", a.device, kind_of, (p.batch * len(p.parts), p.m, p.k, p.n), able, without)
+    for kind_of in (
+        what,
+        *["b" + what] * what.startswith("float16"),
+    ):  # bfloat16 takes the same time
+        found = tune.lookup(
+            "matmul", a.device, kind_of, (p.batch * len(p.parts), p.m, p.k, p.n), able, without
+        )
         if found is not None:
             return found
     return None
 
 
 def few_rows(x: Layout, weight: Layout) -> bool:
-    """Whether gemv.py can multiply x (.., in) by weight (out, in): 1 to 16 rows of 16-bit numbers, all in C order."""
+    """Whether gemv.py can multiply x (.., in) by weight (out, in): 1 to 16 rows of 16-bit numbers,
+    all in C order."""
     whole = weight.ndim == 2 and all(o.contiguous and o.aligned for o in (x, weight))
-    return bool(not SIMULATOR and x.dtype in (float16, bfloat16) and whole and x.size and weight.size
-                and x.shape[-1] % 8 == 0 and x.size <= GEMV_ROWS * x.shape[-1] and devices.capability(x.device) >= (8, 0))
+    return bool(
+        not SIMULATOR
+        and x.dtype in (float16, bfloat16)
+        and whole
+        and x.size
+        and weight.size
+        and x.shape[-1] % 8 == 0
+        and x.size <= GEMV_ROWS * x.shape[-1]
+        and devices.capability(x.device) >= (8, 0)
+    )
 
 
 def _choose(p: Product, a: Layout, b: Layout, tf32: bool) -> tuple[str, str]:
@@ -475,17 +555,40 @@ def _choose(p: Product, a: Layout, b: Layout, tf32: bool) -> tuple[str, str]:
     if p.k == 0:
         return "naive", "nothing to sum"
     if few_rows(a, turned(b)):
-        return "gemv", "few rows: a kernel that reads each weight once, ahead of cuBLAS wherever it was measured"
+        return (
+            "gemv",
+            "few rows: a kernel that reads each weight once, ahead of cuBLAS wherever it was "
+            "measured",
+        )
     able = candidates(a, b, tf32)
-    few = p.m * p.n * p.k <= LITTLE and p.k <= 8 * TILE and len(p.parts) == 1 and (p.batch == 1 or  # no tile waits for another
-        -(-p.m // TILE) * -(-p.n // TILE) * p.batch <= devices.multiprocessors(a.device))
+    few = (
+        p.m * p.n * p.k <= LITTLE
+        and p.k <= 8 * TILE
+        and len(p.parts) == 1
+        and (
+            p.batch == 1  # no tile waits for another
+            or -(-p.m // TILE) * -(-p.n // TILE) * p.batch <= devices.multiprocessors(a.device)
+        )
+    )
     if able[0] == "cublas" and few and a.dtype in (np.float32, np.float64):
-        return "tiled", "small: it ends before the host has finished a cuBLAS call, which takes twice as long as a launch"
+        return (
+            "tiled",
+            "small: it ends before the host has finished a cuBLAS call, which takes twice as long "
+            "as a launch",
+        )
     found = measured(p, a, b, able, tf32)
     if found is not None:
         return found
-    if "wgmma" in able and a.itemsize == 2 and kind(a, b, tf32).endswith("odd") and min(p.m, p.n, p.k) >= 512:
-        return "wgmma", "unaligned rows: cuBLAS reads them element by element; a copy and TMA are faster"
+    if (
+        "wgmma" in able
+        and a.itemsize == 2
+        and kind(a, b, tf32).endswith("odd")
+        and min(p.m, p.n, p.k) >= 512
+    ):
+        return (
+            "wgmma",
+            "unaligned rows: cuBLAS reads them element by element; a copy and TMA are faster",
+        )
     if able[0] == "cublas":
         return "cublas", "cuBLAS, where nothing was measured"
     if able[0] in ("wgmma", "mma") and min(p.m, p.n) > 16:
@@ -500,13 +603,20 @@ def _matrices(p: Product, itemsize: int) -> list[blas.Matrix | None]:
     """A, B and C as cuBLAS reads them; None for an operand that has to be copied first."""
     sizes = ((p.m, p.k), (p.k, p.n), (p.m, p.n))
     found = []
-    for (rows, columns), (batch, row, column) in zip(sizes, (p.strides_a, p.strides_b, p.strides_c), strict=True):
-        found.append(blas.matrix(rows, columns, row // itemsize, column // itemsize, batch // itemsize))
+    for (rows, columns), (batch, row, column) in zip(
+        sizes, (p.strides_a, p.strides_b, p.strides_c), strict=True
+    ):
+        found.append(
+            blas.matrix(rows, columns, row // itemsize, column // itemsize, batch // itemsize)
+        )
     return found
 
 
-def dense(a: Layout, b: Layout, ready: list[bool]) -> tuple[list[Layout], list[Launch], list[ArrayArg], list[Layout]]:
-    """(scratch, steps, arguments, operands): operands that are not `ready` are made contiguous in scratch memory."""
+def dense(
+    a: Layout, b: Layout, ready: list[bool]
+) -> tuple[list[Layout], list[Launch], list[ArrayArg], list[Layout]]:
+    """(scratch, steps, arguments, operands): operands that are not `ready` are made contiguous in
+    scratch memory."""
     temps: list[Layout] = []
     steps: list[Launch] = []
     arguments, operands = [Input(0), Input(1)], [a, b]
@@ -519,22 +629,30 @@ def dense(a: Layout, b: Layout, ready: list[bool]) -> tuple[list[Layout], list[L
 
 
 def _cublas(p: Product, a: Layout, b: Layout, tf32: bool) -> Plan:
-    """Operands that are neither row- nor column-major are made contiguous in scratch memory first."""
-    temps, copies, arguments, operands = dense(a, b, [found is not None for found in _matrices(p, a.itemsize)])
+    """Operands that are neither row- nor column-major are made contiguous in scratch memory
+    first."""
+    temps, copies, arguments, operands = dense(
+        a, b, [found is not None for found in _matrices(p, a.itemsize)]
+    )
     steps: list[Launch | Call] = [*copies]
     if temps:
         p = Product(*operands)
     product = blas.gemm(a.dtype, p.m, p.n, p.k, *_matrices(p, a.itemsize), p.batch, tf32=tf32)
     for part in p.parts:
         views = []
-        for argument, layout, offset in zip((*arguments, Output(0)), (*operands, p.out), part, strict=True):
-            views.append(argument.view(layout.shape, layout.strides, offset=offset) if offset else argument)
+        for argument, layout, offset in zip(
+            (*arguments, Output(0)), (*operands, p.out), part, strict=True
+        ):
+            views.append(
+                argument.view(layout.shape, layout.strides, offset=offset) if offset else argument
+            )
         steps.append(Call(product, views))
     return Plan([p.out], steps, temps)
 
 
 def _own_version(p: Product, dtype: np.dtype) -> str:
-    """Register tiles pay when there are enough of them to fill the device; they are for 4-byte arithmetic."""
+    """Register tiles pay when there are enough of them to fill the device; they are for 4-byte
+    arithmetic."""
     if p.k == 0:
         return "naive"
     wide = dtype.kind == "c" or dtype.itemsize == 8
@@ -548,9 +666,11 @@ Offsets = tuple[int, int, int]
 
 def _views(p: Product, offsets: Offsets, count: int) -> list[Any]:
     """The three arrays as (count, m, k), (count, k, n) and (count, m, n)."""
-    return [Input(0).view((count, p.m, p.k), p.strides_a, offset=offsets[0]),
-            Input(1).view((count, p.k, p.n), p.strides_b, offset=offsets[1]),
-            Output(0).view((count, p.m, p.n), p.strides_c, offset=offsets[2])]
+    return [
+        Input(0).view((count, p.m, p.k), p.strides_a, offset=offsets[0]),
+        Input(1).view((count, p.k, p.n), p.strides_b, offset=offsets[1]),
+        Output(0).view((count, p.m, p.n), p.strides_c, offset=offsets[2]),
+    ]
 
 
 def _naive(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
@@ -563,10 +683,15 @@ def _tiled(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> La
     return Launch(matmul_tiled(a.dtype), grid, (TILE, TILE), _views(p, offsets, count))
 
 
-def _order(layout: Layout, size: int, depth: int, strides: tuple[int, int, int], offset: int) -> str:
-    """How matmul_register is to fetch an operand x[batch, i, k] of shape (..., size, depth): see _slab."""
+def _order(
+    layout: Layout, size: int, depth: int, strides: tuple[int, int, int], offset: int
+) -> str:
+    """How matmul_register is to fetch an operand x[batch, i, k] of shape (..., size, depth): see
+    _slab."""
     step, along_i, along_k = strides
-    by_k = along_k == layout.itemsize or (along_i != layout.itemsize and abs(along_k) <= abs(along_i))
+    by_k = along_k == layout.itemsize or (
+        along_i != layout.itemsize and abs(along_k) <= abs(along_i)
+    )
     inner, row, count = (along_k, along_i, depth) if by_k else (along_i, along_k, size)
     vector = 4 * layout.itemsize
     even = layout.aligned and offset % vector == step % vector == row % vector == 0
@@ -590,11 +715,26 @@ def _small(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> La
     return register_tiles(matmul_small, SMALL, SMALL, p, a, b, offsets, count)
 
 
-def register_tiles(factory: Any, side: int, threads: int, p: Product, a: Layout, b: Layout, offsets: Offsets,
-                    count: int, shared: int = 0) -> Launch:
+def register_tiles(
+    factory: Any,
+    side: int,
+    threads: int,
+    p: Product,
+    a: Layout,
+    b: Layout,
+    offsets: Offsets,
+    count: int,
+    shared: int = 0,
+) -> Launch:
     x, _, z = _views(p, offsets, count)
     flipped = (p.strides_b[0], p.strides_b[2], p.strides_b[1])
     y = Input(1).view((count, p.n, p.k), flipped, offset=offsets[1])
-    kernel = factory(a.dtype, _order(a, p.m, p.k, p.strides_a, offsets[0]), _order(b, p.n, p.k, flipped, offsets[1]),
-                     p.n % 4 == 0)
-    return Launch(kernel, (blocks(p.m, side) * blocks(p.n, side), count), threads, [x, y, z], shared=shared)
+    kernel = factory(
+        a.dtype,
+        _order(a, p.m, p.k, p.strides_a, offsets[0]),
+        _order(b, p.n, p.k, flipped, offsets[1]),
+        p.n % 4 == 0,
+    )
+    return Launch(
+        kernel, (blocks(p.m, side) * blocks(p.n, side), count), threads, [x, y, z], shared=shared
+    )

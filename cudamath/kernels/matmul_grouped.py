@@ -1,8 +1,10 @@
-"""Products of groups of rows, each with its own matrix, in one launch: C[rows of g] = A[rows of g] B[g].
+"""Products of groups of rows, each with its own matrix, in one launch: C[rows of g] = A[rows of g]
+B[g].
 
-Where the groups end is known on the device only, so the grid is made for the worst case, in which every group begins a tile
-of its own, and each block walks along `ends` to find the tile it has. Its gradient for B is the other grouped product: the
-rows are what is summed over, C[g] = A[rows of g]^T B[rows of g].
+Where the groups end is known on the device only, so the grid is made for the worst case, in which
+every group begins a tile of its own, and each block walks along `ends` to find the tile it has. Its
+gradient for B is the other grouped product: the rows are what is summed over, C[g] = A[rows of g]^T
+B[rows of g].
 
 ``grouped_tiled``   16 x 16 tiles of C, any dtype, strides and device
 ``outer_tiled``     the same where the rows are summed over
@@ -76,8 +78,8 @@ def grouped_tiled(dtype: np.dtype) -> Any:
 
     @cuda.jit
     def grouped_tiled(x, weight, ends, out, flag, ticket):
-        """x: (rows, in), weight: (groups, in, out), ends: (groups,), out: (rows, out); any strides. Blocks of 16 x 16 threads,
-        one for each tile there could be, columns first."""
+        """x: (rows, in), weight: (groups, in, out), ends: (groups,), out: (rows, out); any strides.
+        Blocks of 16 x 16 threads, one for each tile there could be, columns first."""
         rows, columns, depth, groups = out.shape[0], out.shape[1], x.shape[1], ends.size
         tile_a = cuda.shared.array(TILES, C)
         tile_b = cuda.shared.array(TILES, C)
@@ -129,8 +131,8 @@ def outer_tiled(dtype: np.dtype) -> Any:
 
     @cuda.jit
     def outer_tiled(x, y, ends, out, flag, ticket):
-        """x: (rows, in), y: (rows, out), ends: (groups,), out: (groups, in, out); any strides. Blocks of 16 x 16 threads; grid
-        (tiles of a matrix, groups)."""
+        """x: (rows, in), y: (rows, out), ends: (groups,), out: (groups, in, out); any strides.
+        Blocks of 16 x 16 threads; grid (tiles of a matrix, groups)."""
         rows, height, width = x.shape[0], out.shape[1], out.shape[2]
         tile_a = cuda.shared.array(TILES, C)
         tile_b = cuda.shared.array(TILES, C)
@@ -164,13 +166,19 @@ def outer_tiled(dtype: np.dtype) -> Any:
     return outer_tiled
 
 
-# ------------------------------------------------------------------------------------------------ planners
+# ------------------------------------------------------------------------------------------------ p
 
 
 def fits(a: Layout, b: Layout, *sizes: int) -> bool:
     """Whether TMA can read rows of so many numbers, and wgmma multiply them."""
-    return bool(not SIMULATOR and a.itemsize == 2 and devices.capability(a.device) == (9, 0) and a.aligned and b.aligned
-                and all(size and size % 8 == 0 for size in sizes))
+    return bool(
+        not SIMULATOR
+        and a.itemsize == 2
+        and devices.capability(a.device) == (9, 0)
+        and a.aligned
+        and b.aligned
+        and all(size and size % 8 == 0 for size in sizes)
+    )
 
 
 def tile_sizes(groups: int, rows: int, k: int, n: int, multiprocessors: int) -> tuple[int, int]:
@@ -179,13 +187,18 @@ def tile_sizes(groups: int, rows: int, k: int, n: int, multiprocessors: int) -> 
 
     def time(tile: tuple[int, int]) -> float:
         slab, rest = COSTS[(*tile, False)]
-        return blocks(groups * blocks(rows, tile[0]) * blocks(n, tile[1]), multiprocessors) * (slab * blocks(k, 64) + rest)
+        return blocks(groups * blocks(rows, tile[0]) * blocks(n, tile[1]), multiprocessors) * (
+            slab * blocks(k, 64) + rest
+        )
 
-    return min(((m, n) for m, n, pingpong in COSTS if m <= 128 and n != 192 and not pingpong), key=time)
+    return min(
+        ((m, n) for m, n, pingpong in COSTS if m <= 128 and n != 192 and not pingpong), key=time
+    )
 
 
 def grouped_matmul(x: Layout, weight: Layout, ends: Layout, *, version: str | None = None) -> Plan:
-    """Planner. x (rows, in), ends: contiguous; weight (groups, in, out): it or its transpose contiguous.
+    """Planner. x (rows, in), ends: contiguous; weight (groups, in, out): it or its transpose
+    contiguous.
 
     version: "wgmma", perhaps with a tile ("wgmma 128x128"), or "tiled".
     """
@@ -197,20 +210,46 @@ def grouped_matmul(x: Layout, weight: Layout, ends: Layout, *, version: str | No
         version = "wgmma" if groups and fits(x, weight, depth, columns) else "tiled"
     if version == "tiled":
         grid = (blocks(rows, TILE) + groups + 1) * blocks(columns, TILE)
-        return Plan([out], [Launch(grouped_tiled(x.dtype), grid, TILES, [
-            Input(0), Input(1), Input(2), Output(0), Flag(), Ticket()])], why=version)
+        return Plan(
+            [out],
+            [
+                Launch(
+                    grouped_tiled(x.dtype),
+                    grid,
+                    TILES,
+                    [Input(0), Input(1), Input(2), Output(0), Flag(), Ticket()],
+                )
+            ],
+            why=version,
+        )
     many = devices.multiprocessors(x.device)
     size = version.removeprefix("wgmma").strip()
-    height, width = map(int, size.split("x")) if size else tile_sizes(groups, blocks(rows, groups), depth, columns, many)
+    height, width = (
+        map(int, size.split("x"))
+        if size
+        else tile_sizes(groups, blocks(rows, groups), depth, columns, many)
+    )
     major = "M" if weight.contiguous else "K"
     shape = (groups, depth, columns) if major == "M" else (groups, columns, depth)
     numbers = [rows, columns, depth, groups, 0, blocks(columns, width)]
-    return _wgmma(out, (1, rows, depth), "K", shape, major, (1, rows, columns), False, numbers,
-                  (blocks(rows, height) + groups) * numbers[-1], height, width)
+    return _wgmma(
+        out,
+        (1, rows, depth),
+        "K",
+        shape,
+        major,
+        (1, rows, columns),
+        False,
+        numbers,
+        (blocks(rows, height) + groups) * numbers[-1],
+        height,
+        width,
+    )
 
 
 def grouped_outer(x: Layout, y: Layout, ends: Layout, *, version: str | None = None) -> Plan:
-    """Planner. x (rows, in), y (rows, out), ends (groups,): contiguous. version: as of grouped_matmul."""
+    """Planner. x (rows, in), y (rows, out), ends (groups,): contiguous. version: as of
+    grouped_matmul."""
     rows, height, width, groups = x.shape[0], x.shape[1], y.shape[1], ends.size
     out = x.like((groups, height, width))
     if not out.size:
@@ -218,27 +257,76 @@ def grouped_outer(x: Layout, y: Layout, ends: Layout, *, version: str | None = N
     if version is None:
         version = "wgmma" if rows and fits(x, y, height, width) else "tiled"
     if version == "tiled":
-        return Plan([out], [Launch(outer_tiled(x.dtype), (blocks(height, TILE) * blocks(width, TILE), groups), TILES, [
-            Input(0), Input(1), Input(2), Output(0), Flag(), Ticket()])], why=version)
+        return Plan(
+            [out],
+            [
+                Launch(
+                    outer_tiled(x.dtype),
+                    (blocks(height, TILE) * blocks(width, TILE), groups),
+                    TILES,
+                    [Input(0), Input(1), Input(2), Output(0), Flag(), Ticket()],
+                )
+            ],
+            why=version,
+        )
     many = devices.multiprocessors(x.device)
     size = version.removeprefix("wgmma").strip()
-    tile_m, tile_n = map(int, size.split("x")) if size else tile_sizes(groups, height, blocks(rows, groups), width, many)
+    tile_m, tile_n = (
+        map(int, size.split("x"))
+        if size
+        else tile_sizes(groups, height, blocks(rows, groups), width, many)
+    )
     numbers = [height, width, rows, groups, blocks(height, tile_m), blocks(width, tile_n)]
-    return _wgmma(out, (1, rows, height), "M", (1, rows, width), "M", out.shape, True, numbers,
-                  groups * numbers[-2] * numbers[-1], tile_m, tile_n)
+    return _wgmma(
+        out,
+        (1, rows, height),
+        "M",
+        (1, rows, width),
+        "M",
+        out.shape,
+        True,
+        numbers,
+        groups * numbers[-2] * numbers[-1],
+        tile_m,
+        tile_n,
+    )
 
 
-def _wgmma(out: Layout, shape_a: tuple[int, ...], major_a: str, shape_b: tuple[int, ...], major_b: str,
-           shape_c: tuple[int, ...], outer: bool, numbers: list[int], tiles: int, tile_m: int, tile_n: int) -> Plan:
+def _wgmma(
+    out: Layout,
+    shape_a: tuple[int, ...],
+    major_a: str,
+    shape_b: tuple[int, ...],
+    major_b: str,
+    shape_c: tuple[int, ...],
+    outer: bool,
+    numbers: list[int],
+    tiles: int,
+    tile_m: int,
+    tile_n: int,
+) -> Plan:
     """The plan of either by wgmma. numbers: see the kernel; tiles: as many as there can be."""
     from .matmul_grouped_wgmma import grouped_wgmma
     from .matmul_tensor import KINDS
     from .matmul_wgmma import Tile, box_of
 
     tile = Tile(KINDS[out.dtype.name], major_a, major_b, tile_m, tile_n, False, "box")
-    maps = [TensorMap(Input(0), shape_a, None, box_of(tile, major_a, tile_m)),
-            TensorMap(Input(1), shape_b, None, box_of(tile, major_b, tile_n)),
-            TensorMap(Output(0), shape_c, None, (1, 64, 64))]
-    return Plan([out], [Launch(grouped_wgmma(tile, outer), min(devices.multiprocessors(out.device), tiles), tile.threads, [
-        *maps, Output(0).flat, Input(2), Flag(), Ticket(), *map(np.int32, numbers)], tile.shared, early=True)],
-                why=f"wgmma {tile_m}x{tile_n}")
+    maps = [
+        TensorMap(Input(0), shape_a, None, box_of(tile, major_a, tile_m)),
+        TensorMap(Input(1), shape_b, None, box_of(tile, major_b, tile_n)),
+        TensorMap(Output(0), shape_c, None, (1, 64, 64)),
+    ]
+    return Plan(
+        [out],
+        [
+            Launch(
+                grouped_wgmma(tile, outer),
+                min(devices.multiprocessors(out.device), tiles),
+                tile.threads,
+                [*maps, Output(0).flat, Input(2), Flag(), Ticket(), *map(np.int32, numbers)],
+                tile.shared,
+                early=True,
+            )
+        ],
+        why=f"wgmma {tile_m}x{tile_n}",
+    )

@@ -1,17 +1,21 @@
-"""Grouped products on the tensor cores of compute capability 9.0: the main loop of matmul_wgmma.py, told by the device which
-rows belong together.
+"""Grouped products on the tensor cores of compute capability 9.0: the main loop of matmul_wgmma.py,
+told by the device which rows belong together.
 
 Two kinds, one kernel:
 
-    rows of C in groups      C[rows of g] = A[rows of g] B[g]. Every block walks along the groups' ends and counts tiles, until
-                             it meets the tile that is its turn. A tile begins where its group does, at any row; TMA brings the
-                             next group's rows as well, which are multiplied in vain and not stored: 64 rows that all belong to
-                             the group leave by TMA, others pair by pair
-    k in groups (`outer`)    C[g] = A[rows of g]^T B[rows of g]. Sums are of different length, tiles of one size. Rows of the
-                             next group in the last slab are overwritten with zeros in shared memory, in A and in B: zeros
-                             times infinity would be NaN
+    rows of C in groups      C[rows of g] = A[rows of g] B[g]. Every block walks along the groups'
+                             ends and counts tiles, until
+                             it meets the tile that is its turn. A tile begins where its group does,
+                             at any row; TMA brings the next group's rows as well, which are
+                             multiplied in vain and not stored: 64 rows that all belong to the group
+                             leave by TMA, others pair by pair
+    k in groups (`outer`)    C[g] = A[rows of g]^T B[rows of g]. Sums are of different length, tiles
+                             of one size. Rows of the
+                             next group in the last slab are overwritten with zeros in shared
+                             memory, in A and in B: zeros times infinity would be NaN
 
-The floor is that of a product of as many operations; small groups waste the rest of their last tile.
+The floor is that of a product of as many operations; small groups waste the rest of their last
+tile.
 """
 
 from __future__ import annotations
@@ -24,7 +28,14 @@ from . import ptx_hopper as ptx
 from .lazy import cuda, types
 from .matmul_grouped import in_order, inside
 from .matmul_wgmma import Tile, _load
-from .ptx_mma import divide_unsigned, global_address, pack_bf16, pack_f16, store_global, store_shared_float_4
+from .ptx_mma import (
+    divide_unsigned,
+    global_address,
+    pack_bf16,
+    pack_f16,
+    store_global,
+    store_shared_float_4,
+)
 from .rows import FULL, device
 
 i32, i64, f32 = types.int32, types.int64, types.float32
@@ -41,8 +52,9 @@ def uniform(x):
 
 @functools.cache
 def _find(tile_m: int, outer: bool) -> Any:
-    """A device function: the tile with this index, (group, its first row, its end, the number of its first tile, tile row,
-    tile column); group `groups` if there is none. group, start and first: those of the tile before, 0 at first."""
+    """A device function: the tile with this index, (group, its first row, its end, the number of
+    its first tile, tile row, tile column); group `groups` if there is none. group, start and first:
+    those of the tile before, 0 at first."""
 
     @device
     def of_rows(ends, groups, rows, tiles_m, tiles_n, index, group, start, first):
@@ -73,7 +85,8 @@ def _find(tile_m: int, outer: bool) -> Any:
 
 @functools.cache
 def grouped_wgmma(tile: Tile, outer: bool) -> Any:
-    """Either product. tile: A is "K" and B either, or with `outer` both "M"; C is stored by "box"."""
+    """Either product. tile: A is "K" and B either, or with `outer` both "M"; C is stored by
+    "box"."""
     stages, stage_bytes, consumers = tile.stages, tile.stage_bytes, tile.consumers
     bytes_a = tile.m * hopper.ROW
     tile_m, tile_n, depth = tile.m, tile.n, tile.depth
@@ -82,15 +95,30 @@ def grouped_wgmma(tile: Tile, outer: bool) -> Any:
     load_a, load_b = _load(tile.a, tile_m), _load(tile.b, tile_n)
     base_a = hopper.descriptor_base(hopper.BOX_BYTES if tile.a == "M" else 16)
     base_b = hopper.descriptor_base(hopper.BOX_BYTES if tile.b == "M" else 16)
-    steps_a, steps_b = hopper.descriptor_steps(tile.a == "M"), hopper.descriptor_steps(tile.b == "M")
+    steps_a, steps_b = (
+        hopper.descriptor_steps(tile.a == "M"),
+        hopper.descriptor_steps(tile.b == "M"),
+    )
 
     def group_of(zero: bool) -> Any:
-        return ptx.wgmma(tile.kind, tile_n, steps_a, steps_b, zero=zero, trans_a=tile.a == "M", trans_b=tile.b == "M")
+        return ptx.wgmma(
+            tile.kind,
+            tile_n,
+            steps_a,
+            steps_b,
+            zero=zero,
+            trans_a=tile.a == "M",
+            trans_b=tile.b == "M",
+        )
 
     begin, add = group_of(True), group_of(False)
     one_under_way, done = ptx.wgmma_wait(1), ptx.wgmma_wait(0, held, f32)
     shared_out = tile.registers is not None
-    few, many = (ptx.registers_down(tile.registers[0]), ptx.registers_up(tile.registers[1])) if tile.registers else (None, None)
+    few, many = (
+        (ptx.registers_down(tile.registers[0]), ptx.registers_up(tile.registers[1]))
+        if tile.registers
+        else (None, None)
+    )
     store, drain = epilogue.store(tile)
     pack = pack_bf16 if tile.kind == "bf16" else pack_f16
     find = _find(tile_m, outer)
@@ -103,7 +131,8 @@ def grouped_wgmma(tile: Tile, outer: bool) -> Any:
 
     @device
     def wipe(at, boxes, tail, thread):
-        """Zeros into the rows from `tail` on of boxes of 64 rows of k: 16 bytes a thread, eight threads a row."""
+        """Zeros into the rows from `tail` on of boxes of 64 rows of k: 16 bytes a thread, eight
+        threads a row."""
         for box in range(boxes):
             row = i32(tail + (thread >> 3))
             while row < BOX:
@@ -125,10 +154,12 @@ def grouped_wgmma(tile: Tile, outer: bool) -> Any:
                 if row + 8 < end:
                     store_global(at + 16 * j + 16 * i64(columns), pack(c[4 * j + 2], c[4 * j + 3]))
 
-    def grouped_wgmma(map_a, map_b, map_c, out, ends, flag, ticket, m, n, k, groups, tiles_m, tiles_n):
-        """map_a: of A (1, m, k), map_b: of B as (groups, n, k) or, "M", (groups, k, n), map_c: of C (1, m, n); m: rows in all.
-        `outer`: of A (1, k, m), B (1, k, n) and C (groups, m, n); k: rows in all. out: C, flat; ends: (groups,).
-        tiles_m (`outer` only), tiles_n: of one matrix.
+    def grouped_wgmma(
+        map_a, map_b, map_c, out, ends, flag, ticket, m, n, k, groups, tiles_m, tiles_n
+    ):
+        """map_a: of A (1, m, k), map_b: of B as (groups, n, k) or, "M", (groups, k, n), map_c: of C
+        (1, m, n); m: rows in all. `outer`: of A (1, k, m), B (1, k, n) and C (groups, m, n); k:
+        rows in all. out: C, flat; ends: (groups,). tiles_m (`outer` only), tiles_n: of one matrix.
         """
         shared = cuda.shared.array(0, types.uint8)
         base = hopper.first_tile(shared)
@@ -148,19 +179,32 @@ def grouped_wgmma(tile: Tile, outer: bool) -> Any:
         ptx.wait_for_previous()
         cuda.syncthreads()
 
-        if warpgroup == 0:  # ------------------------------------------------------------ the producer
+        if (
+            warpgroup == 0
+        ):  # ------------------------------------------------------------ the producer
             if shared_out:
                 few()
             if thread == 0:
                 stage, phase = i32(0), i32(1)
                 while group < groups:
-                    group, start, end, first, tile_row, tile_column = find(ends, groups, rows, tiles_m, tiles_n, index, group,
-                                                                           start, first)
+                    group, start, end, first, tile_row, tile_column = find(
+                        ends, groups, rows, tiles_m, tiles_n, index, group, start, first
+                    )
                     if group < groups:
-                        row, column, at_k, z = i32(start + tile_row * tile_m), i32(tile_column * tile_n), i32(0), group
+                        row, column, at_k, z = (
+                            i32(start + tile_row * tile_m),
+                            i32(tile_column * tile_n),
+                            i32(0),
+                            group,
+                        )
                         length = k
                         if outer:
-                            row, at_k, z, length = i32(tile_row * tile_m), start, i32(0), i32(max(end - start, 1))
+                            row, at_k, z, length = (
+                                i32(tile_row * tile_m),
+                                start,
+                                i32(0),
+                                i32(max(end - start, 1)),
+                            )
                         slabs = divide_unsigned(i32(length + (depth - 1)), i32(depth))
                         for _ in range(slabs):
                             ptx.barrier_wait(empty + 8 * stage, phase)
@@ -176,7 +220,8 @@ def grouped_wgmma(tile: Tile, outer: bool) -> Any:
                 for each in range(thread - 32, groups, 96):
                     if not in_order(ends, each, rows):
                         flag[0] = ticket
-        else:  # -------------------------------------------------------------------------- the consumers
+        # -------------------------------------------------------------------------- the consumers
+        else:
             if shared_out:
                 many()
             one = i32(warpgroup - 1)
@@ -185,9 +230,15 @@ def grouped_wgmma(tile: Tile, outer: bool) -> Any:
             stage, phase = i32(0), i32(0)
             from_row = i32(one * BOX)
             while group < groups:
-                group, start, end, first, tile_row, tile_column = find(ends, groups, rows, tiles_m, tiles_n, index, group,
-                                                                       start, first)
-                group, start, end, first = uniform(group), uniform(start), uniform(end), uniform(first)
+                group, start, end, first, tile_row, tile_column = find(
+                    ends, groups, rows, tiles_m, tiles_n, index, group, start, first
+                )
+                group, start, end, first = (
+                    uniform(group),
+                    uniform(start),
+                    uniform(end),
+                    uniform(first),
+                )
                 if group < groups:
                     length = i32(max(end - start, 1)) if outer else k
                     slabs = uniform(divide_unsigned(i32(length + (depth - 1)), i32(depth)))
@@ -199,15 +250,27 @@ def grouped_wgmma(tile: Tile, outer: bool) -> Any:
                         at_b = i32(at + bytes_a)
                         if outer:
                             tail = i32(end - start - slab * depth)
-                            if tail < depth:  # in the last slab; both warpgroups write the same zeros to B
+                            if (
+                                tail < depth
+                            ):  # in the last slab; both warpgroups write the same zeros to B
                                 wipe(at_a, 1, tail, mine)
                                 wipe(at_b, tile_n // BOX, tail, mine)
                                 ptx.fence_async_shared()
                                 ptx.named_sync(SOME + one, 128)
                         if slab == 0:
-                            begin(c, 0, hopper.descriptor(at_a, base_a), hopper.descriptor(at_b, base_b))
+                            begin(
+                                c,
+                                0,
+                                hopper.descriptor(at_a, base_a),
+                                hopper.descriptor(at_b, base_b),
+                            )
                         else:
-                            add(c, 0, hopper.descriptor(at_a, base_a), hopper.descriptor(at_b, base_b))
+                            add(
+                                c,
+                                0,
+                                hopper.descriptor(at_a, base_a),
+                                hopper.descriptor(at_b, base_b),
+                            )
                             one_under_way()
                             release(i32(empty + 8 * before), mine)
                         before = stage
@@ -219,8 +282,21 @@ def grouped_wgmma(tile: Tile, outer: bool) -> Any:
                         row, last, z = i32(tile_row * tile_m + from_row), m, group
                     column = i32(tile_column * tile_n)
                     if outer or row + BOX <= end:
-                        store(c, mine, one, i32(staging + one * (2 * hopper.BOX_BYTES)), (map_c, map_c), out, z, row, column,
-                              last, n, (i64(0), i64(0), i64(0)), i64(0))
+                        store(
+                            c,
+                            mine,
+                            one,
+                            i32(staging + one * (2 * hopper.BOX_BYTES)),
+                            (map_c, map_c),
+                            out,
+                            z,
+                            row,
+                            column,
+                            last,
+                            n,
+                            (i64(0), i64(0), i64(0)),
+                            i64(0),
+                        )
                     else:
                         store_some(c, out, row, column, end, n, mine)
                     index = i32(index + stride)

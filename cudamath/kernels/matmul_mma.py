@@ -1,26 +1,37 @@
-"""Matrix products on the tensor cores of compute capability 8.0 and later: cp.async loads slabs, mma.sync multiplies them.
+"""Matrix products on the tensor cores of compute capability 8.0 and later: cp.async loads slabs,
+mma.sync multiplies them.
 
-The idea. A warp's `mma` multiplies a 16 x 32-byte by a 32-byte x 8 fragment in its registers. That the fragments get there in
-time is what the kernel is about:
+The idea. A warp's `mma` multiplies a 16 x 32-byte by a 32-byte x 8 fragment in its registers. That
+the fragments get there in time is what the kernel is about:
 
-    a tile of 128 x 128, slabs of 128 bytes of k    eight warps, 2 x 4, each 64 x 32: 6 fragment loads serve 16 mma
+    a tile of 128 x 128, slabs of 128 bytes of k    eight warps, 2 x 4, each 64 x 32: 6 fragment
+        loads serve 16 mma
     or of 128 x 256, where shared memory allows     each 64 x 64: 8 fragment loads serve 32 mma
-    fragments in two sets                           one step's are loaded while the step before is multiplied
-    three slabs in turn                             cp.async copies memory -> shared memory past the registers, two slabs
-                                                    ahead of the one that is multiplied: one barrier per slab
-    swizzled rows                                   chunk c of row r lies at chunk c xor (r % 8): ldmatrix reads eight rows
-                                                    from eight different groups of banks, without padding
-    ldmatrix, transposing                           operands contiguous along m or n instead of k cost nothing extra
+    fragments in two sets                           one step's are loaded while the step before is
+        multiplied
+    three slabs in turn                             cp.async copies memory -> shared memory past the
+        registers, two slabs
+                                                    ahead of the one that is multiplied: one barrier
+                                                    per slab
+    swizzled rows                                   chunk c of row r lies at chunk c xor (r % 8):
+        ldmatrix reads eight rows
+                                                    from eight different groups of banks, without
+                                                    padding
+    ldmatrix, transposing                           operands contiguous along m or n instead of k
+        cost nothing extra
 
-One kernel serves all kinds, because an instruction's k is 32 bytes of whatever is multiplied: 16 numbers of 16 bits, 8 of
-TF32 (float32 whose low bits are rounded away in registers), 32 of int8 (summed in int32, exact modulo 2^32). Operands of 32
-and 8 bits must be contiguous along k: ldmatrix transposes 16-bit numbers only; the planner copies others.
+One kernel serves all kinds, because an instruction's k is 32 bytes of whatever is multiplied: 16
+numbers of 16 bits, 8 of TF32 (float32 whose low bits are rounded away in registers), 32 of int8
+(summed in int32, exact modulo 2^32). Operands of 32 and 8 bits must be contiguous along k: ldmatrix
+transposes 16-bit numbers only; the planner copies others.
 
-float64 has instructions of its own, 16 numbers of k at a time: exactly a slab. Its fragments are read number by number, 8
-bytes per lane; the swizzle keeps those from colliding as well (``matmul_mma_double``).
+float64 has instructions of its own, 16 numbers of k at a time: exactly a slab. Its fragments are
+read number by number, 8 bytes per lane; the swizzle keeps those from colliding as well
+(``matmul_mma_double``).
 
-The floor: 2 M N K / (multiprocessors x multiply-adds a clock x 2 x clock): 1,024 multiply-adds of 16-bit numbers a clock and
-multiprocessor on compute capability 8.0. This kernel is far from it on 9.0, where wgmma is the way.
+The floor: 2 M N K / (multiprocessors x multiply-adds a clock x 2 x clock): 1,024 multiply-adds of
+16-bit numbers a clock and multiprocessor on compute capability 8.0. This kernel is far from it on
+9.0, where wgmma is the way.
 
 Measured (row versions_matmul_bfloat16):
 4,096 x 4,096 x 4,096, bfloat16; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
@@ -68,17 +79,19 @@ def shared_bytes(columns: int) -> int:
 
 
 def columns_for(n: int, capability: tuple[int, int]) -> int:
-    """Columns of a tile: 256 where C is wide, shared memory holds three slabs of that (163 KB per block) and the sums fit the
-    registers (on 10.0 they do not quite)."""
+    """Columns of a tile: 256 where C is wide, shared memory holds three slabs of that (163 KB per
+    block) and the sums fit the registers (on 10.0 they do not quite)."""
     return 256 if n >= 256 and capability in ((8, 0), (9, 0)) else SIDE
 
 
 @functools.cache
 def _fetch(major: str, lines: int = SIDE) -> Any:
-    """A device function that asks for a slab of an operand, `lines` rows of 128 bytes: (shared address, global address, bytes
-    from one row to the next, first row, first byte of a row, rows, bytes of a row, thread).
+    """A device function that asks for a slab of an operand, `lines` rows of 128 bytes: (shared
+    address, global address, bytes from one row to the next, first row, first byte of a row, rows,
+    bytes of a row, thread).
 
-    "K": rows are m (n), bytes along k. "M": rows are k, 64 of them for the first 128 bytes along m (n), 64 for the next.
+    "K": rows are m (n), bytes along k. "M": rows are k, 64 of them for the first 128 bytes along m
+    (n), 64 for the next.
     """
 
     turns = lines * 8 // THREADS
@@ -95,20 +108,28 @@ def _fetch(major: str, lines: int = SIDE) -> Any:
             inside = i32(min(max(width - byte, 0), 16))
             if row >= rows:
                 inside = i32(0)
-            ptx.copy_16_or_zero(i32(at + line * 128 + ((column ^ (line & 7)) << 4)), source + i64(row) * pitch + byte, inside)
+            ptx.copy_16_or_zero(
+                i32(at + line * 128 + ((column ^ (line & 7)) << 4)),
+                source + i64(row) * pitch + byte,
+                inside,
+            )
 
     return fetch
 
 
 @functools.cache
 def _fragments(major: str, second: bool) -> Any:
-    """A device function: four registers, fragments of 16 rows (m or n) from `row` on and 32 bytes of k, the step-th of the
-    slab. `second`: of B, where the two halves along k come before the two along n."""
+    """A device function: four registers, fragments of 16 rows (m or n) from `row` on and 32 bytes
+    of k, the step-th of the slab. `second`: of B, where the two halves along k come before the two
+    along n."""
 
     @device
     def along_k(at, row, step, lane):
         if second:
-            line, chunk = i32(row + (lane & 7) + ((lane >> 4) << 3)), i32(2 * step + ((lane >> 3) & 1))
+            line, chunk = (
+                i32(row + (lane & 7) + ((lane >> 4) << 3)),
+                i32(2 * step + ((lane >> 3) & 1)),
+            )
         else:
             line, chunk = i32(row + (lane & 15)), i32(2 * step + (lane >> 4))
         return ptx.load_matrix_4(i32(at + line * 128 + ((chunk ^ (line & 7)) << 4)))
@@ -118,16 +139,21 @@ def _fragments(major: str, second: bool) -> Any:
         if second:
             line, chunk = i32(16 * step + (lane & 15)), i32(((row & 63) >> 3) + (lane >> 4))
         else:
-            line, chunk = i32(16 * step + (lane & 7) + ((lane >> 4) << 3)), i32(((row & 63) >> 3) + ((lane >> 3) & 1))
-        return ptx.load_matrix_4_transposed(i32(at + (row >> 6) * 8192 + line * 128 + ((chunk ^ (line & 7)) << 4)))
+            line, chunk = (
+                i32(16 * step + (lane & 7) + ((lane >> 4) << 3)),
+                i32(((row & 63) >> 3) + ((lane >> 3) & 1)),
+            )
+        return ptx.load_matrix_4_transposed(
+            i32(at + (row >> 6) * 8192 + line * 128 + ((chunk ^ (line & 7)) << 4))
+        )
 
     return along_k if major == "K" else across
 
 
 @functools.cache
 def _put(store: str) -> Any:
-    """A device function that stores two neighbours of C: (address, of both?, at once?, x, y). store: "bf16", "f16" (from
-    float32), "f32", "s32", "s8"."""
+    """A device function that stores two neighbours of C: (address, of both?, at once?, x, y).
+    store: "bf16", "f16" (from float32), "f32", "s32", "s8"."""
     pack = ptx.pack_bf16 if store == "bf16" else ptx.pack_f16
 
     if store in ("bf16", "f16"):
@@ -143,8 +169,11 @@ def _put(store: str) -> Any:
                     ptx.store_global_half(at + 2, bits >> 16)
 
         return put
-    one, two = {"f32": (ptx.store_global_float, ptx.store_global_float_2), "s32": (ptx.store_global, ptx.store_global_2),
-                "s8": (ptx.store_global_byte, None)}[store]
+    one, two = {
+        "f32": (ptx.store_global_float, ptx.store_global_float_2),
+        "s32": (ptx.store_global, ptx.store_global_2),
+        "s8": (ptx.store_global_byte, None),
+    }[store]
     size = SIZES[store]
     if two is None:
 
@@ -170,8 +199,8 @@ def _put(store: str) -> Any:
 
 @functools.cache
 def matmul_mma(kind: str, major_a: str, major_b: str, store: str, size: int, columns: int) -> Any:
-    """C = A B. kind: "bf16", "f16", "tf32", "s8"; majors: "K" or (16 bits) "M"; store: see _put; size: bytes of a number;
-    columns: of a tile, 128 or 256."""
+    """C = A B. kind: "bf16", "f16", "tf32", "s8"; majors: "K" or (16 bits) "M"; store: see _put;
+    size: bytes of a number; columns: of a tile, 128 or 256."""
     instruction = ptx.mma(kind)
     fetch_a, fetch_b = _fetch(major_a), _fetch(major_b, columns)
     fragments_a, fragments_b = _fragments(major_a, False), _fragments(major_b, True)
@@ -195,19 +224,40 @@ def matmul_mma(kind: str, major_a: str, major_b: str, store: str, size: int, col
         else:
             fetch_a(at, a, pitch_a, i32(slab * depth), i32(row * size), k, i32(m * size), thread)
         if major_b == "K":
-            fetch_b(i32(at + SIDE * 128), b, pitch_b, column, i32(slab * 128), n, i32(k * size), thread)
+            fetch_b(
+                i32(at + SIDE * 128), b, pitch_b, column, i32(slab * 128), n, i32(k * size), thread
+            )
         else:
-            fetch_b(i32(at + SIDE * 128), b, pitch_b, i32(slab * depth), i32(column * size), k, i32(n * size), thread)
+            fetch_b(
+                i32(at + SIDE * 128),
+                b,
+                pitch_b,
+                i32(slab * depth),
+                i32(column * size),
+                k,
+                i32(n * size),
+                thread,
+            )
 
     @device
     def bring(x, y, here, row, column, step, lane):
         """The fragments of a step: x: (16,) of A, y: (held_b,) of B."""
         for i in range(4):
             p, q, r, s = fragments_a(here, i32(row + 16 * i), step, lane)
-            x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3] = ready(p), ready(q), ready(r), ready(s)
+            x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3] = (
+                ready(p),
+                ready(q),
+                ready(r),
+                ready(s),
+            )
         for j in range(pairs):
             p, q, r, s = fragments_b(i32(here + SIDE * 128), i32(column + 16 * j), step, lane)
-            y[4 * j], y[4 * j + 1], y[4 * j + 2], y[4 * j + 3] = ready(p), ready(q), ready(r), ready(s)
+            y[4 * j], y[4 * j + 1], y[4 * j + 2], y[4 * j + 3] = (
+                ready(p),
+                ready(q),
+                ready(r),
+                ready(s),
+            )
 
     @device
     def multiply(c, x, y):
@@ -227,7 +277,8 @@ def matmul_mma(kind: str, major_a: str, major_b: str, store: str, size: int, col
 
     @device
     def store_rows(c, i, at_c, r, s, m, n, even):
-        """The i-th 16 rows of a warp. Written out: where LLVM leaves a loop, the sums cannot stay in registers."""
+        """The i-th 16 rows of a warp. Written out: where LLVM leaves a loop, the sums cannot stay
+        in registers."""
         r, e = i32(r + 16 * i), 4 * tiles * i
         store_tile(c, e, at_c, r, s, m, n, even)
         store_tile(c, e + 4, at_c, r, i32(s + 8), m, n, even)
@@ -241,8 +292,9 @@ def matmul_mma(kind: str, major_a: str, major_b: str, store: str, size: int, col
 
     @cuda.jit(launch_bounds=(THREADS, 1))
     def matmul_mma(a, b, out, m, n, k, pitch_a, pitch_b, step_a, step_b, tiles_m, tiles_n):
-        """a, b, out: arrays that begin where A (batch, m, k), B and C (batch, m, n), contiguous, do. pitches: bytes from one
-        row (of m or n: "K"; of k: "M") to the next, steps: bytes from one matrix to the next. A block a tile."""
+        """a, b, out: arrays that begin where A (batch, m, k), B and C (batch, m, n), contiguous,
+        do. pitches: bytes from one row (of m or n: "K"; of k: "M") to the next, steps: bytes from
+        one matrix to the next. A block a tile."""
         base = first_tile(cuda.shared.array(0, types.uint8))
         thread = i32(cuda.threadIdx.x)
         lane, warp = i32(thread & 31), i32(thread >> 5)
@@ -259,7 +311,20 @@ def matmul_mma(kind: str, major_a: str, major_b: str, store: str, size: int, col
         slabs = i32((k + depth - 1) // depth)
         for stage in range(STAGES - 1):
             if stage < slabs:
-                ask(i32(base + stage * stage_size), at_a, at_b, pitch_a, pitch_b, row, column, stage, m, n, k, thread)
+                ask(
+                    i32(base + stage * stage_size),
+                    at_a,
+                    at_b,
+                    pitch_a,
+                    pitch_b,
+                    row,
+                    column,
+                    stage,
+                    m,
+                    n,
+                    k,
+                    thread,
+                )
             ptx.copy_commit()
         own_row, own_column = i32((warp >> 2) * 64), i32((warp & 3) * own_columns)
         stage, fill, phase = i32(0), i32(STAGES - 1), i32(0)
@@ -267,8 +332,20 @@ def matmul_mma(kind: str, major_a: str, major_b: str, store: str, size: int, col
             arrived()
             cuda.syncthreads()  # the slab is there, for all; and all are done with the one before
             if slab + (STAGES - 1) < slabs:
-                ask(i32(base + fill * stage_size), at_a, at_b, pitch_a, pitch_b, row, column, i32(slab + (STAGES - 1)), m, n, k,
-                    thread)
+                ask(
+                    i32(base + fill * stage_size),
+                    at_a,
+                    at_b,
+                    pitch_a,
+                    pitch_b,
+                    row,
+                    column,
+                    i32(slab + (STAGES - 1)),
+                    m,
+                    n,
+                    k,
+                    thread,
+                )
             ptx.copy_commit()
             here = i32(base + stage * stage_size)
             bring(x, y, here, own_row, own_column, 0, lane)
@@ -305,7 +382,9 @@ def matmul_mma_double(whole: bool) -> Any:
     def number(at, row, p, lane):
         """Column 4 p + lane % 4 of a row of a slab."""
         chunk = i32(2 * p + ((lane >> 1) & 1))
-        return ptx.load_shared_double(i32(at + row * 128 + ((chunk ^ (row & 7)) << 4) + ((lane & 1) << 3)))
+        return ptx.load_shared_double(
+            i32(at + row * 128 + ((chunk ^ (row & 7)) << 4) + ((lane & 1) << 3))
+        )
 
     def matmul_mma_double(a, b, out, m, n, k, pitch_a, pitch_b, step_a, step_b, tiles_m, tiles_n):
         """As matmul_mma."""
@@ -327,17 +406,40 @@ def matmul_mma_double(whole: bool) -> Any:
             if stage < slabs:
                 at = i32(base + stage * stage_size)
                 fetch(at, at_a, pitch_a, row, i32(stage * 128), m, i32(k * 8), thread)
-                fetch(i32(at + SIDE * 128), at_b, pitch_b, column, i32(stage * 128), n, i32(k * 8), thread)
+                fetch(
+                    i32(at + SIDE * 128),
+                    at_b,
+                    pitch_b,
+                    column,
+                    i32(stage * 128),
+                    n,
+                    i32(k * 8),
+                    thread,
+                )
             ptx.copy_commit()
-        own_row, own_column = i32((warp >> 2) * 64 + (lane >> 2)), i32((warp & 3) * 32 + (lane >> 2))
+        own_row, own_column = (
+            i32((warp >> 2) * 64 + (lane >> 2)),
+            i32((warp & 3) * 32 + (lane >> 2)),
+        )
         stage, fill, phase = i32(0), i32(STAGES - 1), i32(0)
         for slab in range(slabs):
             arrived()
             cuda.syncthreads()
             if slab + (STAGES - 1) < slabs:
                 byte = i32((slab + (STAGES - 1)) * 128)
-                fetch(i32(base + fill * stage_size), at_a, pitch_a, row, byte, m, i32(k * 8), thread)
-                fetch(i32(base + fill * stage_size + SIDE * 128), at_b, pitch_b, column, byte, n, i32(k * 8), thread)
+                fetch(
+                    i32(base + fill * stage_size), at_a, pitch_a, row, byte, m, i32(k * 8), thread
+                )
+                fetch(
+                    i32(base + fill * stage_size + SIDE * 128),
+                    at_b,
+                    pitch_b,
+                    column,
+                    byte,
+                    n,
+                    i32(k * 8),
+                    thread,
+                )
             ptx.copy_commit()
             here = i32(base + stage * stage_size)
             for j in range(4):

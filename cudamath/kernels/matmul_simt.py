@@ -1,17 +1,21 @@
-"""float32 (and int32) products without tensor cores, a step beyond ``matmul_register``: ``matmul_block``, and ``matmul_small``.
+"""float32 (and int32) products without tensor cores, a step beyond ``matmul_register``:
+``matmul_block``, and ``matmul_small``.
 
-What limits ``matmul_register``. A thread with 8 x 8 sums does 64 multiply-adds on four 16-byte reads of shared memory. A
-multiprocessor starts four warps' multiply-adds per clock but reads 128 bytes of shared memory per clock, and a 16-byte read of
-a warp takes four clocks whoever shares words: 64 multiply-adds of 4 warps and their 16 reads take 64 clocks each. Both
-pipes are full, so neither ever is.
+What limits ``matmul_register``. A thread with 8 x 8 sums does 64 multiply-adds on four 16-byte
+reads of shared memory. A multiprocessor starts four warps' multiply-adds per clock but reads 128
+bytes of shared memory per clock, and a 16-byte read of a warp takes four clocks whoever shares
+words: 64 multiply-adds of 4 warps and their 16 reads take 64 clocks each. Both pipes are full, so
+neither ever is.
 
-``matmul_block`` gives a thread 16 x 8 sums: 128 multiply-adds on six reads, 128 clocks against 96. Registers pay for it: 128
-sums, 24 operands and 16 numbers of the next slab leave room for 256 threads per multiprocessor, as two blocks of 128 that
-wait at barriers of their own. A tile of C is 128 x 128 again; four warps tile it 2 x 2, each 64 x 64; lane l owns the rows
-4 a + 16 i and the columns 4 b + 32 j, four each, where a = l / 8 and b = l % 8. Slabs come as in ``matmul_register``.
+``matmul_block`` gives a thread 16 x 8 sums: 128 multiply-adds on six reads, 128 clocks against 96.
+Registers pay for it: 128 sums, 24 operands and 16 numbers of the next slab leave room for 256
+threads per multiprocessor, as two blocks of 128 that wait at barriers of their own. A tile of C is
+128 x 128 again; four warps tile it 2 x 2, each 64 x 64; lane l owns the rows 4 a + 16 i and the
+columns 4 b + 32 j, four each, where a = l / 8 and b = l % 8. Slabs come as in ``matmul_register``.
 
-``matmul_small`` is for many products of small matrices: two warps a tile of 64 x 64, side by side, each thread 8 x 8 sums as in
-``matmul_register``. A tile of 128 x 128 would compute four times what a product of 64 x 64 needs.
+``matmul_small`` is for many products of small matrices: two warps a tile of 64 x 64, side by side,
+each thread 8 x 8 sums as in ``matmul_register``. A tile of 128 x 128 would compute four times what
+a product of 64 x 64 needs.
 
 The floor: see matmul.py.
 
@@ -59,7 +63,8 @@ def _multiply(C: Any) -> Any:
 
     @device
     def multiply(sa, sb, at, m, n, x, y, total):
-        """sa, sb: SLABS, of which the row at `at` is used; x: (16,), y: (8,) and total: (128,), in registers."""
+        """sa, sb: SLABS, of which the row at `at` is used; x: (16,), y: (8,) and total: (128,), in
+        registers."""
         x[0], x[1], x[2], x[3] = load_vector(sa, at + m, 4)
         x[4], x[5], x[6], x[7] = load_vector(sa, at + m + 16, 4)
         x[8], x[9], x[10], x[11] = load_vector(sa, at + m + 32, 4)
@@ -75,8 +80,8 @@ def _multiply(C: Any) -> Any:
 
 @functools.cache
 def matmul_block(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any:
-    """A block of 128 threads computes a 128 x 128 tile of C, each thread 16 x 8 of it. Factory and arguments as of
-    matmul.matmul_register."""
+    """A block of 128 threads computes a 128 x 128 tile of C, each thread 16 x 8 of it. Factory and
+    arguments as of matmul.matmul_register."""
     C = arithmetic(dtype)[2]
     place_a, start_a, fetch_a, put_a = _slab(dtype, order_a)
     place_b, start_b, fetch_b, put_b = _slab(dtype, order_b)
@@ -84,7 +89,8 @@ def matmul_block(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any
 
     @cuda.jit(launch_bounds=(THREADS, 2))
     def matmul_block(a, b, out):
-        """a: (batch, m, k), b: (batch, n, k), any strides; out: (batch, m, n), rows contiguous. 128 threads."""
+        """a: (batch, m, k), b: (batch, n, k), any strides; out: (batch, m, n), rows contiguous. 128
+        threads."""
         slab_a = cuda.shared.array(SLABS, C, alignment=16)
         slab_b = cuda.shared.array(SLABS, C, alignment=16)
         total = cuda.local.array(128, C)
@@ -155,7 +161,8 @@ SMALL_SLABS = (2, DEPTH, SMALL + 4)
 
 @functools.cache
 def _small_slab(order: str) -> tuple[Any, Any]:
-    """(place, put) of slabs of 64 x DEPTH; see matmul._slab, whose `start` and `fetch` go with them."""
+    """(place, put) of slabs of 64 x DEPTH; see matmul._slab, whose `start` and `fetch` go with
+    them."""
     store_vector = ptx.store_vector
 
     if order in "Kk":
@@ -187,15 +194,20 @@ def _small_slab(order: str) -> tuple[Any, Any]:
 
 @functools.cache
 def matmul_small(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any:
-    """A block of 64 threads computes a 64 x 64 tile of C, each thread 8 x 8. Factory and arguments: matmul.matmul_register."""
+    """A block of 64 threads computes a 64 x 64 tile of C, each thread 8 x 8. Factory and arguments:
+    matmul.matmul_register."""
     C = arithmetic(dtype)[2]
-    (_, start_a, fetch_a, _), (_, start_b, fetch_b, _) = _slab(dtype, order_a), _slab(dtype, order_b)
+    (_, start_a, fetch_a, _), (_, start_b, fetch_b, _) = (
+        _slab(dtype, order_a),
+        _slab(dtype, order_b),
+    )
     (place_a, put_a), (place_b, put_b) = _small_slab(order_a), _small_slab(order_b)
     multiply, finish = _multiply_8_by_8(C), _finish(dtype, wide)
 
     @cuda.jit(launch_bounds=(SMALL, 6))  # at most 168 registers per thread
     def matmul_small(a, b, out):
-        """a: (batch, m, k), b: (batch, n, k), any strides; out: (batch, m, n), rows contiguous. 64 threads."""
+        """a: (batch, m, k), b: (batch, n, k), any strides; out: (batch, m, n), rows contiguous. 64
+        threads."""
         slab_a = cuda.shared.array(SMALL_SLABS, C, alignment=16)
         slab_b = cuda.shared.array(SMALL_SLABS, C, alignment=16)
         total = cuda.local.array(64, C)
@@ -256,20 +268,23 @@ def matmul_small(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any
     return matmul_small
 
 
-# ------------------------------------------------------------------------------------------------ planner
+# ------------------------------------------------------------------------------------------------ p
 
 
 LARGE = 1 << 26  # multiplications that pay for copies of operands
 
 
 def arranged(p: Product, a: Layout, b: Layout) -> Plan | None:
-    """Where one launch of matmul_block on the operands as they lie is not the best: k in parts, or operands copied."""
+    """Where one launch of matmul_block on the operands as they lie is not the best: k in parts, or
+    operands copied."""
     if a.dtype != np.float32 or p.batch > 1 or len(p.parts) > 1 or not a.ndim == b.ndim == 2:
         return None
     if (parts := parts_of(p, a.device, 4)) > 1:
         return in_parts(a, b, parts, _block)
     orders = _orders(p, a, b)
-    return _copied(p, a, b, orders) if p.m * p.n * p.k >= LARGE and orders != orders.upper() else None
+    return (
+        _copied(p, a, b, orders) if p.m * p.n * p.k >= LARGE and orders != orders.upper() else None
+    )
 
 
 def _orders(p: Product, a: Layout, b: Layout) -> str:
@@ -279,14 +294,22 @@ def _orders(p: Product, a: Layout, b: Layout) -> str:
 
 
 def parts_of(p: Product, device: int, step: int = 0) -> int:
-    """Into how many parts k is split: as many as give every place on the device a tile, two to a multiprocessor. step: parts
-    are multiples of it, without a rest."""
+    """Into how many parts k is split: as many as give every place on the device a tile, two to a
+    multiprocessor. step: parts are multiples of it, without a rest."""
     tiles, room = blocks(p.m, SIDE) * blocks(p.n, SIDE), 2 * devices.multiprocessors(device)
-    return next((s for s in (8, 4, 2) if s * tiles <= room and (step == 0 or p.k % (step * s) == 0) and p.k >= 64 * s), 1)
+    return next(
+        (
+            s
+            for s in (8, 4, 2)
+            if s * tiles <= room and (step == 0 or p.k % (step * s) == 0) and p.k >= 64 * s
+        ),
+        1,
+    )
 
 
 def in_parts(a: Layout, b: Layout, count: int, tiles: Callable[..., Launch]) -> Plan:
-    """Parts of k as a batch of products, by that launch (arguments as of matmul._block), and their sum, in the order of k."""
+    """Parts of k as a batch of products, by that launch (arguments as of matmul._block), and their
+    sum, in the order of k."""
     from .matmul_tensor import sum_parts
     from .scaled_matmul import within
 
@@ -297,33 +320,61 @@ def in_parts(a: Layout, b: Layout, count: int, tiles: Callable[..., Launch]) -> 
     launches = [tiles(Product(x, y), x, y, (0, 0, 0), count)]
     if rest:  # what is left of k, fewer steps than there are parts: a part of its own
         x, y = a.view((p.m, rest), p.strides_a[1:]), b.view((rest, p.n), p.strides_b[1:])
-        behind = count * k * p.strides_a[2], count * k * p.strides_b[1], count * p.m * p.strides_c[1]
+        behind = (
+            count * k * p.strides_a[2],
+            count * k * p.strides_b[1],
+            count * p.m * p.strides_c[1],
+        )
         launches.append(tiles(Product(x, y), x, y, behind, 1))
-    return Plan([p.out], [
-        *within(launches, {0: Input(0), 1: Input(1)}, Temp(0), 0),
-        Launch(sum_parts(a.dtype, a.dtype), blocks(p.out.size, 256), 256,
-               [Temp(0).flat, Output(0).flat, np.int64(len(launches) + count - 1), np.int64(p.out.size)])],
-        [a.like((len(launches) + count - 1, p.m, p.n))])
+    return Plan(
+        [p.out],
+        [
+            *within(launches, {0: Input(0), 1: Input(1)}, Temp(0), 0),
+            Launch(
+                sum_parts(a.dtype, a.dtype),
+                blocks(p.out.size, 256),
+                256,
+                [
+                    Temp(0).flat,
+                    Output(0).flat,
+                    np.int64(len(launches) + count - 1),
+                    np.int64(p.out.size),
+                ],
+            ),
+        ],
+        [a.like((len(launches) + count - 1, p.m, p.n))],
+    )
 
 
 def _copied(p: Product, a: Layout, b: Layout, orders: str) -> Plan:
-    """Operands that would be fetched number by number are copied first: neighbours along m (n), in rows of whole 16-byte words.
-    What these hold beyond m (n) is multiplied as well, but only into rows and columns that nobody stores."""
+    """Operands that would be fetched number by number are copied first: neighbours along m (n), in
+    rows of whole 16-byte words. What these hold beyond m (n) is multiplied as well, but only into
+    rows and columns that nobody stores."""
     item = a.itemsize
     temps: list[Layout] = []
     steps: list[Launch] = []
-    arguments = [Input(0).view((1, p.m, p.k), p.strides_a),
-                 Input(1).view((1, p.n, p.k), (p.strides_b[0], p.strides_b[2], p.strides_b[1]))]
+    arguments = [
+        Input(0).view((1, p.m, p.k), p.strides_a),
+        Input(1).view((1, p.n, p.k), (p.strides_b[0], p.strides_b[2], p.strides_b[1])),
+    ]
     for i, (given, size, order) in enumerate(zip((a, b), (p.m, p.n), orders, strict=True)):
         if order in "KI":
             continue
         row = 4 * blocks(size, 4)
         temps.append(Layout.new((p.k, row), a.dtype, a.device))
         strides = (item, row * item) if i == 0 else (row * item, item)
-        steps += copy_part(Part(Input(i).view(given.shape, given.strides), given),
-                           Part(Temp(len(temps) - 1).view(given.shape, strides), given.view(given.shape, strides)))
+        steps += copy_part(
+            Part(Input(i).view(given.shape, given.strides), given),
+            Part(Temp(len(temps) - 1).view(given.shape, strides), given.view(given.shape, strides)),
+        )
         arguments[i] = Temp(len(temps) - 1).view((1, row, p.k), (0, item, row * item))
     kernel = matmul_block(a.dtype, *[o if o in "KI" else "I" for o in orders], p.n % 4 == 0)
-    steps.append(Launch(kernel, (blocks(p.m, SIDE) * blocks(p.n, SIDE), 1), THREADS, [
-        *arguments, Output(0).view((1, p.m, p.n))]))
+    steps.append(
+        Launch(
+            kernel,
+            (blocks(p.m, SIDE) * blocks(p.n, SIDE), 1),
+            THREADS,
+            [*arguments, Output(0).view((1, p.m, p.n))],
+        )
+    )
     return Plan([p.out], steps, temps)

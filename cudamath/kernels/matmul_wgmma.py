@@ -1,28 +1,41 @@
-"""Matrix products on the tensor cores of compute capability 9.0: TMA brings tiles, wgmma multiplies them.
+"""Matrix products on the tensor cores of compute capability 9.0: TMA brings tiles, wgmma multiplies
+them.
 
-The idea. kernels/matmul.py ends where a multiprocessor's float32 lanes end. Its tensor cores do 2,048 multiply-adds of 16-bit
-numbers per clock, sixteen times as many, and can only be kept busy if nobody else has to do anything: one thread asks the TMA
-hardware for whole tiles (`producer`), two warpgroups of 128 threads each issue wgmma on tiles that have arrived
-(`consumers`), and neither waits for the other except through barriers in shared memory (kernels/hopper.py explains them).
+The idea. kernels/matmul.py ends where a multiprocessor's float32 lanes end. Its tensor cores do
+2,048 multiply-adds of 16-bit numbers per clock, sixteen times as many, and can only be kept busy if
+nobody else has to do anything: one thread asks the TMA hardware for whole tiles (`producer`), two
+warpgroups of 128 threads each issue wgmma on tiles that have arrived (`consumers`), and neither
+waits for the other except through barriers in shared memory (kernels/hopper.py explains them).
 
 From simple to fast, what each step is for:
 
-    a tile of 128 x 256, k in slabs of 64     a byte from the L2 cache is used 85 times; fewer and the cache sets the speed
+    a tile of 128 x 256, k in slabs of 64     a byte from the L2 cache is used 85 times; fewer and
+                                              the cache sets the speed
     a ring of 4 slabs                         loads are requested 3 slabs ahead: latency is hidden
-    setmaxnreg                                the producer gives its registers to the consumers, whose 64 x 256 float32
+    setmaxnreg                                the producer gives its registers to the consumers,
+                                              whose 64 x 256 float32
                                               accumulators take 128 each
-    persistent blocks                         the producer already loads the next tile while this one is stored
-    stores by stmatrix and TMA                whole 128-byte lines; sizes need no masks: TMA drops what lies outside
-    ping-pong                                 the consumers work on tiles of their own, half a tile apart: one multiplies
-                                              while the other rounds, adds a bias, applies gelu and stores
-    splitting k                               where tiles are too few to fill the device: parts are summed, in a fixed
-                                              order, by a second kernel; or, sharing k, by the first block of a cluster,
-                                              which reads the others' shared memory
-    an early start                            barriers and tensor maps are ready when the kernel ahead ends: a launch
-                                              costs a microsecond less, which counts where the product takes five
+    persistent blocks                         the producer already loads the next tile while this
+                                              one is stored
+    stores by stmatrix and TMA                whole 128-byte lines; sizes need no masks: TMA drops
+                                              what lies outside
+    ping-pong                                 the consumers work on tiles of their own, half a tile
+                                              apart: one multiplies
+                                              while the other rounds, adds a bias, applies gelu and
+                                              stores
+    splitting k                               where tiles are too few to fill the device: parts are
+                                              summed, in a fixed
+                                              order, by a second kernel; or, sharing k, by the first
+                                              block of a cluster, which reads the others' shared
+                                              memory
+    an early start                            barriers and tensor maps are ready when the kernel
+                                              ahead ends: a launch
+                                              costs a microsecond less, which counts where the
+                                              product takes five
 
-The floor: 2 M N K / (multiprocessors x 2,048 x 2 x clock), about 990 TFLOP/s at 1.83 GHz for 132 of them; at that rate the
-H200 meets its power limit first, so what counts is energy: cuBLAS stays near 700.
+The floor: 2 M N K / (multiprocessors x 2,048 x 2 x clock), about 990 TFLOP/s at 1.83 GHz for 132 of
+them; at that rate the H200 meets its power limit first, so what counts is energy: cuBLAS stays near
+700.
 
 Measured (row versions_matmul_bfloat16):
 4,096 x 4,096 x 4,096, bfloat16; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
@@ -40,12 +53,13 @@ Measured (row versions_matmul_bfloat16):
 
 (end of what was measured)
 
-Slow kernels run between the fast ones here. Under the steady load of the row matmul_bfloat16_4096 the power limit leaves both
-about 700.
+Slow kernels run between the fast ones here. Under the steady load of the row matmul_bfloat16_4096
+the power limit leaves both about 700.
 
-Operands may be contiguous along k ("K") or along m or n ("M"): wgmma reads 16-bit numbers either way. TMA wants rows at
-multiples of 16 bytes; the planner copies operands that are not laid out so (odd leading dimensions) into padded scratch.
-Partial tiles cost what full ones do: TMA fills them with zeros.
+Operands may be contiguous along k ("K") or along m or n ("M"): wgmma reads 16-bit numbers either
+way. TMA wants rows at multiples of 16 bytes; the planner copies operands that are not laid out so
+(odd leading dimensions) into padded scratch. Partial tiles cost what full ones do: TMA fills them
+with zeros.
 
 Every sum over k runs in the same order whatever the grid: results are reproducible bit for bit.
 """
@@ -65,22 +79,29 @@ i32, i64, f32 = types.int32, types.int64, types.float32
 
 BOX = hopper.BOX
 #: kind -> (bytes of a number of A and B, dtype of the sums)
-KINDS = {"bf16": (2, f32), "f16": (2, f32), "tf32": (4, f32), "s8": (1, i32), "e4m3": (1, f32), "e5m2": (1, f32)}
+KINDS = {
+    "bf16": (2, f32),
+    "f16": (2, f32),
+    "tf32": (4, f32),
+    "s8": (1, i32),
+    "e4m3": (1, f32),
+    "e5m2": (1, f32),
+}
 
 
 class Tile(NamedTuple):
     """The compile-time choices of `matmul_wgmma`.
 
-    kind: see KINDS. a, b: "K" or (16 bits) "M". m, n: of the tile of C. pingpong: each warpgroup has
-    tiles of its own, else they share one. store: "box" (16 bits, by TMA), or, rows of any length,
-    "bf16", "f16", "s8" (the low byte), "wide" (the sums as they are), "pairs" (these, rows of even
-    length). activation: "", "relu", "gelu", "gelu_tanh", "silu". bias, residual: whether
-    C gets a row, a matrix added. share: how many blocks, a
-    cluster, work at one tile, each on a part of k (float32 sums, no pingpong).
-    out: "bf16" or "f16" if C is of that kind and A and B are not. scaled: "" or two letters: A B is multiplied by
-    a number for each row ("m") or one for all ("1"), and by one for each column ("n") or for all.
-    keep: what the activation is applied to is stored as well. slope: the residual is not added; A B is multiplied by the
-    activation's slope there. Both with "box" only.
+    kind: see KINDS. a, b: "K" or (16 bits) "M". m, n: of the tile of C. pingpong: each warpgroup
+    has tiles of its own, else they share one. store: "box" (16 bits, by TMA), or, rows of any
+    length, "bf16", "f16", "s8" (the low byte), "wide" (the sums as they are), "pairs" (these, rows
+    of even length). activation: "", "relu", "gelu", "gelu_tanh", "silu". bias, residual: whether C
+    gets a row, a matrix added. share: how many blocks, a cluster, work at one tile, each on a part
+    of k (float32 sums, no pingpong). out: "bf16" or "f16" if C is of that kind and A and B are not.
+    scaled: "" or two letters: A B is multiplied by a number for each row ("m") or one for all
+    ("1"), and by one for each column ("n") or for all. keep: what the activation is applied to is
+    stored as well. slope: the residual is not added; A B is multiplied by the activation's slope
+    there. Both with "box" only.
     """
 
     kind: str
@@ -106,7 +127,8 @@ class Tile(NamedTuple):
 
     @property
     def registers(self) -> tuple[int, int] | None:
-        """(a thread of the producer's, of a consumer's) after they have been shared out anew; None: as launched."""
+        """(a thread of the producer's, of a consumer's) after they have been shared out anew; None:
+        as launched."""
         return {1: None, 2: (40, 232), 3: (32, 160)}[self.consumers]
 
     @property
@@ -137,7 +159,10 @@ class Tile(NamedTuple):
     @property
     def stages(self) -> int:
         """Slabs in the ring: as many as fit."""
-        return min(8, (hopper.SHARED - hopper.ALIGNMENT - hopper.BARRIERS - self.staging) // self.stage_bytes)
+        return min(
+            8,
+            (hopper.SHARED - hopper.ALIGNMENT - hopper.BARRIERS - self.staging) // self.stage_bytes,
+        )
 
     @property
     def shared(self) -> int:
@@ -150,12 +175,13 @@ class Tile(NamedTuple):
         return 128 * (self.consumers + 1)
 
 
-# ------------------------------------------------------------------------------------------------ main loop
+# ------------------------------------------------------------------------------------------------ m
 
 
 @functools.cache
 def _load(major: str, rows: int) -> Any:
-    """A device function that asks for `rows` x a slab of an operand: (shared address, map, row, k, z, barrier)."""
+    """A device function that asks for `rows` x a slab of an operand: (shared address, map, row, k,
+    z, barrier)."""
     if major == "K":  # a box of all rows
 
         @device
@@ -167,7 +193,9 @@ def _load(major: str, rows: int) -> Any:
         @device
         def load(at, tensor, row, k, z, barrier):
             for box in range(rows // BOX):
-                ptx.tma_load_3d(i32(at + box * hopper.BOX_BYTES), tensor, i32(row + box * BOX), k, z, barrier)
+                ptx.tma_load_3d(
+                    i32(at + box * hopper.BOX_BYTES), tensor, i32(row + box * BOX), k, z, barrier
+                )
 
     return load
 
@@ -190,17 +218,32 @@ def matmul_wgmma(tile: Tile) -> Any:
     load_a, load_b = _load(tile.a, tile_m), _load(tile.b, tile_n)
     base_a = hopper.descriptor_base(hopper.BOX_BYTES if tile.a == "M" else 16)
     base_b = hopper.descriptor_base(hopper.BOX_BYTES if tile.b == "M" else 16)
-    steps_a, steps_b = hopper.descriptor_steps(tile.a == "M"), hopper.descriptor_steps(tile.b == "M")
+    steps_a, steps_b = (
+        hopper.descriptor_steps(tile.a == "M"),
+        hopper.descriptor_steps(tile.b == "M"),
+    )
 
     def group(zero: bool, last: bool) -> Any:
-        return ptx.wgmma(tile.kind, tile_n, steps_a, steps_b, zero=zero, trans_a=tile.a == "M", trans_b=tile.b == "M",
-                         commit=last)
+        return ptx.wgmma(
+            tile.kind,
+            tile_n,
+            steps_a,
+            steps_b,
+            zero=zero,
+            trans_a=tile.a == "M",
+            trans_b=tile.b == "M",
+            commit=last,
+        )
 
     begin, begin_last = group(True, False), group(True, True)
     add, add_last = group(False, False), group(False, True)
     one_under_way, done = ptx.wgmma_wait(1), ptx.wgmma_wait(0, held, T)
     shared_out = tile.registers is not None
-    few, many = (ptx.registers_down(tile.registers[0]), ptx.registers_up(tile.registers[1])) if tile.registers else (None, None)
+    few, many = (
+        (ptx.registers_down(tile.registers[0]), ptx.registers_up(tile.registers[1]))
+        if tile.registers
+        else (None, None)
+    )
     arrivals = 1 if pingpong else consumers
     store, drain = epilogue.store(tile)
     share = tile.share
@@ -208,17 +251,26 @@ def matmul_wgmma(tile: Tile) -> Any:
 
     @device
     def gather(c, thread, at, rank):
-        """The sums of the blocks that share a tile come together in the first one, in the order of k."""
+        """The sums of the blocks that share a tile come together in the first one, in the order of
+        k."""
         here = i32(at + 16 * thread)
         if rank > 0:
             ptx.named_sync(6, 128 * consumers)  # nobody reads slabs any more: their memory is free
             for i in range(quads):
-                store_shared_float_4(i32(here + 2048 * consumers * i), c[4 * i], c[4 * i + 1], c[4 * i + 2], c[4 * i + 3])
+                store_shared_float_4(
+                    i32(here + 2048 * consumers * i),
+                    c[4 * i],
+                    c[4 * i + 1],
+                    c[4 * i + 2],
+                    c[4 * i + 3],
+                )
         ptx.cluster_sync()
         if rank == 0:
             for other in range(1, share):
                 for i in range(quads):
-                    x, y, z, w = ptx.load_cluster_float_4(i32(here + 2048 * consumers * i), i32(other))
+                    x, y, z, w = ptx.load_cluster_float_4(
+                        i32(here + 2048 * consumers * i), i32(other)
+                    )
                     c[4 * i] += x
                     c[4 * i + 1] += y
                     c[4 * i + 2] += z
@@ -247,14 +299,33 @@ def matmul_wgmma(tile: Tile) -> Any:
             ptx.barrier_arrive(barrier)
 
     @cuda.jit(launch_bounds=(tile.threads, 1))
-    def matmul_wgmma(map_a, map_b, map_c, map_kept, out, bias, residual, scale_a, scale_b, m, n, slabs, splits, tiles_m,
-                     tiles_n, tiles, both_a, both_b):
-        """map_a: of A (batch, m, k) or, "M", (batch, k, m); map_b: of B as (batch, n, k) or, "M", (batch, k, n);
-        map_c: of C (batch, m, n) for "box"; map_kept: of what is kept, if anything; out: C for the other ways to store,
-        (splits x batch, m, n), flat. bias: (n,), residual: (batch, m, n), scale_a: (m,) or (1,), scale_b: (n,) or (1,), flat;
-        `out` where the Tile has none.
-        slabs: of k, a tile; splits: parts of k; tiles_m: rows of tiles, tiles_n: columns; tiles: in all, batch and
-        parts included. both_a, both_b: 1 if there is one matrix for each of the batch, 0 if one for all.
+    def matmul_wgmma(
+        map_a,
+        map_b,
+        map_c,
+        map_kept,
+        out,
+        bias,
+        residual,
+        scale_a,
+        scale_b,
+        m,
+        n,
+        slabs,
+        splits,
+        tiles_m,
+        tiles_n,
+        tiles,
+        both_a,
+        both_b,
+    ):
+        """map_a: of A (batch, m, k) or, "M", (batch, k, m); map_b: of B as (batch, n, k) or, "M",
+        (batch, k, n); map_c: of C (batch, m, n) for "box"; map_kept: of what is kept, if anything;
+        out: C for the other ways to store, (splits x batch, m, n), flat. bias: (n,), residual:
+        (batch, m, n), scale_a: (m,) or (1,), scale_b: (n,) or (1,), flat; `out` where the Tile has
+        none. slabs: of k, a tile; splits: parts of k; tiles_m: rows of tiles, tiles_n: columns;
+        tiles: in all, batch and parts included. both_a, both_b: 1 if there is one matrix for each
+        of the batch, 0 if one for all.
         """
         shared = cuda.shared.array(0, types.uint8)
         base = hopper.first_tile(shared)
@@ -275,7 +346,9 @@ def matmul_wgmma(tile: Tile) -> Any:
         ptx.wait_for_previous()
         cuda.syncthreads()
 
-        if group == 0:  # ---------------------------------------------------------------- the producer
+        if (
+            group == 0
+        ):  # ---------------------------------------------------------------- the producer
             if shared_out:
                 few()
             if thread == 0:
@@ -299,7 +372,8 @@ def matmul_wgmma(tile: Tile) -> Any:
             if share > 1:
                 cuda.syncwarp()
                 ptx.cluster_sync()  # one of those in `gather`
-        else:  # -------------------------------------------------------------------------- the consumers
+        # -------------------------------------------------------------------------- the consumers
+        else:
             if shared_out:
                 many()
             one = i32(group - 1)
@@ -341,9 +415,21 @@ def matmul_wgmma(tile: Tile) -> Any:
                     gather(c, i32(thread - 128), base, part)
                     if part > 0:
                         break
-                store(c, mine, one, i32(staging + one * (2 * hopper.BOX_BYTES)), (map_c, map_kept), out, z,
-                      i32(tile_row * tile_m + from_row), i32(tile_column * tile_n), m, n,
-                      (global_address(bias), global_address(scale_a), global_address(scale_b)), global_address(residual))
+                store(
+                    c,
+                    mine,
+                    one,
+                    i32(staging + one * (2 * hopper.BOX_BYTES)),
+                    (map_c, map_kept),
+                    out,
+                    z,
+                    i32(tile_row * tile_m + from_row),
+                    i32(tile_column * tile_n),
+                    m,
+                    n,
+                    (global_address(bias), global_address(scale_a), global_address(scale_b)),
+                    global_address(residual),
+                )
                 if pingpong:
                     stage, phase = hopper.skip(stage, phase, slabs, stages)
                     index = i32(index + 2 * stride)

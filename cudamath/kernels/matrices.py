@@ -1,9 +1,10 @@
-"""The small kernels between a library's decompositions: triangles, identities, determinants, Q, pairs of eigenvectors,
-inverse singular values, tables of addresses, and the reports of failures. What they are for: kernels/decompose.py.
+"""The small kernels between a library's decompositions: triangles, identities, determinants, Q,
+pairs of eigenvectors, inverse singular values, tables of addresses, and the reports of failures.
+What they are for: kernels/decompose.py.
 
-All are bound by memory, each element read and written once, next to decompositions that take n operations per element; so
-they are written plainly, one thread per element (``log_determinant``: one block per matrix; ``reflected``: one thread per
-column).
+All are bound by memory, each element read and written once, next to decompositions that take n
+operations per element; so they are written plainly, one thread per element (``log_determinant``:
+one block per matrix; ``reflected``: one thread per column).
 """
 
 import functools
@@ -99,12 +100,15 @@ def triangle(dtype: np.dtype, upper: bool) -> Any:
 
 @functools.cache
 def paired(dtype: np.dtype) -> Any:
-    """Eigenvectors of a real matrix: a pair of conjugate ones, x + i y and x - i y, comes as two columns, x and y."""
+    """Eigenvectors of a real matrix: a pair of conjugate ones, x + i y and x - i y, comes as two
+    columns, x and y."""
     C = numba_type(dtype)
     R = numba_type(real_dtype(dtype))
 
     @cuda.jit
-    def paired(w, packed, v):  # w: (count, n) complex; packed: (count, n, n) real; v: (count, n, n) complex
+    def paired(
+        w, packed, v
+    ):  # w: (count, n) complex; packed: (count, n, n) real; v: (count, n, n) complex
         i = cuda.grid(1)
         n = v.shape[1]
         if i < v.size:
@@ -122,7 +126,8 @@ def paired(dtype: np.dtype) -> Any:
 
 @functools.cache
 def reflected(dtype: np.dtype) -> Any:
-    """Q = (1 - tau_1 v_1 v_1^H) (1 - tau_2 v_2 v_2^H) ... of small matrices; each thread applies all to a column of 1."""
+    """Q = (1 - tau_1 v_1 v_1^H) (1 - tau_2 v_2 v_2^H) ... of small matrices; each thread applies
+    all to a column of 1."""
     T = numba_type(dtype)
     kind = dtype.kind
 
@@ -132,8 +137,8 @@ def reflected(dtype: np.dtype) -> Any:
 
     @cuda.jit
     def reflected(packed, tau, q):
-        """packed: (count, m, n), v_j below the diagonal of column j, whose 1 is not stored; tau: (count, min(m, n));
-        q: (count, m, k)."""
+        """packed: (count, m, n), v_j below the diagonal of column j, whose 1 is not stored; tau:
+        (count, min(m, n)); q: (count, m, k)."""
         i = cuda.grid(1)
         m, k = q.shape[1], q.shape[2]
         if i < q.shape[0] * k:
@@ -156,11 +161,14 @@ def reflected(dtype: np.dtype) -> Any:
 
 @functools.cache
 def inverse_values(dtype: np.dtype) -> Any:
-    """1 / s where a singular value is above `ratio` times the largest of its matrix and 0 elsewhere, and how many are."""
+    """1 / s where a singular value is above `ratio` times the largest of its matrix and 0
+    elsewhere, and how many are."""
     T = numba_type(dtype)
 
     @cuda.jit
-    def inverse_values(s, inverse, rank, ratio):  # s, inverse: (count, k), s descending; rank: (count,) int64; ratio: T
+    def inverse_values(
+        s, inverse, rank, ratio
+    ):  # s, inverse: (count, k), s descending; rank: (count,) int64; ratio: T
         i = cuda.grid(1)
         k = s.shape[1]
         if i < s.size:
@@ -184,7 +192,9 @@ def zero_based(pivots, out):  # pivots: (n,) int32 or int64, 1-based; out: (n,) 
 
 
 @cuda.jit
-def one_based(pivots, out, rows, flag, ticket):  # pivots: (n,) integers, 0-based; out: (n,) int32 or int64; rows: int64
+def one_based(
+    pivots, out, rows, flag, ticket
+):  # pivots: (n,) integers, 0-based; out: (n,) int32 or int64; rows: int64
     """The other way; what is no row is reported."""
     i = cuda.grid(1)
     if i < out.size:
@@ -196,9 +206,12 @@ def one_based(pivots, out, rows, flag, ticket):  # pivots: (n,) integers, 0-base
 
 
 @cuda.jit
-def row_order(pivots, out, first):  # pivots: (count, k) integers, counted from `first`; out: (count, m) int64, m >= k
-    """Which row of A is row i of P A: i, taken back through the exchanges of rows j and pivots[j], the last one first. One
-    thread per row; the threads of a matrix read the same pivot at a time."""
+def row_order(
+    pivots, out, first
+):  # pivots: (count, k) integers, counted from `first`; out: (count, m) int64, m >= k
+    """Which row of A is row i of P A: i, taken back through the exchanges of rows j and pivots[j],
+    the last one first. One thread per row; the threads of a matrix read the same pivot at a time.
+    """
     i = cuda.grid(1)
     m = out.shape[1]
     if i < out.size:
@@ -215,13 +228,15 @@ def row_order(pivots, out, first):  # pivots: (count, k) integers, counted from 
 
 @functools.cache
 def factors(dtype: np.dtype) -> Any:
-    """P, L and U of A = P L U, from packed factors and the order of the rows of P^T A: all three in one launch."""
+    """P, L and U of A = P L U, from packed factors and the order of the rows of P^T A: all three in
+    one launch."""
     T = numba_type(dtype)
 
     @cuda.jit
     def factors(packed, order, p, low, up):
-        """packed: (count, m, n); order: (count, m) int64; p: (count, m, m); low: (count, m, k); up: (count, k, n), where
-        k = min(m, n). One thread per element of the largest of them; neighbours lie in columns."""
+        """packed: (count, m, n); order: (count, m) int64; p: (count, m, m); low: (count, m, k); up:
+        (count, k, n), where k = min(m, n). One thread per element of the largest of them;
+        neighbours lie in columns."""
         i = cuda.grid(1)
         m, n, k = packed.shape[1], packed.shape[2], low.shape[2]
         size = m * max(m, n)
@@ -241,10 +256,12 @@ def factors(dtype: np.dtype) -> Any:
 
 @functools.cache
 def log_determinant(dtype: np.dtype) -> Any:
-    """Sign (or phase) and logarithm of the absolute value of det A, from the LU factors: one block per matrix.
+    """Sign (or phase) and logarithm of the absolute value of det A, from the LU factors: one block
+    per matrix.
 
-    Each thread multiplies the signs and adds the logarithms of every THREADS-th diagonal element, and the block combines
-    them in a fixed order: the same bits on every run. A row exchange (pivot i not i + 1) turns the sign.
+    Each thread multiplies the signs and adds the logarithms of every THREADS-th diagonal element,
+    and the block combines them in a fixed order: the same bits on every run. A row exchange (pivot
+    i not i + 1) turns the sign.
     """
     T = numba_type(dtype)
     R = numba_type(real_dtype(dtype))
@@ -258,7 +275,8 @@ def log_determinant(dtype: np.dtype) -> Any:
 
     @cuda.jit
     def log_determinant(lu, pivots, sign, logdet):
-        """lu: (count, n, n); pivots: (count, n) int32 or int64, 1-based; sign: (count,) of lu's dtype; logdet: (count,)."""
+        """lu: (count, n, n); pivots: (count, n) int32 or int64, 1-based; sign: (count,) of lu's
+        dtype; logdet: (count,)."""
         signs = cuda.shared.array(THREADS, T)
         logs = cuda.shared.array(THREADS, R)
         b, t = cuda.blockIdx.x, cuda.threadIdx.x

@@ -1,39 +1,54 @@
-"""Layer norm, RMS norm and group norm: rows standardised by their own mean and variance, and (in norm_grad.py) the gradients.
+"""Layer norm, RMS norm and group norm: rows standardised by their own mean and variance, and (in
+norm_grad.py) the gradients.
 
-    y = (x - mean) * rstd * weight + bias,    rstd = 1 / sqrt(variance + eps)           (RMS norm: mean = 0, no bias)
+    y = (x - mean) * rstd * weight + bias,    rstd = 1 / sqrt(variance + eps)           (RMS norm:
+                                              mean = 0, no bias)
 
-    dx      = rstd * (gw - mean(gw) - xhat * mean(gw * xhat)),   gw = g * weight,  xhat = (x - mean) * rstd
-    dweight = sum over rows of g * xhat,    dbias = sum over rows of g                  (RMS norm: no mean(gw), no dbias)
+    dx      = rstd * (gw - mean(gw) - xhat * mean(gw * xhat)),   gw = g * weight,  xhat = (x - mean)
+            * rstd
+    dweight = sum over rows of g * xhat,    dbias = sum over rows of g                  (RMS norm:
+                                            no mean(gw), no dbias)
 
-With a residual r, what is standardised is h = x + r, which is written beside y; backward the gradient that h has got from
-elsewhere is added to dx. Weight and bias may be missing. In group norm a row is a group of a sample's channels, and weight and
-bias belong to channels, runs of the row, instead of columns; its gradient is in norm_group_grad.py.
+With a residual r, what is standardised is h = x + r, which is written beside y; backward the
+gradient that h has got from elsewhere is added to dx. Weight and bias may be missing. In group norm
+a row is a group of a sample's channels, and weight and bias belong to channels, runs of the row,
+instead of columns; its gradient is in norm_group_grad.py.
 
-The floor is memory: read x, write y (2 x size bytes; with a residual 4 x); the gradient reads g and x and writes dx (3 x).
-The variance is the mean square of x - mean, with the row still in registers, never E[x^2] - E[x]^2.
+The floor is memory: read x, write y (2 x size bytes; with a residual 4 x); the gradient reads g and
+x and writes dx (3 x). The variance is the mean square of x - mean, with the row still in registers,
+never E[x^2] - E[x]^2.
 
 Versions, from simple to fast.
 
-1. `plain`  one thread per row; for the sums over rows, one thread per column. Any GPU, and the simulator.
-2. `rows`   a row in the registers of a group of threads (see rows.py): x is read once. Of short rows a thread has one access,
-            for which memory leaves it some 200 instructions: so nothing is tested twice, and the root is the hardware's. (To
-            read four rows before working on any takes 2.5 percent longer: fewer blocks are then on a multiprocessor.) The
-            gradient's groups take rows g, g + groups, g + 2 groups, ... in turn, and fetch the next row before they work on
-            this one, so that memory never waits for arithmetic. A thread meets the same columns in every row, so it adds up
-            dweight and dbias in registers on the way; the groups of a block add theirs in shared memory, and a second kernel
-            the blocks'. Nothing is atomic: the order of every sum is fixed by the shapes.
-3. `shared` (norm_shared.py)  forward: groups, whose channels it finds in fewer instructions, and rows too long for a block's
+1. `plain`  one thread per row; for the sums over rows, one thread per column. Any GPU, and the
+   simulator.
+2. `rows`   a row in the registers of a group of threads (see rows.py): x is read once. Of short
+            rows a thread has one access,
+            for which memory leaves it some 200 instructions: so nothing is tested twice, and the
+            root is the hardware's. (To read four rows before working on any takes 2.5 percent
+            longer: fewer blocks are then on a multiprocessor.) The gradient's groups take rows g, g
+            + groups, g + 2 groups, ... in turn, and fetch the next row before they work on this
+            one, so that memory never waits for arithmetic. A thread meets the same columns in every
+            row, so it adds up dweight and dbias in registers on the way; the groups of a block add
+            theirs in shared memory, and a second kernel the blocks'. Nothing is atomic: the order
+            of every sum is fixed by the shapes.
+3. `shared` (norm_shared.py)  forward: groups, whose channels it finds in fewer instructions, and
+   rows too long for a block's
             registers, in those of a cluster of blocks (9.0 on). Read once.
-4. `ring` (norm_grad_ring.py)  gradients of rows of 16-bit numbers that take a warp or more: as `rows`, but the rows to come
+4. `ring` (norm_grad_ring.py)  gradients of rows of 16-bit numbers that take a warp or more: as
+   `rows`, but the rows to come
             wait in shared memory, loaded by TMA (9.0 and 10.0).
-5. `cluster` (norm_grad_cluster.py)  gradients of rows too long for a block, in the shared memory of a cluster of blocks (9.0
+5. `cluster` (norm_grad_cluster.py)  gradients of rows too long for a block, in the shared memory of
+   a cluster of blocks (9.0
             and 10.0): read once, too.
-6. `long_rows`  rows too long for registers: one block per row, which reads it again for each step (from the L2 cache),
+6. `long_rows`  rows too long for registers: one block per row, which reads it again for each step
+   (from the L2 cache),
             and the sums over rows in a kernel of their own, by blocks of columns.
 
-weight and bias have x's dtype or float32. What is missing among the inputs is None for the planners, and for the kernels any
-array in their place, which kernels made without it (see Parts) do not touch. mean and rstd are for the gradient: where none is
-recorded they are arrays without elements, and not written. Of rows of 64 float32 they are 1.6 percent of all bytes.
+weight and bias have x's dtype or float32. What is missing among the inputs is None for the
+planners, and for the kernels any array in their place, which kernels made without it (see Parts) do
+not touch. mean and rstd are for the gradient: where none is recorded they are arrays without
+elements, and not written. Of rows of 64 float32 they are 1.6 percent of all bytes.
 
 Measured (row versions_norm):
 layer norm of 87,040 x 768, bfloat16; NVIDIA H200, commit 52457ee46004, 2026-11-23
@@ -73,8 +88,12 @@ from .rows import (
 )
 
 HELD = 32  # elements of a row a thread holds, of 16 bits or where the row is too long for ..
-FEW, MOST = 16, 512  # .. so many in as many threads: then twice as many of these are on a multiprocessor
-NEIGHBOURS = 16  # threads that share a row at least, if it has an access for each: they read a quarter of a kilobyte
+FEW, MOST = (
+    16,
+    512,
+)  # .. so many in as many threads: then twice as many of these are on a multiprocessor
+# threads that share a row at least, if it has an access for each: they read a quarter of a kilobyte
+NEIGHBOURS = 16
 LONG = 1024  # threads for a row of any length
 LONG_GROUP = 2048  # elements of a group from which on a block of 64 threads has something to hold
 
@@ -102,13 +121,14 @@ i32 = types.int32
 
 @functools.cache
 def places(channels: bool):
-    """Device function (row, column, groups, share, run): the place of the weight. Group norm: row % groups is the number of the
-    group, which has `share` channels of `run` columns."""
+    """Device function (row, column, groups, share, run): the place of the weight. Group norm: row %
+    groups is the number of the group, which has `share` channels of `run` columns."""
 
     @device
     def by_channel(row, column, groups, share, run):
         return types.int64(types.uint32(row) % types.uint32(groups)) * share + types.int64(
-            types.uint32(column) // types.uint32(run))
+            types.uint32(column) // types.uint32(run)
+        )
 
     @device
     def by_column(row, column, groups, share, run):
@@ -119,7 +139,8 @@ def places(channels: bool):
 
 @functools.cache
 def parameter(param, width, channels):
-    """Device function (a, row, column, v, groups, share, run): v[0], ... = the weights (or biases) of `width` columns."""
+    """Device function (a, row, column, v, groups, share, run): v[0], ... = the weights (or biases)
+    of `width` columns."""
     read, one, place = reader(param, width), codec(param)[0], places(channels)
 
     @device
@@ -137,7 +158,8 @@ def parameter(param, width, channels):
 
 @functools.cache
 def plain(dtype, param, parts):
-    """One thread per row; x, r, y, h: (rows, columns); weight, bias: (columns,) or (channels,); mean, rstd: (rows,) or (0,)."""
+    """One thread per row; x, r, y, h: (rows, columns); weight, bias: (columns,) or (channels,);
+    mean, rstd: (rows,) or (0,)."""
     load, store, T = codec(dtype)
     load_param, _, _ = codec(param)
     place = places(parts.channels)
@@ -178,11 +200,13 @@ def plain(dtype, param, parts):
 
 @functools.cache
 def rows(dtype, param, shape, parts, full):
-    """A row in the registers of a group of threads (see Rows); x, r, y, h: (rows * columns,); block (threads, rows per block).
+    """A row in the registers of a group of threads (see Rows); x, r, y, h: (rows * columns,); block
+    (threads, rows per block).
 
-    Groups for which no row is left do the last one once more and write the same, so that no access waits for a test of rows;
-    full: nor for one of columns, as all threads have equally many. weight, bias: (columns,) or (channels,); mean, rstd:
-    (rows,) or (0,); part: 1 / columns, as every warp pays for a division.
+    Groups for which no row is left do the last one once more and write the same, so that no access
+    waits for a test of rows; full: nor for one of columns, as all threads have equally many.
+    weight, bias: (columns,) or (channels,); mean, rstd: (rows,) or (0,); part: 1 / columns, as
+    every warp pays for a division.
     """
     load, store, T = codec(dtype)
     threads, together, width, vectors = shape
@@ -193,7 +217,9 @@ def rows(dtype, param, shape, parts, full):
     center, weighted, biased, residual, _ = parts
 
     @bounded(max(threads, 128))
-    def norm_rows(x, weight, bias, r, y, h, mean, rstd, rows, columns, groups, share, run, eps, part):
+    def norm_rows(
+        x, weight, bias, r, y, h, mean, rstd, rows, columns, groups, share, run, eps, part
+    ):
         tx = i32(cuda.threadIdx.x)
         row = min(cuda.blockIdx.x * together + cuda.threadIdx.y, rows - 1)
         start = row * columns
@@ -253,7 +279,8 @@ def rows(dtype, param, shape, parts, full):
 
 @functools.cache
 def long_rows(dtype, param, width, parts):
-    """One block of LONG threads per row of any length; x, y: (rows * columns,); grid: rows. (A residual is added before.)
+    """One block of LONG threads per row of any length; x, y: (rows * columns,); grid: rows. (A
+    residual is added before.)
 
     weight, bias: (columns,) or (channels,); mean, rstd: (rows,) or (0,).
     """
@@ -305,7 +332,8 @@ def long_rows(dtype, param, width, parts):
     return norm_long_rows
 
 
-# Planners. x: rows of `columns` elements, no gaps; weight, bias: `columns` elements or None; residual: like x or None.
+# Planners. x: rows of `columns` elements, no gaps; weight, bias: `columns` elements or None;
+# residual: like x or None.
 
 
 def numbered(*inputs: Layout | None) -> list[ArrayArg | None]:
@@ -314,10 +342,14 @@ def numbered(*inputs: Layout | None) -> list[ArrayArg | None]:
     return [None if x is None else Input(next(numbers)) for x in inputs]
 
 
-def fitting_rows(columns: int, width: int, held: int, limit: int = LONG, together: int = 1) -> Rows | None:
+def fitting_rows(
+    columns: int, width: int, held: int, limit: int = LONG, together: int = 1
+) -> Rows | None:
     """`rows.spread` with no more accesses per thread than the row has."""
     shape = spread(columns, width, held, limit, together)
-    return shape and shape._replace(vectors=min(shape.vectors, blocks(blocks(columns, width), shape.threads)))
+    return shape and shape._replace(
+        vectors=min(shape.vectors, blocks(blocks(columns, width), shape.threads))
+    )
 
 
 def sum_into(place: ArrayArg, target: Layout, *terms: tuple[ArrayArg, Layout]) -> Launch:
@@ -327,16 +359,34 @@ def sum_into(place: ArrayArg, target: Layout, *terms: tuple[ArrayArg, Layout]) -
     return launch(function, (x, y), target, place, arguments=[argument for argument, _ in terms])
 
 
-def forward(version: str, x: Layout, weight: Layout | None, bias: Layout | None, residual: Layout | None, columns: int,
-            eps: float, *, center: bool = True, channels: Channels | None = None, kept: bool = True) -> Plan:
-    """The plan of one version by name, "plain", "rows", "shared" or "long_rows". kept: with mean and rstd."""
+def forward(
+    version: str,
+    x: Layout,
+    weight: Layout | None,
+    bias: Layout | None,
+    residual: Layout | None,
+    columns: int,
+    eps: float,
+    *,
+    center: bool = True,
+    channels: Channels | None = None,
+    kept: bool = True,
+) -> Plan:
+    """The plan of one version by name, "plain", "rows", "shared" or "long_rows". kept: with mean
+    and rstd."""
     rows_ = x.size // columns
     T = wide(x.dtype)
     per_row = x.like((rows_,), T)
-    outputs = [x.like(), *[per_row] * (1 + center if kept else 0), *[x.like()] * (residual is not None)]
+    outputs = [
+        x.like(),
+        *[per_row] * (1 + center if kept else 0),
+        *[x.like()] * (residual is not None),
+    ]
     if x.size == 0:
         return Plan(outputs, [])
-    parts = Parts(center, weight is not None, bias is not None, residual is not None, channels is not None)
+    parts = Parts(
+        center, weight is not None, bias is not None, residual is not None, channels is not None
+    )
     given = next((p for p in (weight, bias) if p is not None), x)
     first, *others = numbered(x, weight, bias, residual)
     w, b, r = (first.view((x.size,)) if each is None else each.flat for each in others)
@@ -344,31 +394,94 @@ def forward(version: str, x: Layout, weight: Layout | None, bias: Layout | None,
     mean, rstd = (Output(1), Output(1 + center)) if kept else [Output(0).view((0,), dtype=T)] * 2
     numbers = [*(channels or (1, 1, 1)), T.type(eps)]
     if version == "plain":
-        seen = [a.view((rows_, columns)) for a in (first, first if residual is None else others[2], Output(0), h)]
-        return Plan(outputs, [Launch(plain(x.dtype, given.dtype, parts), blocks(rows_, 128), 128,
-                                     [seen[0], w, b, *seen[1:], mean, rstd, *numbers])])
+        seen = [
+            a.view((rows_, columns))
+            for a in (first, first if residual is None else others[2], Output(0), h)
+        ]
+        return Plan(
+            outputs,
+            [
+                Launch(
+                    plain(x.dtype, given.dtype, parts),
+                    blocks(rows_, 128),
+                    128,
+                    [seen[0], w, b, *seen[1:], mean, rstd, *numbers],
+                )
+            ],
+        )
     flat = [first.flat, r, Output(0).flat, h.flat]
     width = width_of(columns, channels, x, weight, bias, residual)
     added = [] if residual is None else [sum_into(h, x, (first, x), (others[2], residual))]
     if version == "shared":
         from . import norm_shared
 
-        return Plan(outputs, [*added, norm_shared.launch(x, given.dtype, width, columns, parts, channels,
-                                                         [h, w, b, flat[2], mean, rstd], T.type(eps))])
+        return Plan(
+            outputs,
+            [
+                *added,
+                norm_shared.launch(
+                    x,
+                    given.dtype,
+                    width,
+                    columns,
+                    parts,
+                    channels,
+                    [h, w, b, flat[2], mean, rstd],
+                    T.type(eps),
+                ),
+            ],
+        )
     if version == "long_rows":
         kernel = long_rows(x.dtype, given.dtype, width, parts._replace(residual=False))
-        return Plan(outputs, [*added, Launch(kernel, rows_, LONG, [flat[3], w, b, flat[2], mean, rstd, columns, *numbers])])
+        return Plan(
+            outputs,
+            [
+                *added,
+                Launch(
+                    kernel, rows_, LONG, [flat[3], w, b, flat[2], mean, rstd, columns, *numbers]
+                ),
+            ],
+        )
     shape = spread_rows(columns, width, x.dtype)
     if shape is None:
-        raise ValueError(f"norm: version 'rows' cannot hold a row of {columns} elements of {x.dtype} in registers")
-    kernel = rows(x.dtype, given.dtype, shape, parts, columns == shape.threads * shape.vectors * shape.width)
-    return Plan(outputs, [Launch(kernel, shape.grid(rows_), shape.block,
-                                 [flat[0], w, b, *flat[1:], mean, rstd, rows_, columns, *numbers, T.type(1 / columns)])])
+        raise ValueError(
+            f"norm: version 'rows' cannot hold a row of {columns} elements of {x.dtype} in "
+            "registers"
+        )
+    kernel = rows(
+        x.dtype, given.dtype, shape, parts, columns == shape.threads * shape.vectors * shape.width
+    )
+    return Plan(
+        outputs,
+        [
+            Launch(
+                kernel,
+                shape.grid(rows_),
+                shape.block,
+                [
+                    flat[0],
+                    w,
+                    b,
+                    *flat[1:],
+                    mean,
+                    rstd,
+                    rows_,
+                    columns,
+                    *numbers,
+                    T.type(1 / columns),
+                ],
+            )
+        ],
+    )
 
 
 def spread_rows(columns: int, width: int, dtype: np.dtype) -> Rows | None:
     """How a row is spread over threads; None where it is too long."""
-    few = fitting_rows(columns, width, fitting(FEW, dtype), MOST, NEIGHBOURS) if dtype.itemsize > 2 else None
+    few = (
+        fitting_rows(columns, width, fitting(FEW, dtype), MOST, NEIGHBOURS)
+        if dtype.itemsize > 2
+        else None
+    )
     return few or fitting_rows(columns, width, fitting(HELD, dtype), together=NEIGHBOURS)
 
 
@@ -389,29 +502,56 @@ def best(columns: int, width: int, x: Layout, channels: Channels | None = None) 
     return "rows" if alone else "long_rows"
 
 
-def layer_norm(x: Layout, weight: Layout | None, bias: Layout | None, residual: Layout | None, *, columns: int,
-               eps: float, kept: bool = True) -> Plan:
-    """x: (..., columns); weight, bias: columns -> y like x, if kept mean and rstd (rows,), with a residual x + it."""
+def layer_norm(
+    x: Layout,
+    weight: Layout | None,
+    bias: Layout | None,
+    residual: Layout | None,
+    *,
+    columns: int,
+    eps: float,
+    kept: bool = True,
+) -> Plan:
+    """x: (..., columns); weight, bias: columns -> y like x, if kept mean and rstd (rows,), with a
+    residual x + it."""
     version = best(columns, width_of(columns, None, x, weight, bias, residual), x)
     return forward(version, x, weight, bias, residual, columns, eps, kept=kept)
 
 
-def rms_norm(x: Layout, weight: Layout | None, residual: Layout | None, *, columns: int, eps: float,
-             kept: bool = True) -> Plan:
-    """x: (..., columns); weight: columns -> y like x, if kept rstd (rows,), with a residual x + it."""
+def rms_norm(
+    x: Layout,
+    weight: Layout | None,
+    residual: Layout | None,
+    *,
+    columns: int,
+    eps: float,
+    kept: bool = True,
+) -> Plan:
+    """x: (..., columns); weight: columns -> y like x, if kept rstd (rows,), with a residual x +
+    it."""
     version = best(columns, width_of(columns, None, x, weight, residual), x)
     return forward(version, x, weight, None, residual, columns, eps, center=False, kept=kept)
 
 
-def group_norm(x: Layout, weight: Layout | None, bias: Layout | None, *, groups: int, eps: float,
-               version: str | None = None, kept: bool = True) -> Plan:
-    """x: (N, C, ...), C order; weight, bias: (C,) -> y like x, if kept mean and rstd (N * groups,)."""
+def group_norm(
+    x: Layout,
+    weight: Layout | None,
+    bias: Layout | None,
+    *,
+    groups: int,
+    eps: float,
+    version: str | None = None,
+    kept: bool = True,
+) -> Plan:
+    """x: (N, C, ...), C order; weight, bias: (C,) -> y like x, if kept mean and rstd (N *
+    groups,)."""
     share, run = x.shape[1] // groups, math.prod(x.shape[2:])
     channels, columns = Channels(groups, share, run), share * run
     version = version or best(columns, width_of(columns, channels, x, weight, bias), x, channels)
     return forward(version, x, weight, bias, None, columns, eps, channels=channels, kept=kept)
 
 
-# Where a function keeps the result of a call like one before alone, it asks for a plan without the statistics (Op.bound).
+# Where a function keeps the result of a call like one before alone, it asks for a plan without the
+# statistics (Op.bound).
 for planner in (layer_norm, rms_norm, group_norm):
     planner.alone = functools.partial(planner, kept=False)  # type: ignore[attr-defined]

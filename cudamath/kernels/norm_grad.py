@@ -20,28 +20,51 @@ from ..runtime.device import multiprocessors
 from .build import blocks, codec, numba_type
 from .lazy import cuda, types
 from .norm import LONG, Parts, fitting_rows, numbered, sum_into
-from .rows import WARP, Rows, bounded, device, fetcher, fitting, group_sum, group_sums, reader, vector_width, wide, writer
+from .rows import (
+    WARP,
+    Rows,
+    bounded,
+    device,
+    fetcher,
+    fitting,
+    group_sum,
+    group_sums,
+    reader,
+    vector_width,
+    wide,
+    writer,
+)
 
-HELD = 16  # elements of a row a thread holds: g, x, the next of both, and the sums of dweight and dbias ..
+# elements of a row a thread holds: g, x, the next of both, and the sums of dweight and dbias ..
+HELD = 16
 HELD_WARP = 24  # .. more of them where a warp then has a row of 16-bit numbers to itself
 THREADS = 512  # threads of a row, at most: these may have 128 registers each
-RESIDENT = 512  # threads on a multiprocessor, so of 128 registers; there are no more blocks than can run at once
+# threads on a multiprocessor, so of 128 registers; there are no more blocks than can run at once
+RESIDENT = 512
 RESIDENT_WARP = 384  # .. of 168 registers
-SHORT = 16  # threads of a row of 16-bit numbers at least, if it has an access for each; with one access each ..
+# threads of a row of 16-bit numbers at least, if it has an access for each; with one access each ..
+SHORT = 16
 RESIDENT_SHORT = 896  # .. 72 registers will do, ..
 RESIDENT_SHORT_ADDED = 768  # .. or 80 where a third array is under way
 SPLITS = 64  # parts the rows are cut into where a kernel of its own sums over them
 LANES, PARTS = 32, 16  # sums over rows: accesses per block, threads per column
-ROWS, BUSY = 8, 4  # .. rows a thread adds up, unless there are fewer than so many blocks for each multiprocessor
+ROWS, BUSY = (
+    8,
+    4,
+)  # .. rows a thread adds up, unless there are fewer than so many blocks for each multiprocessor
 LAST = 32  # .. of the last sums
-FEW, AHEAD = 256, 8  # threads of a block, where one thread adds up a column's, so many of them in flight
+FEW, AHEAD = (
+    256,
+    8,
+)  # threads of a block, where one thread adds up a column's, so many of them in flight
 KEPT = 8  # weights that a thread keeps in registers
 i32 = types.int32
 
 
 @functools.cache
 def plain(dtype, param, parts):
-    """One thread per row; g, x, extra, dx: (rows, columns); weight: (columns,); mean, rstd: (rows,)."""
+    """One thread per row; g, x, extra, dx: (rows, columns); weight: (columns,); mean, rstd:
+    (rows,)."""
     load, store, T = codec(dtype)
     load_param, _, _ = codec(param)
     center, weighted, _, residual, _ = parts
@@ -71,7 +94,8 @@ def plain(dtype, param, parts):
 
 @functools.cache
 def plain_sums(dtype, param, parts):
-    """One thread per column; g, x: (rows, columns); mean, rstd: (rows,); dweight, dbias: (columns,)."""
+    """One thread per column; g, x: (rows, columns); mean, rstd: (rows,); dweight, dbias:
+    (columns,)."""
     load, _, T = codec(dtype)
     _, store_param, _ = codec(param)
     center, weighted, biased, _, _ = parts
@@ -96,8 +120,9 @@ def plain_sums(dtype, param, parts):
 
 @functools.cache
 def gathered(parts):
-    """Device function (a, v, e, weight, middle, scale, dweight, dbias, sum_g, sum_gx) -> the two sums with element e in them:
-    a[e], v[e] = g, x become gw, xhat, and dweight[e], dbias[e] grow by what they add."""
+    """Device function (a, v, e, weight, middle, scale, dweight, dbias, sum_g, sum_gx) -> the two
+    sums with element e in them: a[e], v[e] = g, x become gw, xhat, and dweight[e], dbias[e] grow by
+    what they add."""
     center, weighted, biased, _, _ = parts
 
     @device
@@ -116,9 +141,11 @@ def gathered(parts):
 
 @functools.cache
 def rows(dtype, param, shape, parts):
-    """Groups of threads take rows in turn; g, x, extra: accesses (see rows.fetcher); dx: (rows * columns,).
+    """Groups of threads take rows in turn; g, x, extra: accesses (see rows.fetcher); dx: (rows *
+    columns,).
 
-    weight: (columns,); mean, rstd: (rows,); sums: (2, blocks, columns), each block's dweight and dbias.
+    weight: (columns,); mean, rstd: (rows,); sums: (2, blocks, columns), each block's dweight and
+    dbias.
     """
     _, _, T = codec(dtype)
     threads, together, width, vectors = shape
@@ -164,7 +191,8 @@ def rows(dtype, param, shape, parts):
                 if i32(k * threads + tx) < accesses:
                     fetch(g, group * accesses + (k * threads + tx), next_g, k * words)
                     fetch(x, group * accesses + (k * threads + tx), next_x, k * words)
-        # All groups of a block go round equally often (the reductions are joint work), the last time perhaps idly.
+        # All groups of a block go round equally often (the reductions are joint work), the last
+        # time perhaps idly.
         for turn in range((rows + groups - 1) // groups):
             row = turn * groups + group
             scale = next_scale
@@ -197,7 +225,9 @@ def rows(dtype, param, shape, parts):
                         read_param(weight, (k * threads + tx) * width, own, at)
                     for j in range(width):
                         e = k * width + j
-                        sum_g, sum_gx = gather(a, v, e, own[at + j], middle, scale, dweight, dbias, sum_g, sum_gx)
+                        sum_g, sum_gx = gather(
+                            a, v, e, own[at + j], middle, scale, dweight, dbias, sum_g, sum_gx
+                        )
             sum_g, sum_gx = sums_of(sum_g, sum_gx, turn)
             mean_g = sum_g * part
             mean_gx = sum_gx * part
@@ -214,7 +244,7 @@ def rows(dtype, param, shape, parts):
         if together > 1 and (weighted or biased):  # the groups of a block, one after the other
             room = cuda.shared.array(size, T)
             for which in range(2):
-                if (weighted if which == 0 else biased):
+                if weighted if which == 0 else biased:
                     for other in range(together):
                         cuda.syncthreads()
                         if cuda.threadIdx.y == other:
@@ -289,7 +319,8 @@ def long_rows(dtype, param, width, parts):
 
 @functools.cache
 def column_sums(dtype, width, center):
-    """Sums over a part of the rows; g, x: (rows * columns,); block (LANES accesses, PARTS), grid (columns, splits).
+    """Sums over a part of the rows; g, x: (rows * columns,); block (LANES accesses, PARTS), grid
+    (columns, splits).
 
     mean, rstd: (rows,); sums: (2, splits, columns), each split's dweight and dbias.
     """
@@ -336,7 +367,8 @@ def column_sums(dtype, width, center):
 
 @functools.cache
 def finish(param, parts):
-    """The last sums; sums: (2, groups, columns); dweight, dbias: (columns,); block (LANES columns, LAST), grid (columns, 2)."""
+    """The last sums; sums: (2, groups, columns); dweight, dbias: (columns,); block (LANES columns,
+    LAST), grid (columns, 2)."""
     _, store_param, T = codec(param)
     _, weighted, biased, _, _ = parts
 
@@ -395,12 +427,23 @@ def finish_few(param, parts):
     return norm_finish_few
 
 
-# Planners. g, x, extra: rows, no gaps; weight: as many elements as a row, or None; biased: whether there was a bias.
+# Planners. g, x, extra: rows, no gaps; weight: as many elements as a row, or None; biased: whether
+# there was a bias.
 
 
-def backward(version: str, g: Layout, x: Layout, weight: Layout | None, mean: Layout | None, rstd: Layout, extra: Layout | None,
-             columns: int, biased: bool) -> Plan:
-    """The plan of one version by name, "plain", "rows", "ring", "cluster" or "long_rows" -> dx, and dweight, dbias if there."""
+def backward(
+    version: str,
+    g: Layout,
+    x: Layout,
+    weight: Layout | None,
+    mean: Layout | None,
+    rstd: Layout,
+    extra: Layout | None,
+    columns: int,
+    biased: bool,
+) -> Plan:
+    """The plan of one version by name, "plain", "rows", "ring", "cluster" or "long_rows" -> dx, and
+    dweight, dbias if there."""
     rows_, T = x.size // columns, wide(x.dtype)
     parts = Parts(mean is not None, weight is not None, biased, extra is not None)
     given = weight if weight is not None else x.like((columns,))
@@ -408,15 +451,30 @@ def backward(version: str, g: Layout, x: Layout, weight: Layout | None, mean: La
     arguments = numbered(g, x, weight, mean, rstd, extra)
     w, m, s, e = (arguments[1].flat if each is None else each.flat for each in arguments[2:])
     other = Input(1) if extra is None else arguments[5]
-    dweight, dbias = Output(1).flat if parts.weight else s, Output(len(outputs) - 1).flat if biased else s
+    dweight, dbias = (
+        Output(1).flat if parts.weight else s,
+        Output(len(outputs) - 1).flat if biased else s,
+    )
     summed = parts.weight or biased
-    if version == "plain" or x.size == 0:  # without rows, `plain_sums` writes the zeros of dweight and dbias
+    if (
+        version == "plain" or x.size == 0
+    ):  # without rows, `plain_sums` writes the zeros of dweight and dbias
         seen = [a.view((rows_, columns)) for a in (Input(0), Input(1), other, Output(0))]
         steps = [
-            Launch(plain(x.dtype, given.dtype, parts), blocks(rows_, 128), 128, [*seen[:2], w, m, s, *seen[2:]]),
-            Launch(plain_sums(x.dtype, given.dtype, parts), blocks(columns, 128), 128, [*seen[:2], m, s, dweight, dbias]),
+            Launch(
+                plain(x.dtype, given.dtype, parts),
+                blocks(rows_, 128),
+                128,
+                [*seen[:2], w, m, s, *seen[2:]],
+            ),
+            Launch(
+                plain_sums(x.dtype, given.dtype, parts),
+                blocks(columns, 128),
+                128,
+                [*seen[:2], m, s, dweight, dbias],
+            ),
         ]
-        return Plan(outputs, steps[rows_ == 0:1 + summed], several=True)
+        return Plan(outputs, steps[rows_ == 0 : 1 + summed], several=True)
     width = vector_width(columns, *[a for a in (g, x, weight, extra) if a is not None])
     flat = [a.flat for a in (Input(0), Input(1), Output(0))]
     added = [] if extra is None else [sum_into(Output(0), x, (Output(0), x), (other, extra))]
@@ -424,44 +482,114 @@ def backward(version: str, g: Layout, x: Layout, weight: Layout | None, mean: La
         from . import norm_grad_cluster
 
         groups = norm_grad_cluster.clusters_for(rows_, columns, width, x)
-        steps = [norm_grad_cluster.launch(x, weight, columns, width, parts, groups, [
-            *flat[:2], arguments[1] if weight is None else arguments[2], m, s, flat[2], Temp(0).flat]), *added]
+        steps = [
+            norm_grad_cluster.launch(
+                x,
+                weight,
+                columns,
+                width,
+                parts,
+                groups,
+                [
+                    *flat[:2],
+                    arguments[1] if weight is None else arguments[2],
+                    m,
+                    s,
+                    flat[2],
+                    Temp(0).flat,
+                ],
+            ),
+            *added,
+        ]
     elif version == "long_rows":
         across = blocks(columns, LANES * width)
         enough = max(blocks(rows_, PARTS * ROWS), blocks(BUSY * multiprocessors(x.device), across))
         groups = min(SPLITS, blocks(rows_, PARTS), enough)
-        steps = [Launch(long_rows(x.dtype, given.dtype, width, parts), rows_, LONG,
-                        [*flat[:2], w, m, s, flat[2], columns]), *added]
+        steps = [
+            Launch(
+                long_rows(x.dtype, given.dtype, width, parts),
+                rows_,
+                LONG,
+                [*flat[:2], w, m, s, flat[2], columns],
+            ),
+            *added,
+        ]
         if summed:
-            steps.append(Launch(column_sums(x.dtype, width, parts.center), (across, groups), (LANES, PARTS),
-                                [*flat[:2], m, s, Temp(0), rows_, columns]))
+            steps.append(
+                Launch(
+                    column_sums(x.dtype, width, parts.center),
+                    (across, groups),
+                    (LANES, PARTS),
+                    [*flat[:2], m, s, Temp(0), rows_, columns],
+                )
+            )
     else:
         shape = spread_grad(columns, width, x.dtype, parts.residual)
         if shape is None:
-            raise ValueError(f"norm: version 'rows' cannot hold a row of {columns} elements of {x.dtype} in registers")
-        groups = min(shape.grid(rows_), multiprocessors(x.device) * resident(shape, x.dtype, parts.residual))
+            raise ValueError(
+                f"norm: version 'rows' cannot hold a row of {columns} elements of {x.dtype} in "
+                "registers"
+            )
+        groups = min(
+            shape.grid(rows_), multiprocessors(x.device) * resident(shape, x.dtype, parts.residual)
+        )
         _, _, words, kind = fetcher(x.dtype, width)
-        packed = [a.view((x.size * words // width,), dtype=kind) for a in (Input(0), Input(1), other)]
+        packed = [
+            a.view((x.size * words // width,), dtype=kind) for a in (Input(0), Input(1), other)
+        ]
         if version == "ring":
             from . import norm_grad_ring
 
             given_arrays = [*flat[:2], other.flat, arguments[1] if weight is None else arguments[2]]
-            steps = [norm_grad_ring.launch(x, weight, shape, parts, groups, given_arrays,
-                                           [m, s, flat[2], Temp(0).flat, rows_, columns])]
+            steps = [
+                norm_grad_ring.launch(
+                    x,
+                    weight,
+                    shape,
+                    parts,
+                    groups,
+                    given_arrays,
+                    [m, s, flat[2], Temp(0).flat, rows_, columns],
+                )
+            ]
         else:
-            steps = [Launch(rows(x.dtype, given.dtype, shape, parts), groups, shape.block,
-                            [*packed[:2], w, m, s, packed[2], flat[2], Temp(0), rows_, columns])]
-    if summed and groups <= LAST and columns >= LANES * BUSY * multiprocessors(x.device):  # these are threads enough
-        steps.append(Launch(finish_few(given.dtype, parts), (blocks(columns, FEW), 2), FEW, [Temp(0), dweight, dbias]))
+            steps = [
+                Launch(
+                    rows(x.dtype, given.dtype, shape, parts),
+                    groups,
+                    shape.block,
+                    [*packed[:2], w, m, s, packed[2], flat[2], Temp(0), rows_, columns],
+                )
+            ]
+    if (
+        summed and groups <= LAST and columns >= LANES * BUSY * multiprocessors(x.device)
+    ):  # these are threads enough
+        steps.append(
+            Launch(
+                finish_few(given.dtype, parts),
+                (blocks(columns, FEW), 2),
+                FEW,
+                [Temp(0), dweight, dbias],
+            )
+        )
     elif summed:
-        steps.append(Launch(finish(given.dtype, parts), (blocks(columns, LANES), 2), (LANES, LAST), [Temp(0), dweight, dbias]))
+        steps.append(
+            Launch(
+                finish(given.dtype, parts),
+                (blocks(columns, LANES), 2),
+                (LANES, LAST),
+                [Temp(0), dweight, dbias],
+            )
+        )
     return Plan(outputs, steps, [x.like((2, groups if summed else 1, columns), T)], several=True)
 
 
 def spread_grad(columns: int, width: int, dtype, residual: bool) -> Rows | None:
     """How a row is spread over threads; None where it is too long."""
     alone = fitting_rows(columns, width, HELD_WARP, WARP, SHORT) if width == 8 else None
-    held = HELD // 2 if residual and dtype.itemsize > 2 else HELD  # a third array is under way, not packed
+    held = (
+        HELD // 2 if residual and dtype.itemsize > 2 else HELD
+    )  # a third array is under way, not packed
     return alone or fitting_rows(columns, width, fitting(held, dtype), THREADS)
 
 
@@ -491,14 +619,29 @@ def best(columns: int, width: int, x: Layout, residual: bool) -> str:
     return "rows" if shape else "long_rows"
 
 
-def layer_norm_grad(g: Layout, x: Layout, weight: Layout | None, mean: Layout, rstd: Layout, extra: Layout | None, *,
-                    columns: int, biased: bool) -> Plan:
+def layer_norm_grad(
+    g: Layout,
+    x: Layout,
+    weight: Layout | None,
+    mean: Layout,
+    rstd: Layout,
+    extra: Layout | None,
+    *,
+    columns: int,
+    biased: bool,
+) -> Plan:
     """g, x, extra: (..., columns); weight: columns; mean, rstd: (rows,) -> dx, dweight, dbias."""
     width = vector_width(columns, *[a for a in (g, x, weight, extra) if a is not None])
-    return backward(best(columns, width, x, extra is not None), g, x, weight, mean, rstd, extra, columns, biased)
+    return backward(
+        best(columns, width, x, extra is not None), g, x, weight, mean, rstd, extra, columns, biased
+    )
 
 
-def rms_norm_grad(g: Layout, x: Layout, weight: Layout | None, rstd: Layout, extra: Layout | None, *, columns: int) -> Plan:
+def rms_norm_grad(
+    g: Layout, x: Layout, weight: Layout | None, rstd: Layout, extra: Layout | None, *, columns: int
+) -> Plan:
     """g, x, extra: (..., columns); weight: columns; rstd: (rows,) -> dx, dweight."""
     width = vector_width(columns, *[a for a in (g, x, weight, extra) if a is not None])
-    return backward(best(columns, width, x, extra is not None), g, x, weight, None, rstd, extra, columns, False)
+    return backward(
+        best(columns, width, x, extra is not None), g, x, weight, None, rstd, extra, columns, False
+    )

@@ -1,19 +1,23 @@
-"""Gradients of layer norm and RMS norm for rows that only a cluster of blocks can hold: each is read once (9.0 and 10.0).
+"""Gradients of layer norm and RMS norm for rows that only a cluster of blocks can hold: each is
+read once (9.0 and 10.0).
 
-A row of 131,072 numbers in bfloat16, with its gradient, is 512 KB, and its sums for weight and bias are another megabyte: they
-fill eight multiprocessors, the sums in registers, the rows in shared memory. So a block of each takes an eighth of the columns,
-and the cluster goes through rows r, r + clusters, r + 2 clusters, ... as a block of norm_grad_ring.py does, by TMA loads that
-are issued ahead of time.
+A row of 131,072 numbers in bfloat16, with its gradient, is 512 KB, and its sums for weight and bias
+are another megabyte: they fill eight multiprocessors, the sums in registers, the rows in shared
+memory. So a block of each takes an eighth of the columns, and the cluster goes through rows r, r +
+clusters, r + 2 clusters, ... as a block of norm_grad_ring.py does, by TMA loads that are issued
+ahead of time.
 
-A row needs two passes: one for its two sums, which the blocks exchange (cluster.py), and one for dx. Between them lies the way
-through the cluster, a microsecond. It is filled with the first pass of the next row:
+A row needs two passes: one for its two sums, which the blocks exchange (cluster.py), and one for
+dx. Between them lies the way through the cluster, a microsecond. It is filled with the first pass
+of the next row:
 
     first pass    row 0   row 1           row 2           row 3
     sums on the way  ----0----   ----1----       ----2----
     second pass           .       row 0           row 1           row 2
 
-The second pass reads the row from shared memory once more: what the first pass made of it would take 64 registers. Of three
-stages two thus hold the rows at work, and the third is loaded. The weights lie behind them: in registers there is no room.
+The second pass reads the row from shared memory once more: what the first pass made of it would
+take 64 registers. Of three stages two thus hold the rows at work, and the third is loaded. The
+weights lie behind them: in registers there is no room.
 
 Measured (row versions_norm_grad_long):
 gradient of layer norm, 512 x 131,072, bfloat16; NVIDIA H200, commit 52457ee46004, 2026-11-23
@@ -55,8 +59,14 @@ THREADS = 512  # a block: these may have 128 registers each
 VECTORS = 4  # accesses of a row that a thread has: 32 columns of 16 bits, their sums 64 registers
 STAGES = 3
 RANKS = 2, 8  # blocks of a cluster: at least; at most, on any device
-PAIR, PART = 2, 18  # multiprocessors that lie together on the chip, and in its parts at most: of one part are a cluster's
-USED = 16  # .. of those of a part, so that clusters of four and eight run at once even where it has fewer
+PAIR, PART = (
+    2,
+    18,
+    # multiprocessors that lie together on the chip, and in its parts at most: of one part are a
+    # cluster's
+)
+# .. of those of a part, so that clusters of four and eight run at once even where it has fewer
+USED = 16
 i32, f32 = types.int32, types.float32
 
 
@@ -67,8 +77,13 @@ def ranks_for(columns: int, width: int) -> int:
 
 def fits(columns: int, width: int, x: Layout) -> bool:
     """Whether a cluster can hold rows of x: TMA copies multiples of 16 bytes."""
-    return bool(width > 1 and wide(x.dtype).itemsize == 4 and columns * x.itemsize % 16 == 0
-                and ranks_for(columns, width) <= RANKS[1] and capability(x.device) in DEVICES)
+    return bool(
+        width > 1
+        and wide(x.dtype).itemsize == 4
+        and columns * x.itemsize % 16 == 0
+        and ranks_for(columns, width) <= RANKS[1]
+        and capability(x.device) in DEVICES
+    )
 
 
 def clusters_for(rows: int, columns: int, width: int, x: Layout) -> int:
@@ -79,7 +94,8 @@ def clusters_for(rows: int, columns: int, width: int, x: Layout) -> int:
 
 @functools.cache
 def putter(words):
-    """Device function (a, i, r): access number i of a = the words r[0], ..., as `rows.fetcher` gives them."""
+    """Device function (a, i, r): access number i of a = the words r[0], ..., as `rows.fetcher`
+    gives them."""
 
     @device
     def put_2(a, i, r):
@@ -94,10 +110,12 @@ def putter(words):
 
 @functools.cache
 def rows(dtype, param, width, ranks, parts):
-    """Clusters of `ranks` blocks take rows in turn; g, x, dx: (rows * columns,); most: columns of all blocks but the last.
+    """Clusters of `ranks` blocks take rows in turn; g, x, dx: (rows * columns,); most: columns of
+    all blocks but the last.
 
-    weight: accesses (see rows.fetcher); mean, rstd: (rows,); sums: (2 * clusters * columns,), each cluster's dweight and dbias.
-    Shared memory: STAGES times the block's part of a row of g and of x, and that of the weights.
+    weight: accesses (see rows.fetcher); mean, rstd: (rows,); sums: (2 * clusters * columns,), each
+    cluster's dweight and dbias. Shared memory: STAGES times the block's part of a row of g and of
+    x, and that of the weights.
     """
     _, _, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
@@ -110,11 +128,14 @@ def rows(dtype, param, width, ranks, parts):
     put = putter(param_words)
     center, weighted, biased, _, _ = parts
     array_bytes = THREADS * held * nbytes
-    behind = STAGES * 2 * array_bytes // (param.itemsize * width)  # the stages, in accesses of weights
+    behind = (
+        STAGES * 2 * array_bytes // (param.itemsize * width)
+    )  # the stages, in accesses of weights
 
     @device
     def ask(ring, full, stage, g, x, place, count):
-        """The block's part of a row, `count` bytes `place` bytes from the beginning, into that stage (one thread)."""
+        """The block's part of a row, `count` bytes `place` bytes from the beginning, into that
+        stage (one thread)."""
         barrier = i32(full + 8 * stage)
         target = i32(ring + 2 * array_bytes * stage)
         barrier_expect(barrier, i32(2 * count))
@@ -144,7 +165,15 @@ def rows(dtype, param, width, ranks, parts):
             fence_async_shared()
             for stage in range(STAGES):
                 if stage < turns:
-                    ask(at, full, i32(stage), from_g, from_x, ((cluster + stage * clusters) * columns + begin) * nbytes, amount)
+                    ask(
+                        at,
+                        full,
+                        i32(stage),
+                        from_g,
+                        from_x,
+                        ((cluster + stage * clusters) * columns + begin) * nbytes,
+                        amount,
+                    )
         r = cuda.local.array(words, raw)
         a = cuda.local.array(held, T)
         v = cuda.local.array(held, T)
@@ -189,7 +218,18 @@ def rows(dtype, param, width, ranks, parts):
                             fetch_param(weights, behind + i32(k * THREADS + tx), q, 0)
                             widen_param(q, 0, w, 0)
                         for j in range(width):
-                            sum_g, sum_gx = gather(a, v, k * width + j, w[j], middle, scale, dweight, dbias, sum_g, sum_gx)
+                            sum_g, sum_gx = gather(
+                                a,
+                                v,
+                                k * width + j,
+                                w[j],
+                                middle,
+                                scale,
+                                dweight,
+                                dbias,
+                                sum_g,
+                                sum_gx,
+                            )
                 half = i32(turn & 1)
                 sum_gx = warp_sum(sum_gx)
                 if center:
@@ -224,7 +264,15 @@ def rows(dtype, param, width, ranks, parts):
                         write(dx, start + i32(k * THREADS + tx) * width, a, k * width)
                 cuda.syncthreads()  # nobody needs the stage any more
                 if tx == 0 and turn - 1 + STAGES < turns:
-                    ask(at, full, before, from_g, from_x, (start + STAGES * clusters * columns) * nbytes, amount)
+                    ask(
+                        at,
+                        full,
+                        before,
+                        from_g,
+                        from_x,
+                        (start + STAGES * clusters * columns) * nbytes,
+                        amount,
+                    )
             row += clusters
             turn = i32(turn + 1)
             before = stage
@@ -239,17 +287,33 @@ def rows(dtype, param, width, ranks, parts):
                     if weighted:
                         write_sums(sums, cluster * columns + column + j, dweight, k * width + j)
                     if biased:
-                        write_sums(sums, (clusters + cluster) * columns + column + j, dbias, k * width + j)
+                        write_sums(
+                            sums, (clusters + cluster) * columns + column + j, dbias, k * width + j
+                        )
 
     return norm_cluster_grad
 
 
-def launch(x: Layout, weight: Layout | None, columns: int, width: int, parts: Parts, clusters: int, arrays: list) -> Launch:
+def launch(
+    x: Layout,
+    weight: Layout | None,
+    columns: int,
+    width: int,
+    parts: Parts,
+    clusters: int,
+    arrays: list,
+) -> Launch:
     """arrays: g, x, weight, mean, rstd, dx, sums."""
     param, ranks = (weight or x).dtype, ranks_for(columns, width)
     _, _, words, kind = fetcher(param, width)
     packed = arrays[2].view(((weight or x).size * words // width,), dtype=kind)
     most = blocks(columns, ranks * 8) * 8
     kernel = rows(x.dtype, param, width, ranks, parts._replace(residual=False))
-    return Launch(kernel, clusters * ranks, THREADS, [*arrays[:2], packed, *arrays[3:], x.size // columns, columns, most],
-                  shared=THREADS * VECTORS * width * (STAGES * 2 * x.itemsize + param.itemsize), cluster=ranks)
+    return Launch(
+        kernel,
+        clusters * ranks,
+        THREADS,
+        [*arrays[:2], packed, *arrays[3:], x.size // columns, columns, most],
+        shared=THREADS * VECTORS * width * (STAGES * 2 * x.itemsize + param.itemsize),
+        cluster=ranks,
+    )

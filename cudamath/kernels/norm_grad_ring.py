@@ -1,13 +1,15 @@
-"""Gradients of layer norm and RMS norm for rows of 16-bit numbers that a warp or a block shares: the rows to come wait in
-shared memory (9.0 and 10.0).
+"""Gradients of layer norm and RMS norm for rows of 16-bit numbers that a warp or a block shares:
+the rows to come wait in shared memory (9.0 and 10.0).
 
-norm_grad.py's `rows` fetches the next row into registers while it works on this one: beside the sums for weight and bias there
-is room for no more. Here one thread issues TMA loads of whole rows ahead of time, into a ring of `depth` stages in
-shared memory, each with a barrier (mbarrier) that counts the bytes. So no thread spends instructions or registers on what is
-in flight; the weights stay in registers instead. A row of up to 768 numbers belongs to a warp, which has a ring of its own and
-waits for no other. Where several warps share a row, its two sums are those of the warps, which every thread adds up by itself,
-after the one barrier of a row; behind it every thread has read the stage, which is requested again. In the end the ring's
-memory takes the groups' sums for weight and bias, so that a block writes theirs once, 16 bytes at a time.
+norm_grad.py's `rows` fetches the next row into registers while it works on this one: beside the
+sums for weight and bias there is room for no more. Here one thread issues TMA loads of whole rows
+ahead of time, into a ring of `depth` stages in shared memory, each with a barrier (mbarrier) that
+counts the bytes. So no thread spends instructions or registers on what is in flight; the weights
+stay in registers instead. A row of up to 768 numbers belongs to a warp, which has a ring of its own
+and waits for no other. Where several warps share a row, its two sums are those of the warps, which
+every thread adds up by itself, after the one barrier of a row; behind it every thread has read the
+stage, which is requested again. In the end the ring's memory takes the groups' sums for weight and
+bias, so that a block writes theirs once, 16 bytes at a time.
 """
 
 import functools
@@ -22,7 +24,14 @@ from .lazy import cuda, types
 from .norm import Parts
 from .norm_grad import gathered, resident
 from .ptx import load_vector
-from .ptx_hopper import barrier_expect, barrier_init, barrier_wait, bulk_load, fence_async_shared, fence_barrier_init
+from .ptx_hopper import (
+    barrier_expect,
+    barrier_init,
+    barrier_wait,
+    bulk_load,
+    fence_async_shared,
+    fence_barrier_init,
+)
 from .ptx_mma import global_address, shared_address
 from .rows import WARP, Rows, bounded, device, fetcher, group_sum, writer
 
@@ -33,30 +42,44 @@ i32, f32 = types.int32, types.float32
 
 def fits(shape: Rows | None, columns: int, x: Layout) -> bool:
     """Whether rows of this shape can go through the ring: TMA copies multiples of 16 bytes."""
-    return bool(shape and shape.threads >= WARP and shape.width > 1 and x.itemsize == 2 and columns % 8 == 0
-                and capability(x.device) in DEVICES)
+    return bool(
+        shape
+        and shape.threads >= WARP
+        and shape.width > 1
+        and x.itemsize == 2
+        and columns % 8 == 0
+        and capability(x.device) in DEVICES
+    )
 
 
 @functools.cache
 def rows(dtype, param, shape, parts, depth):
-    """Groups of threads, a block or its warps, take rows in turn; g, x, extra, dx: (rows * columns,).
+    """Groups of threads, a block or its warps, take rows in turn; g, x, extra, dx: (rows *
+    columns,).
 
-    weight: accesses (see rows.fetcher); mean, rstd: (rows,); sums: (2 * blocks * columns,), each block's dweight and dbias.
-    Shared memory: of each group `depth` stages of a row of each array, each row in `row_words` words, and where the group has
-    several warps two sums of each, twice. In the end each group's dweight and dbias.
+    weight: accesses (see rows.fetcher); mean, rstd: (rows,); sums: (2 * blocks * columns,), each
+    block's dweight and dbias. Shared memory: of each group `depth` stages of a row of each array,
+    each row in `row_words` words, and where the group has several warps two sums of each, twice. In
+    the end each group's dweight and dbias.
     """
     _, _, T = codec(dtype)
     threads, together, width, vectors = shape
     fetch, widen, words, kind = fetcher(dtype, width)
     fetch_param, widen_param, param_words, param_kind = fetcher(param, width)
     raw, raw_param = numba_type(kind), numba_type(param_kind)
-    write, write_sums, warp_sum = writer(dtype, width), writer(np.dtype(np.float32), 4), group_sum(WARP, T)
+    write, write_sums, warp_sum = (
+        writer(dtype, width),
+        writer(np.dtype(np.float32), 4),
+        group_sum(WARP, T),
+    )
     held, packed, warps = vectors * width, vectors * words, threads // WARP
     size, gather = threads * held, gathered(parts)
     center, weighted, biased, residual, _ = parts
     row_words = words * vectors * threads
     arrays = 3 if residual else 2
-    totals = depth * arrays * row_words  # where the warps' sums begin: one group a block has several warps
+    totals = (
+        depth * arrays * row_words
+    )  # where the warps' sums begin: one group a block has several warps
     kept, stages = vectors * param_words, together * depth
 
     @device
@@ -90,7 +113,16 @@ def rows(dtype, param, shape, parts, depth):
             fence_async_shared()
             for stage in range(depth):
                 if row + stage * step < rows:
-                    ask(at, full, i32(stage), row + stage * step, columns, from_g, from_x, from_extra)
+                    ask(
+                        at,
+                        full,
+                        i32(stage),
+                        row + stage * step,
+                        columns,
+                        from_g,
+                        from_x,
+                        from_extra,
+                    )
         r = cuda.local.array(packed, raw)
         a = cuda.local.array(held, T)
         v = cuda.local.array(held, T)
@@ -132,7 +164,9 @@ def rows(dtype, param, shape, parts, depth):
                     if weighted:
                         widen_param(weights, k * param_words, w, 0)
                     for j in range(width):
-                        sum_g, sum_gx = gather(a, v, k * width + j, w[j], middle, scale, dweight, dbias, sum_g, sum_gx)
+                        sum_g, sum_gx = gather(
+                            a, v, k * width + j, w[j], middle, scale, dweight, dbias, sum_g, sum_gx
+                        )
             if residual:
                 for k in range(vectors):
                     if i32(k * threads + tx) < accesses:
@@ -184,26 +218,45 @@ def rows(dtype, param, shape, parts, depth):
                     write_sums(found, place + size, dbias, e)
             cuda.syncthreads()
             for which in range(2):
-                if (weighted if which == 0 else biased):
-                    for column in range(4 * (threads * group + tx), columns, 4 * threads * together):
+                if weighted if which == 0 else biased:
+                    for column in range(
+                        4 * (threads * group + tx), columns, 4 * threads * together
+                    ):
                         for e in range(4):
                             a[e] = T(0)
                         for other in range(together):
                             theirs = load_vector(found, (2 * other + which) * size + column, 4)
                             for e in range(4):
                                 a[e] += theirs[e]
-                        write_sums(sums, (which * cuda.gridDim.x + cuda.blockIdx.x) * columns + column, a, 0)
+                        write_sums(
+                            sums,
+                            (which * cuda.gridDim.x + cuda.blockIdx.x) * columns + column,
+                            a,
+                            0,
+                        )
 
     return norm_ring_grad
 
 
-def launch(x: Layout, weight: Layout | None, shape: Rows, parts: Parts, groups: int, arrays: list[ArrayArg],
-           rest: list) -> Launch:
+def launch(
+    x: Layout,
+    weight: Layout | None,
+    shape: Rows,
+    parts: Parts,
+    groups: int,
+    arrays: list[ArrayArg],
+    rest: list,
+) -> Launch:
     """arrays: g, x, what is added, weight; rest: mean, rstd, dx, sums, rows, columns."""
     param = (weight or x).dtype
     _, _, words, kind = fetcher(param, shape.width)
     packed = arrays[3].view(((weight or x).size * words // shape.width,), dtype=kind)
     row = 2 * shape.width * shape.vectors * shape.threads
     stages = STAGES * (3 if parts.residual else 2) * row * shape.rows
-    return Launch(rows(x.dtype, param, shape, parts, STAGES), groups, shape.block,
-                  [*arrays[:2], packed, *rest[:2], arrays[2], *rest[2:]], shared=stages + 16 * shape.threads // WARP)
+    return Launch(
+        rows(x.dtype, param, shape, parts, STAGES),
+        groups,
+        shape.block,
+        [*arrays[:2], packed, *rest[:2], arrays[2], *rest[2:]],
+        shared=stages + 16 * shape.threads // WARP,
+    )

@@ -1,29 +1,36 @@
 """The gradient of group norm. (norm.py has the forward pass, and the picture of rows.)
 
-A sample's channels c lie in groups k of `share` channels, a channel is a run of `run` elements. With the mean and rstd of its
-group, d = x - mean, and a channel's two sums
+A sample's channels c lie in groups k of `share` channels, a channel is a run of `run` elements.
+With the mean and rstd of its group, d = x - mean, and a channel's two sums
 
-    S[n, c] = sum of g,     X[n, c] = rstd * sum of g d                                       (over the run)
+    S[n, c] = sum of g,     X[n, c] = rstd * sum of g d                                       (over
+                            the run)
 
 everything follows:
 
     dbias[c]   = sum over n of S[n, c]                 mean_g[n, k]  = sum of w[c] S[n, c] / columns
-    dweight[c] = sum over n of X[n, c]                 mean_gx[n, k] = sum of w[c] X[n, c] / columns      (over the group)
-    dx         = rstd (g w[c] - mean_g - d rstd mean_gx),                                 columns = share * run
+    dweight[c] = sum over n of X[n, c]                 mean_gx[n, k] = sum of w[c] X[n, c] / columns
+        (over the group)
+    dx         = rstd (g w[c] - mean_g - d rstd mean_gx),                                 columns =
+               share * run
 
 The floor is memory: read g and x, write dx (3 x size bytes).
 
 Versions.
 
-1. `plain`  one thread per channel of a sample for its sums, one thread per group for dx. Any GPU, and the simulator.
-2. `shared` (norm_group_grad_shared.py)  a group in the registers of a block, or of a cluster of blocks (9.0 on). Read once.
-3. `long`   groups of any length, in three kernels: the sums of pieces of channels, the means of groups, dx. Read twice.
+1. `plain`  one thread per channel of a sample for its sums, one thread per group for dx. Any GPU,
+   and the simulator.
+2. `shared` (norm_group_grad_shared.py)  a group in the registers of a block, or of a cluster of
+   blocks (9.0 on). Read once.
+3. `long`   groups of any length, in three kernels: the sums of pieces of channels, the means of
+            groups, dx. Read twice.
 
-Each leaves the sums of the pieces that channels were cut into, whose sum over samples and pieces, in order, is `finish` of
-norm_grad.py: (2, samples * pieces, channels), X first.
+Each leaves the sums of the pieces that channels were cut into, whose sum over samples and pieces,
+in order, is `finish` of norm_grad.py: (2, samples * pieces, channels), X first.
 
 Measured (row versions_norm_group_grad):
-gradient of group norm, 32 groups, 64 x 256 x 64 x 64, float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
+gradient of group norm, 32 groups, 64 x 256 x 64 x 64, float32; NVIDIA H200, commit 52457ee46004,
+2026-11-23
 
                  GB/s     of a copy
     plain        59.6          0.01
@@ -51,12 +58,15 @@ BLOCK = 256  # threads of a block of `shared`, where at most eight hold a group
 MOST = 8  # blocks of a cluster, on any device
 HELD = 64  # bytes of g and of x that a thread holds
 SINGLE = 8  # accesses, where each moves one number
-NEIGHBOURS = 16  # threads that a channel has at least, if it has an access for each: they read a quarter of a kilobyte
+# threads that a channel has at least, if it has an access for each: they read a quarter of a
+# kilobyte
+NEIGHBOURS = 16
 
 
 @functools.cache
 def plain_sums(dtype):
-    """One thread per channel of a sample; g, x: (N * C * run,); mean, rstd: (N * groups,); sums: (2, N, C)."""
+    """One thread per channel of a sample; g, x: (N * C * run,); mean, rstd: (N * groups,); sums:
+    (2, N, C)."""
     load, _, T = codec(dtype)
 
     @cuda.jit
@@ -83,7 +93,8 @@ def plain_sums(dtype):
 
 @functools.cache
 def plain(dtype, param, weighted):
-    """One thread per group; g, x, dx: (N * C * run,); weight: (C,); mean, rstd: (N * groups,); sums: (2, N, C)."""
+    """One thread per group; g, x, dx: (N * C * run,); weight: (C,); mean, rstd: (N * groups,);
+    sums: (2, N, C)."""
     load, store, T = codec(dtype)
     load_param = codec(param)[0]
 
@@ -104,14 +115,17 @@ def plain(dtype, param, weighted):
             mean_gx /= T(share * run)
             for e in range(row * share * run, (row + 1) * share * run):
                 w = load_param(weight[e // run % channels]) if weighted else T(1)
-                dx[e] = store(scale * (load(g[e]) * w - mean_g - (load(x[e]) - middle) * scale * mean_gx))
+                dx[e] = store(
+                    scale * (load(g[e]) * w - mean_g - (load(x[e]) - middle) * scale * mean_gx)
+                )
 
     return group_plain_grad
 
 
 @functools.cache
 def piece_sums(dtype, width):
-    """One block per piece of a channel; g, x: (N * C * run,); mean, rstd: (N * groups,); sums: (2, N * pieces, C)."""
+    """One block per piece of a channel; g, x: (N * C * run,); mean, rstd: (N * groups,); sums: (2,
+    N * pieces, C)."""
     _, _, T = codec(dtype)
     read, sums_of = reader(dtype, width), group_sums(THREADS, T)
 
@@ -144,7 +158,8 @@ def piece_sums(dtype, width):
 
 @functools.cache
 def means(param, T, weighted):
-    """One block per group; weight: (C,); sums: (2, N * pieces, C); found: (2, N * groups), mean_g and mean_gx."""
+    """One block per group; weight: (C,); sums: (2, N * pieces, C); found: (2, N * groups), mean_g
+    and mean_gx."""
     load_param = codec(param)[0]
     sums_of = group_sums(THREADS, T)
 
@@ -170,7 +185,8 @@ def means(param, T, weighted):
 
 @functools.cache
 def long(dtype, param, width, weighted):
-    """One block per piece of a channel; g, x, dx: (N * C * run,); weight: (C,); mean, rstd: (N * groups,); found: (2, them)."""
+    """One block per piece of a channel; g, x, dx: (N * C * run,); weight: (C,); mean, rstd: (N *
+    groups,); found: (2, them)."""
     _, _, T = codec(dtype)
     read, write, load_param = reader(dtype, width), writer(dtype, width), codec(param)[0]
 
@@ -197,9 +213,18 @@ def long(dtype, param, width, weighted):
     return group_long_grad
 
 
-def gradient(version: str, g: Layout, x: Layout, weight: Layout | None, mean: Layout, rstd: Layout, groups: int, biased: bool
-             ) -> Plan:
-    """The plan of one version by name, "plain", "shared" or "long" -> dx, and dweight, dbias if there."""
+def gradient(
+    version: str,
+    g: Layout,
+    x: Layout,
+    weight: Layout | None,
+    mean: Layout,
+    rstd: Layout,
+    groups: int,
+    biased: bool,
+) -> Plan:
+    """The plan of one version by name, "plain", "shared" or "long" -> dx, and dweight, dbias if
+    there."""
     samples, count, run = x.shape[0], x.shape[1], math.prod(x.shape[2:])
     channels = Channels(groups, count // groups, run)
     T, weighted = wide(x.dtype), weight is not None
@@ -215,17 +240,35 @@ def gradient(version: str, g: Layout, x: Layout, weight: Layout | None, mean: La
         steps = []
     elif version == "plain":
         steps = [
-            Launch(plain_sums(x.dtype), blocks(samples * count, 128), 128, [*seen, m, s, Temp(0), channels.share, run]),
-            Launch(plain(x.dtype, given.dtype, weighted), blocks(rows, 128), 128,
-                   [*seen, w, m, s, Temp(0), Output(0).flat, channels.share, run]),
+            Launch(
+                plain_sums(x.dtype),
+                blocks(samples * count, 128),
+                128,
+                [*seen, m, s, Temp(0), channels.share, run],
+            ),
+            Launch(
+                plain(x.dtype, given.dtype, weighted),
+                blocks(rows, 128),
+                128,
+                [*seen, w, m, s, Temp(0), Output(0).flat, channels.share, run],
+            ),
         ]
     elif version == "shared":
         if not fits(x, width, channels):
-            raise ValueError(f"norm: version 'shared' cannot hold groups of {channels.share} x {run} elements of {x.dtype}")
+            raise ValueError(
+                f"norm: version 'shared' cannot hold groups of {channels.share} x {run} elements "
+                f"of {x.dtype}"
+            )
         from . import norm_group_grad_shared
 
-        step, pieces = norm_group_grad_shared.launch(x, given.dtype, width, channels, weighted,
-                                                     [slope, data, w, m, s, Output(0).flat, Temp(0).flat])
+        step, pieces = norm_group_grad_shared.launch(
+            x,
+            given.dtype,
+            width,
+            channels,
+            weighted,
+            [slope, data, w, m, s, Output(0).flat, Temp(0).flat],
+        )
         steps = [step]
     else:
         pieces = blocks(run, PIECE)
@@ -233,21 +276,37 @@ def gradient(version: str, g: Layout, x: Layout, weight: Layout | None, mean: La
         temps = [x.like((2, rows), T)]
         steps = [
             Launch(piece_sums(x.dtype, width), grid, THREADS, [*seen, m, s, Temp(0), *sizes]),
-            Launch(means(given.dtype, codec(x.dtype)[2], weighted), rows, THREADS, [w, Temp(0), Temp(1), *sizes]),
-            Launch(long(x.dtype, given.dtype, width, weighted), grid, THREADS,
-                   [*seen, w, m, s, Temp(1), Output(0).flat, count, *sizes]),
+            Launch(
+                means(given.dtype, codec(x.dtype)[2], weighted),
+                rows,
+                THREADS,
+                [w, Temp(0), Temp(1), *sizes],
+            ),
+            Launch(
+                long(x.dtype, given.dtype, width, weighted),
+                grid,
+                THREADS,
+                [*seen, w, m, s, Temp(1), Output(0).flat, count, *sizes],
+            ),
         ]
     if len(outputs) > 1:  # without samples, zeros
-        dweight, dbias = Output(1).flat if weighted else s, Output(len(outputs) - 1).flat if biased else s
+        dweight, dbias = (
+            Output(1).flat if weighted else s,
+            Output(len(outputs) - 1).flat if biased else s,
+        )
         kernel = finish(given.dtype, Parts(weight=weighted, bias=biased))
-        steps.append(Launch(kernel, (blocks(count, LANES), 2), (LANES, LAST), [Temp(0), dweight, dbias]))
+        steps.append(
+            Launch(kernel, (blocks(count, LANES), 2), (LANES, LAST), [Temp(0), dweight, dbias])
+        )
     return Plan(outputs, steps, [x.like((2, samples * pieces, count), T), *temps], several=True)
 
 
 def pieces_of(dtype, width: int, run: int) -> tuple[int, int, int, int]:
     """(pieces of a channel, accesses of a piece, threads of a piece, accesses of a thread)."""
     accesses, most = run // width, HELD // (dtype.itemsize * width) if width > 1 else SINGLE
-    lanes = min(max(power_of_two(blocks(accesses, most)), min(NEIGHBOURS, power_of_two(accesses))), WARP)
+    lanes = min(
+        max(power_of_two(blocks(accesses, most)), min(NEIGHBOURS, power_of_two(accesses))), WARP
+    )
     pieces = blocks(accesses, lanes * most)
     part = blocks(accesses, pieces)
     return pieces, part, lanes, blocks(part, lanes)
@@ -273,9 +332,18 @@ def best(x: Layout, width: int, channels: Channels) -> str:
     return "shared" if fits(x, width, channels) else "long"
 
 
-def group_norm_grad(g: Layout, x: Layout, weight: Layout | None, mean: Layout, rstd: Layout, *, groups: int, biased: bool
-                    ) -> Plan:
-    """g, x: (N, C, ...), C order; weight: (C,) or None; mean, rstd: (N * groups,) -> dx, dweight, dbias."""
+def group_norm_grad(
+    g: Layout,
+    x: Layout,
+    weight: Layout | None,
+    mean: Layout,
+    rstd: Layout,
+    *,
+    groups: int,
+    biased: bool,
+) -> Plan:
+    """g, x: (N, C, ...), C order; weight: (C,) or None; mean, rstd: (N * groups,) -> dx, dweight,
+    dbias."""
     channels = Channels(groups, x.shape[1] // groups, math.prod(x.shape[2:]))
     version = best(x, width_of(channels.share * channels.run, channels, g, x), channels)
     return gradient(version, g, x, weight, mean, rstd, groups, biased)

@@ -1,16 +1,19 @@
-"""The gradient of group norm where a block, or a cluster of blocks, holds a group in registers: g and x are read once.
+"""The gradient of group norm where a block, or a cluster of blocks, holds a group in registers: g
+and x are read once.
 
-(norm_group_grad.py has the formulas.) The sums of g and of g d are asked for twice: for each channel, and for the group. So
-threads are dealt out to channels: `lanes` threads have a channel, or a piece of one, so many accesses each that their registers
-hold. Four channels of twelve accesses, by four threads with three accesses each:
+(norm_group_grad.py has the formulas.) The sums of g and of g d are asked for twice: for each
+channel, and for the group. So threads are dealt out to channels: `lanes` threads have a channel, or
+a piece of one, so many accesses each that their registers hold. Four channels of twelve accesses,
+by four threads with three accesses each:
 
     channel   0             1             2             3
     access    0 1 2 3 ..    0 1 2 3 ..    0 1 2 3 ..    0 1 2 3 ..
     thread    0 1 2 3 0 ..  4 5 6 7 4 ..  8 9 ..
 
-Shuffles among these threads give the piece's two sums, which go to memory for dweight and dbias. Times the channel's weight,
-they are added up over the block, and those of the blocks over the cluster (9.0 on). Then every thread writes dx from what it
-still holds: 16-bit numbers as they came, two to a register.
+Shuffles among these threads give the piece's two sums, which go to memory for dweight and dbias.
+Times the channel's weight, they are added up over the block, and those of the blocks over the
+cluster (9.0 on). Then every thread writes dx from what it still holds: 16-bit numbers as they came,
+two to a register.
 """
 
 import functools
@@ -30,9 +33,11 @@ i32, i64 = types.int32, types.int64
 
 @functools.cache
 def rows(dtype, param, width, lanes, vectors, threads, ranks, weighted):
-    """`ranks` blocks per group; g, x: accesses (see rows.fetcher); dx: (N * C * run,); sums: (2 * N * pieces * C,).
+    """`ranks` blocks per group; g, x: accesses (see rows.fetcher); dx: (N * C * run,); sums: (2 * N
+    * pieces * C,).
 
-    weight: (C,); mean, rstd: (N * groups,); most: pieces of a block; accesses: of a channel; part: of a piece.
+    weight: (C,); mean, rstd: (N * groups,); most: pieces of a block; accesses: of a channel; part:
+    of a piece.
     """
     _, _, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
@@ -42,7 +47,9 @@ def rows(dtype, param, width, lanes, vectors, threads, ranks, weighted):
     halvings, packed = ranks.bit_length() - 1, vectors * words
 
     @bounded((threads, max(1024 // threads, 1)))
-    def norm_group_shared(g, x, weight, mean, rstd, dx, sums, groups, share, pieces, most, accesses, part, columns):
+    def norm_group_shared(
+        g, x, weight, mean, rstd, dx, sums, groups, share, pieces, most, accesses, part, columns
+    ):
         tx = i32(cuda.threadIdx.x)
         rank = i32(0)
         if ranks > 1:
@@ -86,7 +93,9 @@ def rows(dtype, param, width, lanes, vectors, threads, ranks, weighted):
         sum_g = piece_sum(sum_g)
         sum_gx = piece_sum(sum_gx) * scale
         if inside and lane == 0:
-            place = (sample * pieces + (unit - channel * pieces)) * (groups * share) + first + channel
+            place = (
+                (sample * pieces + (unit - channel * pieces)) * (groups * share) + first + channel
+            )
             sums[place] = sum_gx
             sums[sums.size // 2 + place] = sum_g
         alone = inside and lane == 0
@@ -109,7 +118,9 @@ def rows(dtype, param, width, lanes, vectors, threads, ranks, weighted):
     return norm_group_shared
 
 
-def launch(x: Layout, param, width: int, channels: Channels, weighted: bool, arguments: list) -> tuple[Launch, int]:
+def launch(
+    x: Layout, param, width: int, channels: Channels, weighted: bool, arguments: list
+) -> tuple[Launch, int]:
     """(the launch, pieces of a channel); arguments: g, x, weight, mean, rstd, dx, sums."""
     groups, share, run = channels
     pieces, part, lanes, vectors = pieces_of(x.dtype, width, run)
@@ -118,4 +129,10 @@ def launch(x: Layout, param, width: int, channels: Channels, weighted: bool, arg
     packed = [a.view((x.size * words // width,), dtype=kind) for a in arguments[:2]]
     kernel = rows(x.dtype, param, width, lanes, vectors, threads, ranks, weighted)
     numbers = [groups, share, pieces, most, run // width, part, share * run]
-    return Launch(kernel, x.size // (share * run) * ranks, threads, [*packed, *arguments[2:], *numbers], cluster=ranks), pieces
+    return Launch(
+        kernel,
+        x.size // (share * run) * ranks,
+        threads,
+        [*packed, *arguments[2:], *numbers],
+        cluster=ranks,
+    ), pieces

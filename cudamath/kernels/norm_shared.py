@@ -1,28 +1,35 @@
-"""Group norm, and norms of long rows that the blocks of a cluster hold in their registers (norm.py has the formulas).
+"""Group norm, and norms of long rows that the blocks of a cluster hold in their registers (norm.py
+has the formulas).
 
-Clusters (9.0 on). A row of 32,768 numbers fills the registers of a whole multiprocessor: nothing is read while it is reduced,
-and little while it is written. Four blocks of 256 threads on four multiprocessors hold it as well, and each of these holds
-parts of four rows, of which one is read while another is written. Eight blocks of 1,024 threads hold rows of 262,144 numbers,
-which are read once.
+Clusters (9.0 on). A row of 32,768 numbers fills the registers of a whole multiprocessor: nothing is
+read while it is reduced, and little while it is written. Four blocks of 256 threads on four
+multiprocessors hold it as well, and each of these holds parts of four rows, of which one is read
+while another is written. Eight blocks of 1,024 threads hold rows of 262,144 numbers, which are read
+once.
 
-Weights and biases come from the second-level cache, up to twice as many bytes as the row. Asked for when the row's mean is
-known, each access waited for them; so a block of a cluster asks TMA for them beside the row, 32 KB into shared memory, and for
-what finds no room there one access ahead, when registers of the row are free. 512 x 131,072, bfloat16, on an H200: layer norm
-77.6 us where 81.7, RMS norm, whose weights all find room, 68.2 where 74.7. (With half of them in registers 71.4, as two ahead.)
+Weights and biases come from the second-level cache, up to twice as many bytes as the row. Asked for
+when the row's mean is known, each access waited for them; so a block of a cluster asks TMA for them
+beside the row, 32 KB into shared memory, and for what finds no room there one access ahead, when
+registers of the row are free. 512 x 131,072, bfloat16, on an H200: layer norm 77.6 us where 81.7,
+RMS norm, whose weights all find room, 68.2 where 74.7. (With half of them in registers 71.4, as two
+ahead.)
 
-16-bit numbers stay packed, two to a register, so that a thread holds 64 of them: then half as many blocks share a row, each
-with as many bytes under way as in float32, and eight blocks of 256 threads, four to a multiprocessor, hold 131,072. They are
-widened anew in each of the three passes over the registers: an instruction a number. (With 32 a thread such a row took eight
-blocks of 512 threads, and of the two on a multiprocessor both waited for their clusters at times.)
+16-bit numbers stay packed, two to a register, so that a thread holds 64 of them: then half as many
+blocks share a row, each with as many bytes under way as in float32, and eight blocks of 256
+threads, four to a multiprocessor, hold 131,072. They are widened anew in each of the three passes
+over the registers: an instruction a number. (With 32 a thread such a row took eight blocks of 512
+threads, and of the two on a multiprocessor both waited for their clusters at times.)
 
-Each block finds the mean of its part and the sum of squares about it; one exchange in the cluster gives every block those of
-all, and they are merged as by Chan, Golub and LeVeque: squares about the common mean are the sum of the parts' own and of
-n_i (mean_i - mean)^2. ("Algorithms for computing the sample variance", The American Statistician 37, 1983.)
+Each block finds the mean of its part and the sum of squares about it; one exchange in the cluster
+gives every block those of all, and they are merged as by Chan, Golub and LeVeque: squares about the
+common mean are the sum of the parts' own and of n_i (mean_i - mean)^2. ("Algorithms for computing
+the sample variance", The American Statistician 37, 1983.)
 
-Channels. In a group, an access has to find its channel: column // run. A division is some 20 instructions, two or three a
-number; memory leaves a kernel of float32 some 30 a number. So a thread multiplies by 2^SHIFT // run + 1 and shifts. That is
-too large by at most 1, the product by at most the column, and the quotient by less than 1 / run as long as column x run is
-below 2^SHIFT: then it is exact.
+Channels. In a group, an access has to find its channel: column // run. A division is some 20
+instructions, two or three a number; memory leaves a kernel of float32 some 30 a number. So a thread
+multiplies by 2^SHIFT // run + 1 and shifts. That is too large by at most 1, the product by at most
+the column, and the quotient by less than 1 / run as long as column x run is below 2^SHIFT: then it
+is exact.
 """
 
 import functools
@@ -44,7 +51,17 @@ from .ptx_hopper import (
     fence_barrier_init,
 )
 from .ptx_mma import global_address, shared_address
-from .rows import bounded, device, fetcher, group_sum, group_total, inverse_root, reader, wide, writer
+from .rows import (
+    bounded,
+    device,
+    fetcher,
+    group_sum,
+    group_total,
+    inverse_root,
+    reader,
+    wide,
+    writer,
+)
 
 THREADS = 256  # a block, where at most eight of them hold a row
 MOST = 8  # blocks of a cluster, on any device
@@ -69,13 +86,16 @@ def spread(columns: int, clusters: bool, dtype) -> tuple[int, int]:
 def fits(columns: int, width: int, x: Layout, channels: Channels | None) -> bool:
     """Whether this version can take rows of x."""
     ranks, threads = spread(columns, capability(x.device) >= (9, 0), x.dtype)
-    exact = channels is None or (columns * channels.run < 1 << SHIFT and channels.share < 1 << 62 - SHIFT)
+    exact = channels is None or (
+        columns * channels.run < 1 << SHIFT and channels.share < 1 << 62 - SHIFT
+    )
     return width > 1 and wide(x.dtype).itemsize == 4 and threads <= LONG and exact
 
 
 @functools.cache
 def parameter(param, width, channels):
-    """Device function (a, first, column, inverse, v): v[0], ... = the weights (or biases) of `width` columns."""
+    """Device function (a, first, column, inverse, v): v[0], ... = the weights (or biases) of
+    `width` columns."""
     read, one = reader(param, width), codec(param)[0]
 
     @device
@@ -94,24 +114,39 @@ def parameter(param, width, channels):
 def accesses_near(dtype, param, width, threads, ranks, parts) -> int:
     """For how many of its accesses a thread has weights and biases in shared memory."""
     both = parts.weight + parts.bias
-    good = both and ranks > 1 and threads <= THREADS and not parts.channels and param.itemsize * width == ACCESS
+    good = (
+        both
+        and ranks > 1
+        and threads <= THREADS
+        and not parts.channels
+        and param.itemsize * width == ACCESS
+    )
     return min(held(dtype) // width, NEAR // (ACCESS * threads)) // both if good else 0
 
 
 @functools.cache
 def rows(dtype, param, width, threads, ranks, parts):
-    """`ranks` blocks per row; x: accesses (see rows.fetcher); y: (rows * columns,). (A residual is added before.)
+    """`ranks` blocks per row; x: accesses (see rows.fetcher); y: (rows * columns,). (A residual is
+    added before.)
 
-    weight, bias: (columns,) or (channels,); mean, rstd: (rows,) or (0,); most: columns of a block, all but the last have so
-    many; groups, share: see Channels; inverse: of `run`, as above.
+    weight, bias: (columns,) or (channels,); mean, rstd: (rows,) or (0,); most: columns of a block,
+    all but the last have so many; groups, share: see Channels; inverse: of `run`, as above.
     """
     _, _, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
-    write, raw, read_param = writer(dtype, width), numba_type(kind), parameter(param, width, parts.channels)
+    write, raw, read_param = (
+        writer(dtype, width),
+        numba_type(kind),
+        parameter(param, width, parts.channels),
+    )
     fetch_param, widen_param, param_words, param_kind = fetcher(param, width)
     raw_param, vectors = numba_type(param_kind), held(dtype) // width
     near = accesses_near(dtype, param, width, threads, ranks, parts)
-    room, behind, param_bytes = near * threads * param_words, near * threads if parts.weight else 0, param.itemsize
+    room, behind, param_bytes = (
+        near * threads * param_words,
+        near * threads if parts.weight else 0,
+        param.itemsize,
+    )
     both, slots = parts.weight + parts.bias, param_words if near else 1
     all_room = both * room
     total_of, everybody, (meet, tell) = group_total(threads, T), group_sum(ranks, T), table(ranks)
@@ -129,8 +164,28 @@ def rows(dtype, param, width, threads, ranks, parts):
                 fetch_param(bias, place + k * threads, r_bias, 0)
 
     @device
-    def finish(k, tx, count, r, v, w, b, weight, bias, y, first, begin, place, start, inverse, middle, scale, kept, r_weight,
-               r_bias):
+    def finish(
+        k,
+        tx,
+        count,
+        r,
+        v,
+        w,
+        b,
+        weight,
+        bias,
+        y,
+        first,
+        begin,
+        place,
+        start,
+        inverse,
+        middle,
+        scale,
+        kept,
+        r_weight,
+        r_bias,
+    ):
         """Access k of the thread's, standardised."""
         column = i32((k * threads + tx) * width)
         if column < count:
@@ -192,7 +247,12 @@ def rows(dtype, param, width, threads, ranks, parts):
                 if weighted:
                     bulk_load(to, global_address(weight) + begin * param_bytes, amount, full)
                 if biased:
-                    bulk_load(i32(to + behind * ACCESS), global_address(bias) + begin * param_bytes, amount, full)
+                    bulk_load(
+                        i32(to + behind * ACCESS),
+                        global_address(bias) + begin * param_bytes,
+                        amount,
+                        full,
+                    )
         middle = T(0)
         if center:
             for k in range(vectors):  # zeros where nothing was read
@@ -220,12 +280,54 @@ def rows(dtype, param, width, threads, ranks, parts):
         first = i64(types.uint32(row) % types.uint32(groups)) * share if channels else i64(0)
         if near:
             barrier_wait(full, i32(0))
-        for k in range(vectors // 2):  # in two loops: of one as long the compiler would not make registers of r
-            finish(k, tx, count, r, v, w, b, weight, bias, y, first, begin, place, start, inverse, middle, scale, kept,
-                   r_weight, r_bias)
+        for k in range(
+            vectors // 2
+        ):  # in two loops: of one as long the compiler would not make registers of r
+            finish(
+                k,
+                tx,
+                count,
+                r,
+                v,
+                w,
+                b,
+                weight,
+                bias,
+                y,
+                first,
+                begin,
+                place,
+                start,
+                inverse,
+                middle,
+                scale,
+                kept,
+                r_weight,
+                r_bias,
+            )
         for k in range(vectors // 2, vectors):
-            finish(k, tx, count, r, v, w, b, weight, bias, y, first, begin, place, start, inverse, middle, scale, kept,
-                   r_weight, r_bias)
+            finish(
+                k,
+                tx,
+                count,
+                r,
+                v,
+                w,
+                b,
+                weight,
+                bias,
+                y,
+                first,
+                begin,
+                place,
+                start,
+                inverse,
+                middle,
+                scale,
+                kept,
+                r_weight,
+                r_bias,
+            )
         if rank == 0 and tx == 0 and rstd.size:
             if center:
                 mean[row] = middle
@@ -234,7 +336,16 @@ def rows(dtype, param, width, threads, ranks, parts):
     return norm_shared
 
 
-def launch(x: Layout, param, width: int, columns: int, parts: Parts, channels: Channels | None, arguments: list, eps) -> Launch:
+def launch(
+    x: Layout,
+    param,
+    width: int,
+    columns: int,
+    parts: Parts,
+    channels: Channels | None,
+    arguments: list,
+    eps,
+) -> Launch:
     """arguments: x, weight, bias, y, mean, rstd."""
     ranks, threads = spread(columns, capability(x.device) >= (9, 0), x.dtype)
     most = blocks(columns, ranks * width) * width
@@ -247,5 +358,10 @@ def launch(x: Layout, param, width: int, columns: int, parts: Parts, channels: C
             if given:
                 arguments[i] = arguments[i].view((columns * words // width,), dtype=kind)
     kernel = rows(x.dtype, param, width, threads, ranks, parts._replace(residual=False))
-    return Launch(kernel, x.size // columns * ranks, threads,
-                  [packed, *arguments[1:], columns, most, groups, share, (1 << SHIFT) // run + 1, eps], cluster=ranks)
+    return Launch(
+        kernel,
+        x.size // columns * ranks,
+        threads,
+        [packed, *arguments[1:], columns, most, groups, share, (1 << SHIFT) // run + 1, eps],
+        cluster=ranks,
+    )

@@ -1,23 +1,25 @@
 """Philox4x32-10 for kernels: random words from nothing but a counter and a key.
 
-The idea. A classical generator walks from state to state, so number i can only be had after number i - 1. Philox
-instead *encrypts the index*: ten rounds of multiply-and-xor turn a 128-bit counter and a 64-bit key into 128 random
-bits. Every thread computes the numbers it needs from their indices; nothing is stored, and the same index gives the
-same number in any grid, on any GPU, and on the CPU (cpu/random.py).
+The idea. A classical generator walks from state to state, so number i can only be had after number
+i - 1. Philox instead *encrypts the index*: ten rounds of multiply-and-xor turn a 128-bit counter
+and a 64-bit key into 128 random bits. Every thread computes the numbers it needs from their
+indices; nothing is stored, and the same index gives the same number in any grid, on any GPU, and on
+the CPU (cpu/random.py).
 
     counter = (block & 2^56 - 1, attempt << 56, stream)       words 0, 1: block; words 2, 3: stream
-    round     (c0, c1, c2, c3) -> (hi(M1 c2) ^ c1 ^ k0, lo(M1 c2), hi(M0 c0) ^ c3 ^ k1, lo(M0 c0));  k += W
+    round     (c0, c1, c2, c3) -> (hi(M1 c2) ^ c1 ^ k0, lo(M1 c2), hi(M0 c0) ^ c3 ^ k1, lo(M0 c0));
+              k += W
 
-Cost: 20 wide multiplications and 20 three-way xors for 16 bytes (the keys are the same in all threads, and the
-compiler computes them once per thread), about 12 instructions a float32. An H200 issues some 27 instructions in the
-time in which its memory takes 4 bytes, so a uniform draw is bound by memory, and Box-Muller about as much by one as
-by the other.
+Cost: 20 wide multiplications and 20 three-way xors for 16 bytes (the keys are the same in all
+threads, and the compiler computes them once per thread), about 12 instructions a float32. An H200
+issues some 27 instructions in the time in which its memory takes 4 bytes, so a uniform draw is
+bound by memory, and Box-Muller about as much by one as by the other.
 
-Numba widens uint32 products to 64 bits, which is what a round wants: `mul.wide.u32`. Everything is cast back to
-uint32 explicitly; an uncast sum would go on in 64 bits.
+Numba widens uint32 products to 64 bits, which is what a round wants: `mul.wide.u32`. Everything is
+cast back to uint32 explicitly; an uncast sum would go on in 64 bits.
 
-Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011; checked against the
-known answers published with it (tests/test_random.py).
+Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011; checked
+against the known answers published with it (tests/test_random.py).
 """
 
 import functools
@@ -48,6 +50,7 @@ else:
     def mul_lo(a, b):
         return types.uint32(a * b)
 
+
 ROUNDS = 10
 MULTIPLIER_0, MULTIPLIER_1 = 0xD2511F53, 0xCD9E8D57
 WEYL_0, WEYL_1 = 0x9E3779B9, 0xBB67AE85  # golden ratio, sqrt(3) - 1
@@ -77,10 +80,12 @@ def join(low, high):
 
 @functools.cache
 def beginning(held):
-    """The device function (key, stream, first) -> (key, stream, first block): by which a kernel knows where it begins.
+    """The device function (key, stream, first) -> (key, stream, first block): by which a kernel
+    knows where it begins.
 
-    As it was told; or, `held` by a captured graph, key is an array (3,) uint64, the generator's cell: key, stream and
-    the block at which this replay begins, to which the kernel's own `first`, counted from there, is added.
+    As it was told; or, `held` by a captured graph, key is an array (3,) uint64, the generator's
+    cell: key, stream and the block at which this replay begins, to which the kernel's own `first`,
+    counted from there, is added.
     """
     if held:
 
@@ -98,5 +103,10 @@ def beginning(held):
 
 
 def counter(held, index=0):
-    """The three arguments of `beginning` in a plan: scalars 0 to 2 of the call; held: the key is input `index`, a cell."""
-    return [Input(index).flat if held else Scalar(0, np.uint64), Scalar(1, np.uint64), Scalar(2, np.uint64)]
+    """The three arguments of `beginning` in a plan: scalars 0 to 2 of the call; held: the key is
+    input `index`, a cell."""
+    return [
+        Input(index).flat if held else Scalar(0, np.uint64),
+        Scalar(1, np.uint64),
+        Scalar(2, np.uint64),
+    ]

@@ -1,8 +1,10 @@
-"""Matrices whose rows begin anywhere, copied so that each begins at a multiple of 16 bytes: what TMA and cp.async can read.
+"""Matrices whose rows begin anywhere, copied so that each begins at a multiple of 16 bytes: what
+TMA and cp.async can read.
 
-A product of odd sizes copies both operands so, in one launch. A thread makes 16 bytes of a row: it reads their elements one by
-one, since nothing is known of where they lie, all under way at a time and neighbours of its neighbours' (the first-level cache
-has the line for the second one), and stores them by 16 bytes, bytes by 8. Behind the end of a row it writes zeros.
+A product of odd sizes copies both operands so, in one launch. A thread makes 16 bytes of a row: it
+reads their elements one by one, since nothing is known of where they lie, all under way at a time
+and neighbours of its neighbours' (the first-level cache has the line for the second one), and
+stores them by 16 bytes, bytes by 8. Behind the end of a row it writes zeros.
 
 The floor is reading and writing both matrices.
 """
@@ -26,7 +28,8 @@ THREADS = 256
 
 
 class Rows(NamedTuple):
-    """A matrix to be moved: where its memory is and goes; rows, elements of one, and elements from one to the next."""
+    """A matrix to be moved: where its memory is and goes; rows, elements of one, and elements from
+    one to the next."""
 
     source: ArrayArg
     target: ArrayArg
@@ -37,8 +40,8 @@ class Rows(NamedTuple):
 
 
 def rows_of(source: ArrayArg, target: ArrayArg, view: Layout) -> Rows | None:
-    """The matrices of a layout, its rows one after the other; None where these are not evenly spaced, or elements not
-    neighbours."""
+    """The matrices of a layout, its rows one after the other; None where these are not evenly
+    spaced, or elements not neighbours."""
     item = view.itemsize
     if view.ndim < 2 or view.strides[-1] != item or not view.size:
         return None
@@ -48,14 +51,21 @@ def rows_of(source: ArrayArg, target: ArrayArg, view: Layout) -> Rows | None:
     count, step = (shape[0], strides[0]) if shape else (1, 0)
     if step < 0 or step % item:
         return None
-    return Rows(source, target, count, view.shape[-1], step // item, (count - 1) * (step // item) + view.shape[-1])
+    return Rows(
+        source,
+        target,
+        count,
+        view.shape[-1],
+        step // item,
+        (count - 1) * (step // item) + view.shape[-1],
+    )
 
 
 @functools.cache
 def pitched(word: np.dtype) -> Any:
     """Elements as the words of their size."""
     width = 16 // word.itemsize
-    apart = 1 if SIMULATOR else min(width, 8)               # elements of a store
+    apart = 1 if SIMULATOR else min(width, 8)  # elements of a store
     store, stored = writer(word, apart), numba_type(word)
 
     @device
@@ -80,8 +90,9 @@ def pitched(word: np.dtype) -> Any:
 
     @cuda.jit
     def pitched(x, y, count, columns, step, x_2, y_2, count_2, columns_2, step_2, first):
-        """x, y: memory of a matrix of `count` rows, each `step` elements behind the last, and of its copy; x_2 ...: of another
-        one, or none (count_2 0), which all blocks but the `first` ones move."""
+        """x, y: memory of a matrix of `count` rows, each `step` elements behind the last, and of
+        its copy; x_2 ...: of another one, or none (count_2 0), which all blocks but the `first`
+        ones move."""
         block = types.int64(cuda.blockIdx.x)
         if block < first:
             move(x, y, block * THREADS + cuda.threadIdx.x, count, columns, step)
@@ -104,8 +115,11 @@ def launch(matrices: Sequence[Rows], itemsize: int) -> Launch:
     for matrix in matrices:
         pieces = matrix.count * blocks(matrix.columns * itemsize, 16)
         grids.append(blocks(pieces, THREADS))
-        args += [matrix.source.view((matrix.span,), None, word), matrix.target.view((pieces * 16 // itemsize,), None, word),
-                 *map(np.int64, (matrix.count, matrix.columns, matrix.step))]
+        args += [
+            matrix.source.view((matrix.span,), None, word),
+            matrix.target.view((pieces * 16 // itemsize,), None, word),
+            *map(np.int64, (matrix.count, matrix.columns, matrix.step)),
+        ]
     if len(matrices) == 1:
         args += [args[0], args[0], *map(np.int64, (0, 1, 0))]
     return Launch(pitched(word), sum(grids), THREADS, [*args, np.int64(grids[0])])

@@ -1,16 +1,19 @@
-"""Losses that compare two arrays element by element, summed as they are computed, and their gradients.
+"""Losses that compare two arrays element by element, summed as they are computed, and their
+gradients.
 
-The idea. A loss like the mean of (x - t)^2 reads two arrays and returns a number. Made of elementwise functions and a
-sum it would write differences and squares to memory and read them back: 6 x the size of an array where 2 x will do.
-Here each thread adds up the losses of the elements it reads. The gradient by one of them is an elementwise kernel
-(elementwise.py) of the incoming gradient, one number, and both arrays; nothing but the inputs is kept for it. Where the
-gradients by both are wanted, `pointwise_slopes` reads the arrays once for the two.
+The idea. A loss like the mean of (x - t)^2 reads two arrays and returns a number. Made of
+elementwise functions and a sum it would write differences and squares to memory and read them back:
+6 x the size of an array where 2 x will do. Here each thread adds up the losses of the elements it
+reads. The gradient by one of them is an elementwise kernel (elementwise.py) of the incoming
+gradient, one number, and both arrays; nothing but the inputs is kept for it. Where the gradients by
+both are wanted, `pointwise_slopes` reads the arrays once for the two.
 
 The floor is bytes(x) + bytes(t) forward, and once more that and the gradients' own bytes backward.
 
-Versions of the sum: `plain`, one thread (the simulator); `pointwise_total`, blocks that walk over the arrays in strides,
-two accesses of 16 bytes to each array in flight. What a thread adds is a matter of the size alone, so the same numbers
-give the same bits. The blocks' sums are added by one more block.
+Versions of the sum: `plain`, one thread (the simulator); `pointwise_total`, blocks that walk over
+the arrays in strides, two accesses of 16 bytes to each array in flight. What a thread adds is a
+matter of the size alone, so the same numbers give the same bits. The blocks' sums are added by one
+more block.
 """
 
 from __future__ import annotations
@@ -32,22 +35,43 @@ UNROLLED = 2  # accesses to each array that a thread has in flight
 MOST_BLOCKS = 1024  # the last block has a thread for each
 
 _D = "(x - t)"
-_RISE, _FALL = ("(maximum(x, 0) + log1p(exp(-abs(x))))", "(maximum(-x, 0) + log1p(exp(-abs(x))))")  # softplus of x, -x
+_RISE, _FALL = (
+    "(maximum(x, 0) + log1p(exp(-abs(x))))",
+    "(maximum(-x, 0) + log1p(exp(-abs(x))))",
+)  # softplus of x, -x
 _LOG, _LOG1 = "maximum(log(x), -100)", "maximum(log1p(-x), -100)"
 
-#: Loss, its slope by x and by t, on x, t and a parameter p; None: minus the other slope. (cpu/pointwise.py has them too.)
+#: Loss, its slope by x and by t, on x, t and a parameter p; None: minus the other slope.
+#: (cpu/pointwise.py has them too.)
 EXPRESSIONS: dict[str, tuple[str, str, str | None]] = {
     "mse_loss": (f"{_D} * {_D}", f"2 * {_D}", None),
     "l1_loss": (f"abs{_D}", f"sign{_D}", None),
-    "huber_loss": (f"0.5 * {_D} * {_D} if abs{_D} <= p else p * (abs{_D} - 0.5 * p)", f"maximum(minimum({_D}, p), -p)", None),
-    "smooth_l1_loss": (f"0.5 * {_D} * {_D} / p if abs{_D} < p else abs{_D} - 0.5 * p",
-                       f"{_D} / p if abs{_D} < p else sign{_D}", None),
-    "bce_with_logits": (f"(1 - t) * {_RISE} + p * t * {_FALL}", "(1 - t) / (1 + exp(-x)) - p * t / (1 + exp(x))",
-                        f"p * {_FALL} - {_RISE}"),
-    "binary_cross_entropy": (f"-t * {_LOG} - (1 - t) * {_LOG1}", "(x - t) / maximum(x * (1 - x), 1e-12)", f"{_LOG1} - {_LOG}"),
+    "huber_loss": (
+        f"0.5 * {_D} * {_D} if abs{_D} <= p else p * (abs{_D} - 0.5 * p)",
+        f"maximum(minimum({_D}, p), -p)",
+        None,
+    ),
+    "smooth_l1_loss": (
+        f"0.5 * {_D} * {_D} / p if abs{_D} < p else abs{_D} - 0.5 * p",
+        f"{_D} / p if abs{_D} < p else sign{_D}",
+        None,
+    ),
+    "bce_with_logits": (
+        f"(1 - t) * {_RISE} + p * t * {_FALL}",
+        "(1 - t) / (1 + exp(-x)) - p * t / (1 + exp(x))",
+        f"p * {_FALL} - {_RISE}",
+    ),
+    "binary_cross_entropy": (
+        f"-t * {_LOG} - (1 - t) * {_LOG1}",
+        "(x - t) / maximum(x * (1 - x), 1e-12)",
+        f"{_LOG1} - {_LOG}",
+    ),
     "kl_div": ("t * (log(t) - x) if t != 0 else t", "-t", "log(t) + 1 - x"),
-    "kl_div (log)": ("exp(t) * (t - x) if exp(t) > 0 else exp(t)", "-exp(t)",
-                     "exp(t) * (t - x + 1) if exp(t) > 0 else exp(t)"),
+    "kl_div (log)": (
+        "exp(t) * (t - x) if exp(t) > 0 else exp(t)",
+        "-exp(t)",
+        "exp(t) * (t - x + 1) if exp(t) > 0 else exp(t)",
+    ),
 }
 
 
@@ -84,7 +108,8 @@ def plain(kind: str, dtype: np.dtype):
 
 @functools.cache
 def pointwise_total(kind: str, dtype: np.dtype, width: int, alone: bool):
-    """Blocks of THREADS; x, t: (n,); p: the parameter; sums: (blocks,), or, `alone`, the result (1,)."""
+    """Blocks of THREADS; x, t: (n,); p: the parameter; sums: (blocks,), or, `alone`, the result
+    (1,)."""
     load, store, T = codec(dtype)
     loss = value(kind, dtype)
     read = reader(dtype, width)
@@ -136,45 +161,69 @@ def pointwise_finish(dtype: np.dtype):
     return pointwise_finish
 
 
-# ------------------------------------------------------------------------------------------------ planners
+# ------------------------------------------------------------------------------------------------ p
 
 
 def loss(x: Layout, t: Layout, *, kind: str, reduction: str, version: str | None = None) -> Plan:
-    """x, t of one shape and dtype; scalars: parameter -> the loss () (both contiguous then), or that of each element."""
+    """x, t of one shape and dtype; scalars: parameter -> the loss () (both contiguous then), or
+    that of each element."""
     dtype, T = x.dtype, wide(x.dtype)
     if reduction == "none":
         expression = named(EXPRESSIONS[kind][0], t="y", p="z")
         out = result_layout([x, t], x.shape, dtype)
-        return Plan([out], [launch(scalar_function(expression, (dtype, dtype, T), T, dtype), [x, t, T], out, Output(0))])
+        return Plan(
+            [out],
+            [
+                launch(
+                    scalar_function(expression, (dtype, dtype, T), T, dtype),
+                    [x, t, T],
+                    out,
+                    Output(0),
+                )
+            ],
+        )
     out = x.like(())
     arrays = [Input(0).flat, Input(1).flat, Scalar(0, T)]
     divisor = T.type(x.size if reduction == "mean" else 1)
     if version == "plain" or SIMULATOR:
-        return Plan([out], [Launch(plain(kind, dtype), 1, 1, [*arrays, Output(0), x.size, divisor])])
+        return Plan(
+            [out], [Launch(plain(kind, dtype), 1, 1, [*arrays, Output(0), x.size, divisor])]
+        )
     width = vector_width(0, x, t)  # 0 is a multiple of anything
     grid = min(max(blocks(x.size, THREADS * UNROLLED * width), 1), MOST_BLOCKS)
     kernel = pointwise_total(kind, dtype, width, grid == 1)
     if grid == 1:
         return Plan([out], [Launch(kernel, 1, THREADS, [*arrays, Output(0), x.size, divisor])])
-    return Plan([out], [Launch(kernel, grid, THREADS, [*arrays, Temp(0), x.size, T.type(1)]),
-                        Launch(pointwise_finish(dtype), 1, MOST_BLOCKS, [Temp(0), Output(0), divisor])], [x.like((grid,), T)])
+    return Plan(
+        [out],
+        [
+            Launch(kernel, grid, THREADS, [*arrays, Temp(0), x.size, T.type(1)]),
+            Launch(pointwise_finish(dtype), 1, MOST_BLOCKS, [Temp(0), Output(0), divisor]),
+        ],
+        [x.like((grid,), T)],
+    )
 
 
 def _slope(kind: str, by: int, x: str, t: str) -> str:
-    """The gradient by x (0) or t (1) with these names for x and t: an expression of x (the incoming gradient), both, the
-    parameter and the scale."""
+    """The gradient by x (0) or t (1) with these names for x and t: an expression of x (the incoming
+    gradient), both, the parameter and the scale."""
     slope = EXPRESSIONS[kind][1 + by]
-    if slope is None:  # a loss of the distance alone: by t it is what it is by x with both exchanged
+    if (
+        slope is None
+    ):  # a loss of the distance alone: by t it is what it is by x with both exchanged
         slope, x, t = EXPRESSIONS[kind][1], t, x
     return f"x * {NAMES[4]} * ({named(slope, x=x, t=t, p=NAMES[3])})"
 
 
 @functools.cache
 def pointwise_slopes(kind: str, dtype: np.dtype, single: bool, width: int):
-    """Both gradients, `width` neighbours per thread. g: (1,) if `single`, else as x, t, dx and dt: (n,)."""
+    """Both gradients, `width` neighbours per thread. g: (1,) if `single`, else as x, t, dx and dt:
+    (n,)."""
     load, store, T = codec(dtype)
     read, write, C = reader(dtype, width), writer(dtype, width), wide(dtype)
-    by_x, by_t = (scalar_function(_slope(kind, by, "y", "z"), (C,) * 5, C, C, stored=False) for by in (0, 1))
+    by_x, by_t = (
+        scalar_function(_slope(kind, by, "y", "z"), (C,) * 5, C, C, stored=False) for by in (0, 1)
+    )
 
     @bounded(THREADS)
     def pointwise_slopes(g, x, t, p, scale, dx, dt):
@@ -206,9 +255,13 @@ def pointwise_slopes(kind: str, dtype: np.dtype, single: bool, width: int):
     return pointwise_slopes
 
 
-def _grad_step(g: Layout, x: Layout, t: Layout, out: Layout, kind: str, by: int, place: Output) -> Launch:
+def _grad_step(
+    g: Layout, x: Layout, t: Layout, out: Layout, kind: str, by: int, place: Output
+) -> Launch:
     T = wide(x.dtype)
-    function = scalar_function(_slope(kind, by, "y", "z"), (g.dtype, x.dtype, t.dtype, T, T), T, x.dtype)
+    function = scalar_function(
+        _slope(kind, by, "y", "z"), (g.dtype, x.dtype, t.dtype, T, T), T, x.dtype
+    )
     return launch(function, [g, x, t, T, T], out, place)
 
 
@@ -226,6 +279,23 @@ def loss_grads(g: Layout, x: Layout, t: Layout, *, kind: str) -> Plan:
         return Plan([out, out], [_grad_step(g, x, t, out, kind, by, Output(by)) for by in (0, 1)])
     width = vector_width(0, x, t) if single else vector_width(0, g, x, t)
     T = wide(x.dtype)
-    arrays = [Input(0).flat, Input(1).flat, Input(2).flat, Scalar(0, T), Scalar(1, T), Output(0).flat, Output(1).flat]
-    return Plan([out, out], [Launch(pointwise_slopes(kind, x.dtype, single, width), blocks(x.size, THREADS * width), THREADS,
-                                    arrays)])
+    arrays = [
+        Input(0).flat,
+        Input(1).flat,
+        Input(2).flat,
+        Scalar(0, T),
+        Scalar(1, T),
+        Output(0).flat,
+        Output(1).flat,
+    ]
+    return Plan(
+        [out, out],
+        [
+            Launch(
+                pointwise_slopes(kind, x.dtype, single, width),
+                blocks(x.size, THREADS * width),
+                THREADS,
+                arrays,
+            )
+        ],
+    )

@@ -1,8 +1,8 @@
 """Where the maximum of a window is: the notes that pools take for their gradient (pool.py).
 
-What the caller asks for is int32: h W + w, the position in the image. What the gradient alone will see is a byte: r columns +
-s, the position in the window. It moves a quarter as much, and kernels that know the window compare it with constants; others
-find the position by `spot`.
+What the caller asks for is int32: h W + w, the position in the image. What the gradient alone will
+see is a byte: r columns + s, the position in the window. It moves a quarter as much, and kernels
+that know the window compare it with constants; others find the position by `spot`.
 """
 
 import functools
@@ -23,13 +23,17 @@ MAXIMA = ("max", *NOTED)
 def spot(note, p, q, W, columns, down, right, top, left, row_step, column_step):
     """h W + w of what a byte notes of window (p, q); -1 for none. Numbers as in max_pool2d."""
     r = types.int64(note) // columns
-    h, w = p * down - top + r * row_step, q * right - left + (types.int64(note) - r * columns) * column_step
+    h, w = (
+        p * down - top + r * row_step,
+        q * right - left + (types.int64(note) - r * columns) * column_step,
+    )
     return h * W + w if note != NOWHERE else types.int64(-1)
 
 
 @functools.cache
 def note_reader(kind: str, width: int) -> Any:
-    """Device function (index, i, where, first): these notes to where[first], ... as int32. Nothing for means."""
+    """Device function (index, i, where, first): these notes to where[first], ... as int32. Nothing
+    for means."""
     together = width if kind == "bytes" else min(width, 4)
     read = reader(BYTE if kind == "bytes" else NOTE, together)
 
@@ -43,8 +47,9 @@ def note_reader(kind: str, width: int) -> Any:
 
 @functools.cache
 def first_note(kind: str, window: Any) -> Any:
-    """Device function: the note of the first position inside images (H, W) of the window that begins at (h, w); -1 for none.
-    That is where the maximum is if nothing exceeds -inf: so the loops over a window need not ask whether there is a note."""
+    """Device function: the note of the first position inside images (H, W) of the window that
+    begins at (h, w); -1 for none. That is where the maximum is if nothing exceeds -inf: so the
+    loops over a window need not ask whether there is a note."""
     rows, columns, *_, row_step, column_step = window
     within = kind == "bytes"
 
@@ -62,8 +67,9 @@ def first_note(kind: str, window: Any) -> Any:
 
 @functools.cache
 def note_writer(kind: str, width: int, window: Any) -> Any:
-    """Device function (index, i, where, h, w, on, H, W): the notes of `width` neighbours, from i on, a multiple of it. Their
-    windows begin at (h, w), (h, w + on), ... of images (H, W); where[k] is -1 if nothing in window k exceeds -inf."""
+    """Device function (index, i, where, h, w, on, H, W): the notes of `width` neighbours, from i
+    on, a multiple of it. Their windows begin at (h, w), (h, w + on), ... of images (H, W); where[k]
+    is -1 if nothing in window k exceeds -inf."""
     together = width if kind == "bytes" else min(width, 4)  # 16 bytes at most
     write, first = writer(BYTE if kind == "bytes" else NOTE, together), first_note(kind, window)
 

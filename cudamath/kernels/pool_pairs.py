@@ -1,19 +1,27 @@
-"""Maxima of windows that overlap along the rows of images, for 16-bit floats: two results at a time, in one register.
+"""Maxima of windows that overlap along the rows of images, for 16-bit floats: two results at a
+time, in one register.
 
-A result of 3 x 3 windows at stride 2 has 4 new numbers of two bytes each, and is three itself with its note; memory moves
-that while an H200's multiprocessor makes 75 instructions at most. One number at a time (`pool_rows`) takes 85: to widen 9
-numbers, and to compare and keep value and place of each. Here neighbouring results share registers, and most instructions: 35,
-of which 5 find the places (pool_places.py; by divisions, in 64 bits, they were 20, and the kernel took 96.7 us where now 87.6).
+A result of 3 x 3 windows at stride 2 has 4 new numbers of two bytes each, and is three itself with
+its note; memory moves that while an H200's multiprocessor makes 75 instructions at most. One number
+at a time (`pool_rows`) takes 85: to widen 9 numbers, and to compare and keep value and place of
+each. Here neighbouring results share registers, and most instructions: 35, of which 5 find the
+places (pool_places.py; by divisions, in 64 bits, they were 20, and the kernel took 96.7 us where
+now 87.6).
 
-1. All rows under a thread's results are read before any is looked at; what lies beyond the image counts as -inf.
-2. Two results have their numbers at the same place of their windows `right` columns apart: one byte permutation makes a
-   register of them, wherever they lie. `max.NaN` of pairs gives the maxima: 3 instructions for each place of two windows.
-3. The note: places are compared with the maxima from the last to the first, so that the first one stays.
+1. All rows under a thread's results are read before any is looked at; what lies beyond the image
+   counts as -inf.
+2. Two results have their numbers at the same place of their windows `right` columns apart: one byte
+   permutation makes a register of them, wherever they lie. `max.NaN` of pairs gives the maxima: 3
+   instructions for each place of two windows.
+3. The note: places are compared with the maxima from the last to the first, so that the first one
+   stays.
 
-Only a maximum of -inf or NaN says nothing of its place (what is beyond the image counted as -inf, and a NaN equals nothing):
-the thread that finds one among its results looks those windows up again, one number at a time, after all is written.
+Only a maximum of -inf or NaN says nothing of its place (what is beyond the image counted as -inf,
+and a NaN equals nothing): the thread that finds one among its results looks those windows up again,
+one number at a time, after all is written.
 
-Of zeros of both signs in a window the maximum is 0, not the first of them; they are equal, and the note is the first one's.
+Of zeros of both signs in a window the maximum is 0, not the first of them; they are equal, and the
+note is the first one's.
 """
 
 import functools
@@ -40,25 +48,52 @@ if not SIMULATOR:
     from .ptx import instruction, store_vector
 
     two = types.uint32, types.uint32
-    permute = instruction("permute", "prmt.b32 $0, $1, $2, $3;", types.uint32, (*two, types.uint32),
-                          "Four of the eight bytes of two words, by the hexadecimal digits of a third.")
-    larger = {dtype: instruction(f"larger_{name}", f"max.NaN.{name}x2 $0, $1, $2;", types.uint32, two,
-                                 "The larger of the numbers of each pair; NaN wins.")
-              for dtype, name in ((np.dtype(np.float16), "f16"), (np.dtype(bfloat16), "bf16"))}
-    equal = {dtype: instruction(f"equal_{name}", f"set.eq.u32.{name}x2 $0, $1, $2;", types.uint32, two,
-                                "0xFFFF for the numbers of each pair that are equal, else 0.")
-             for dtype, name in ((np.dtype(np.float16), "f16"), (np.dtype(bfloat16), "bf16"))}
+    permute = instruction(
+        "permute",
+        "prmt.b32 $0, $1, $2, $3;",
+        types.uint32,
+        (*two, types.uint32),
+        "Four of the eight bytes of two words, by the hexadecimal digits of a third.",
+    )
+    larger = {
+        dtype: instruction(
+            f"larger_{name}",
+            f"max.NaN.{name}x2 $0, $1, $2;",
+            types.uint32,
+            two,
+            "The larger of the numbers of each pair; NaN wins.",
+        )
+        for dtype, name in ((np.dtype(np.float16), "f16"), (np.dtype(bfloat16), "bf16"))
+    }
+    equal = {
+        dtype: instruction(
+            f"equal_{name}",
+            f"set.eq.u32.{name}x2 $0, $1, $2;",
+            types.uint32,
+            two,
+            "0xFFFF for the numbers of each pair that are equal, else 0.",
+        )
+        for dtype, name in ((np.dtype(np.float16), "f16"), (np.dtype(bfloat16), "bf16"))
+    }
 
 
 def fits(x: Layout, window: Window, kind: str, width: int) -> bool:
-    """Whether what pool_rows.fits, with this width, is for these kernels. `set` of bfloat16 is an instruction of 9.0."""
-    return (width == WIDTH and x.dtype in LOWEST and kind in ("max", "bytes") and window.row_step == 1
-            and window.rows * window.columns <= PLACES and capability(x.device) >= (9, 0))
+    """Whether what pool_rows.fits, with this width, is for these kernels. `set` of bfloat16 is an
+    instruction of 9.0."""
+    return (
+        width == WIDTH
+        and x.dtype in LOWEST
+        and kind in ("max", "bytes")
+        and window.row_step == 1
+        and window.rows * window.columns <= PLACES
+        and capability(x.device) >= (9, 0)
+    )
 
 
 @functools.cache
 def picking() -> Any:
-    """Device function: numbers i and j (constants) of a line of pairs that begins at `first`, as a pair."""
+    """Device function: numbers i and j (constants) of a line of pairs that begins at `first`, as a
+    pair."""
 
     @device
     def pick(line, first, i, j):
@@ -74,7 +109,9 @@ def pool_pairs(kind: str, dtype: np.dtype, window: Window) -> Any:
     load, _, _ = codec(dtype)
     fetch, _, words, _ = fetcher(dtype, WIDTH)
     rows, columns, down, right, top, left, _, _ = window
-    body = WIDTH * right  # columns of an image under the results; the windows also reach `left` and `after` beyond
+    body = (
+        WIDTH * right
+    )  # columns of an image under the results; the windows also reach `left` and `after` beyond
     after = max(columns - left - right, 0)
     ahead = left + left % 2
     held = (ahead + body + after + 1) // 2  # pairs of a row
@@ -86,8 +123,9 @@ def pool_pairs(kind: str, dtype: np.dtype, window: Window) -> Any:
 
     @cuda.jit
     def pool_pairs(x, x1, y, index, count, H, W, P, groups, per_group, per_line):
-        """x: the memory of (n, H, W) as pairs, x1 as numbers; y and index (x1 again if no notes are taken) that of (n, P, Q);
-        count: groups of WIDTH results, `groups` a line; per_group, per_line: see pool_places.split."""
+        """x: the memory of (n, H, W) as pairs, x1 as numbers; y and index (x1 again if no notes are
+        taken) that of (n, P, Q); count: groups of WIDTH results, `groups` a line; per_group,
+        per_line: see pool_places.split."""
         i = uint32(uint32(cuda.blockIdx.x) * uint32(cuda.blockDim.x) + uint32(cuda.threadIdx.x))
         if i >= uint32(count):
             return
@@ -97,8 +135,12 @@ def pool_pairs(kind: str, dtype: np.dtype, window: Window) -> Any:
         to_the_right = i32(i32(W) - i32(1) - w)
         line = cuda.local.array(all_held, types.uint32)
         for r in range(rows):
-            row = min(max(i32(h + r), i32(0)), i32(i32(H) - i32(1)))  # of the image; its numbers are not taken if it is another
-            access = uint64(uint32(n * uint32(H) + uint32(row))) * across + uint64(q) * uint64(right)
+            row = min(
+                max(i32(h + r), i32(0)), i32(i32(H) - i32(1))
+            )  # of the image; its numbers are not taken if it is another
+            access = uint64(uint32(n * uint32(H) + uint32(row))) * across + uint64(q) * uint64(
+                right
+            )
             base = access << uint64(WIDTH_BITS)
             for s in range(right):
                 fetch(x, access + uint64(s), line, r * held + ahead // 2 + s * words)
@@ -107,14 +149,19 @@ def pool_pairs(kind: str, dtype: np.dtype, window: Window) -> Any:
                 number = number if w >= i32(left - s) else uint32(lowest & 0xFFFF)
                 k = ahead - left + s
                 old = line[r * held + k // 2] if k % 2 else uint32(lowest)
-                line[r * held + k // 2] = (old & uint32(0xFFFF)) | number << uint32(16) if k % 2 else (
-                    (old & uint32(0xFFFF0000)) | number)
+                line[r * held + k // 2] = (
+                    (old & uint32(0xFFFF)) | number << uint32(16)
+                    if k % 2
+                    else ((old & uint32(0xFFFF0000)) | number)
+                )
             for s in range(after):
                 number = uint32(x1[base + uint64(min(i32(body + s), to_the_right))])
                 number = number if i32(body + s) <= to_the_right else uint32(lowest & 0xFFFF)
                 k = ahead + body + s
                 if k % 2:
-                    line[r * held + k // 2] = (line[r * held + k // 2] & uint32(0xFFFF)) | number << uint32(16)
+                    line[r * held + k // 2] = (
+                        line[r * held + k // 2] & uint32(0xFFFF)
+                    ) | number << uint32(16)
                 else:
                     line[r * held + k // 2] = number
         for r in range(rows):
@@ -149,7 +196,9 @@ def pool_pairs(kind: str, dtype: np.dtype, window: Window) -> Any:
                     part = uint32(best[0])
                     for j in range(1, pairs):
                         part = best[j] if k // 2 == j else part
-                    value = load(types.uint16(part >> uint32(16) if k % 2 else part & uint32(0xFFFF)))
+                    value = load(
+                        types.uint16(part >> uint32(16) if k % 2 else part & uint32(0xFFFF))
+                    )
                     column = w + k * right - left
                     if value != value or value == load(types.uint16(lowest & 0xFFFF)):
                         note = first(h, column, H, W)

@@ -1,24 +1,29 @@
-"""Pooling by windows that overlap along the rows of images in C order: neighbouring results read their columns together.
+"""Pooling by windows that overlap along the rows of images in C order: neighbouring results read
+their columns together.
 
-A thread owns `width` neighbouring results of a row, as many as 16 bytes hold. Of each image row under them it needs
+A thread owns `width` neighbouring results of a row, as many as 16 bytes hold. Of each image row
+under them it needs
 
     | left columns | width x stride columns, whole accesses of 16 bytes | what the last window still reaches |
 
-and has them in registers: for 3 x 3 windows at stride 2, two accesses and one number per row instead of twelve numbers. Columns
-beyond the image belong to no window; only the first and the last windows of a row can reach there, so only these ask.
+and has them in registers: for 3 x 3 windows at stride 2, two accesses and one number per row
+instead of twelve numbers. Columns beyond the image belong to no window; only the first and the last
+windows of a row can reach there, so only these ask.
 
-Backward (`pool_rows_grad`) a thread owns the same columns of as many image rows as windows move by, and has the gradients and
-notes of all windows that reach there: for 3 x 3 at stride 2 ten windows for sixteen numbers instead of four for each four.
+Backward (`pool_rows_grad`) a thread owns the same columns of as many image rows as windows move by,
+and has the gradients and notes of all windows that reach there: for 3 x 3 at stride 2 ten windows
+for sixteen numbers instead of four for each four.
 
 Measured (row versions_pool):
-max_pool2d of 32 x 64 x 256 x 256, 3 x 3, stride 2, float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
+max_pool2d of 32 x 64 x 256 x 256, 3 x 3, stride 2, float32; NVIDIA H200, commit 52457ee46004,
+2026-11-23
 
                     GB/s     of a copy
     plain            716          0.17
     pool_rows      4,352          1.03
 
 (end of what was measured)
-"""
+"""  # noqa: E501
 
 import functools
 from typing import Any
@@ -34,11 +39,21 @@ from .rows import reader, writer
 
 
 def fits(x: Layout, y: Layout, window: Window) -> int:
-    """Results a thread owns, or 0 where these kernels do not apply. x, y: (N, C, rows, columns) in C order."""
+    """Results a thread owns, or 0 where these kernels do not apply. x, y: (N, C, rows, columns) in
+    C order."""
     width, columns, results = 16 // max(x.itemsize, y.itemsize), x.shape[3], y.shape[3]
     reach = window.left + window.columns + width * window.right
-    good = (not SIMULATOR and x.aligned and y.aligned and window.column_step == 1 and window.columns >= window.right
-            and results % width == 0 and columns % width == 0 and results * window.right <= columns and reach <= 40)
+    good = (
+        not SIMULATOR
+        and x.aligned
+        and y.aligned
+        and window.column_step == 1
+        and window.columns >= window.right
+        and results % width == 0
+        and columns % width == 0
+        and results * window.right <= columns
+        and reach <= 40
+    )
     return width if good and width > 1 else 0
 
 
@@ -59,8 +74,8 @@ def pool_rows(kind: str, dtype: np.dtype, window: Window, width: int, large: boo
 
     @cuda.jit
     def pool_rows(x, y, index, count, H, W, P, Q, channels):
-        """x: the memory of (n, H, W), y and index (x again if no notes are taken) of (n, P, Q); count: groups of
-        `width` results; channels: 1."""
+        """x: the memory of (n, H, W), y and index (x again if no notes are taken) of (n, P, Q);
+        count: groups of `width` results; channels: 1."""
         i = cuda.grid(1)
         if i >= count:
             return
@@ -92,7 +107,9 @@ def pool_rows(kind: str, dtype: np.dtype, window: Window, width: int, large: boo
                             take(best, where, k, line[e], r * columns + s if within else here + e)
         if averaging:
             for k in range(width):
-                best[k] = C(best[k] / C(size(h, rows, H, top, w + k * right - left, columns, W, left)))
+                best[k] = C(
+                    best[k] / C(size(h, rows, H, top, w + k * right - left, columns, W, left))
+                )
         at = (n * P + p) * Q + q
         write(y, at, best, 0)
         if noted:
@@ -102,13 +119,29 @@ def pool_rows(kind: str, dtype: np.dtype, window: Window, width: int, large: boo
 
 
 def fits_grad(grad: Layout, dx: Layout, window: Window, kind: str) -> int:
-    """Windows whose columns a thread of `pool_rows_grad` owns, or 0 where it does not apply. All (N, C, rows, columns) in C
-    order. As many as 16 bytes hold of the gradient, but more than four only beside notes that are bytes."""
-    good = (not SIMULATOR and grad.aligned and dx.aligned and (window.row_step, window.column_step) == (1, 1)
-            and window.columns >= window.right and grad.shape[3] * window.right == dx.shape[3])
+    """Windows whose columns a thread of `pool_rows_grad` owns, or 0 where it does not apply. All
+    (N, C, rows, columns) in C order. As many as 16 bytes hold of the gradient, but more than four
+    only beside notes that are bytes."""
+    good = (
+        not SIMULATOR
+        and grad.aligned
+        and dx.aligned
+        and (window.row_step, window.column_step) == (1, 1)
+        and window.columns >= window.right
+        and grad.shape[3] * window.right == dx.shape[3]
+    )
     most = 16 // (grad.itemsize if kind == "bytes" else max(grad.itemsize, 4))
-    return next((width for width in (most, 4, 2) if good and width <= most and grad.shape[3] % width == 0
-                 and width * window.down * window.right <= 32), 0)
+    return next(
+        (
+            width
+            for width in (most, 4, 2)
+            if good
+            and width <= most
+            and grad.shape[3] % width == 0
+            and width * window.down * window.right <= 32
+        ),
+        0,
+    )
 
 
 @functools.cache
@@ -120,15 +153,21 @@ def pool_rows_grad(kind: str, dtype: np.dtype, window: Window, width: int, large
     rows, columns, down, right, top, left, _, _ = window
     averaging, within = kind not in MAXIMA, kind == "bytes"
     size = window_size(kind)
-    span, above = width * right, (rows - 1) // down + 1  # columns of a thread, rows of windows over a band of `down` rows
-    before, after = (columns - 1 - left) // right, (right - 1 + left) // right  # windows beside its own that reach its columns
+    span, above = (
+        width * right,
+        (rows - 1) // down + 1,
+    )  # columns of a thread, rows of windows over a band of `down` rows
+    before, after = (
+        (columns - 1 - left) // right,
+        (right - 1 + left) // right,
+    )  # windows beside its own that reach its columns
     before = max(before, 0)
     windows, held = before + width + after, down * span
 
     @cuda.jit
     def pool_rows_grad(grad, index, dx, count, H, W, P, Q, channels, bands):
-        """grad, index (grad again for means): the memory of (n, P, Q), dx of (n, H, W); count: groups of `width` windows
-        in `bands` bands of rows an image; channels: 1."""
+        """grad, index (grad again for means): the memory of (n, P, Q), dx of (n, H, W); count:
+        groups of `width` windows in `bands` bands of rows an image; channels: 1."""
         i = cuda.grid(1)
         if i >= count:
             return
@@ -158,12 +197,18 @@ def pool_rows_grad(kind: str, dtype: np.dtype, window: Window, width: int, large
                 for e in range(windows):
                     first = (e - before) * right - left  # of its columns, from the thread's first
                     if averaging:
-                        places = size(p * down - top, rows, H, top, q * right + first, columns, W, left)
+                        places = size(
+                            p * down - top, rows, H, top, q * right + first, columns, W, left
+                        )
                         g[e] = C(g[e] / C(places)) if places > 0 else C(0)
-                    place = types.int32(note[e] - (a * down * columns if within else here))  # from the window's row of the band
+                    place = types.int32(
+                        note[e] - (a * down * columns if within else here)
+                    )  # from the window's row of the band
                     for r in range(down):
                         for s in range(span):
-                            if s >= first and s < first + columns:  # constants: does this window reach so far?
+                            if (
+                                s >= first and s < first + columns
+                            ):  # constants: does this window reach so far?
                                 if averaging:
                                     mine = r + a * down < rows
                                 elif within:
@@ -175,24 +220,38 @@ def pool_rows_grad(kind: str, dtype: np.dtype, window: Window, width: int, large
         for r in range(down):
             if h + r >= 0 and h + r < H:
                 for s in range(right):
-                    write(dx, (n * H + h + r) * W + q * right + s * width, total, r * span + s * width)
+                    write(
+                        dx, (n * H + h + r) * W + q * right + s * width, total, r * span + s * width
+                    )
 
     return pool_rows_grad
 
 
 @functools.cache
-def pool_spread(kind: str, dtype: np.dtype, window: Window, width: int, together: int, large: bool) -> Any:
-    """The gradient where windows tile the image (H = P rows, W = Q columns): a thread owns `width` windows of a row, and writes
-    `together` neighbours at a time. Where these are all of its row, a warp's accesses are one piece of memory."""
+def pool_spread(
+    kind: str, dtype: np.dtype, window: Window, width: int, together: int, large: bool
+) -> Any:
+    """The gradient where windows tile the image (H = P rows, W = Q columns): a thread owns `width`
+    windows of a row, and writes `together` neighbours at a time. Where these are all of its row, a
+    warp's accesses are one piece of memory."""
     _, _, C = codec(dtype)
     locate, read, write = decode(width, True, large), reader(dtype, width), writer(dtype, together)
-    rows, columns, averaging, within = window.rows, window.columns, kind not in MAXIMA, kind == "bytes"
+    rows, columns, averaging, within = (
+        window.rows,
+        window.columns,
+        kind not in MAXIMA,
+        kind == "bytes",
+    )
     read_notes = note_reader(kind, width)
-    part, held = C(1.0 / (int(kind[6:]) if kind.startswith("sum / ") else rows * columns)), width * columns
+    part, held = (
+        C(1.0 / (int(kind[6:]) if kind.startswith("sum / ") else rows * columns)),
+        width * columns,
+    )
 
     @cuda.jit
     def pool_spread(grad, index, dx, count, H, W, P, Q, channels):
-        """grad, index (grad again for means): the memory of (n, P, Q); dx of (n, H, W); channels: 1."""
+        """grad, index (grad again for means): the memory of (n, P, Q); dx of (n, H, W); channels:
+        1."""
         i = cuda.grid(1)
         if i >= count:
             return
@@ -212,7 +271,11 @@ def pool_spread(kind: str, dtype: np.dtype, window: Window, width: int, together
             for k in range(width):
                 for s in range(columns):
                     e = k * columns + s
-                    line[e] = g[k] if averaging or note[k] == (r * columns + s if within else first + e) else C(0)
+                    line[e] = (
+                        g[k]
+                        if averaging or note[k] == (r * columns + s if within else first + e)
+                        else C(0)
+                    )
             for e in range(0, held, together):
                 write(dx, n * H * W + first + e, line, e)
 

@@ -1,11 +1,14 @@
 """Pooling of volumes: one thread per result walks its window of planes, rows and columns.
 
-A window of a volume can be taken of every plane and then along the depth (`ml/pool_nd.py`, by the kernels of pool.py): two
-launches, and what the first leaves is written and read again. Here it is one of each: the floor is bytes(x) + bytes(y) and one
-launch, which for small volumes is all there is. The window is a constant, so its loops unroll, and neighbouring threads read
-neighbouring windows of a row. On an H200 that holds up to a million elements: 2^26 take 169 us, and 126 in two launches.
+A window of a volume can be taken of every plane and then along the depth (`ml/pool_nd.py`, by the
+kernels of pool.py): two launches, and what the first leaves is written and read again. Here it is
+one of each: the floor is bytes(x) + bytes(y) and one launch, which for small volumes is all there
+is. The window is a constant, so its loops unroll, and neighbouring threads read neighbouring
+windows of a row. On an H200 that holds up to a million elements: 2^26 take 169 us, and 126 in two
+launches.
 
-``pool_bins`` divides axes into bins that need not be equally long (adaptive pooling), of volumes or images.
+``pool_bins`` divides axes into bins that need not be equally long (adaptive pooling), of volumes or
+images.
 """
 
 import functools
@@ -65,18 +68,26 @@ def pool_volumes(kind: str, dtype: np.dtype, window: Window, large: bool) -> Any
                                 value = C(load(x[n, c, d, h, w]))
                                 if averaging:
                                     best += value
-                                elif value > best or value != value:  # NaN wins, as in NumPy and torch
+                                elif (
+                                    value > best or value != value
+                                ):  # NaN wins, as in NumPy and torch
                                     best = value
         if averaging:
             D, H, W = x.shape[2], x.shape[3], x.shape[4]
             if number:
                 places = types.int64(number)
             elif padded:
-                places = ((min(d0 + planes, D + front) - d0) * (min(h0 + rows, H + top) - h0)
-                          * (min(w0 + columns, W + left) - w0))
+                places = (
+                    (min(d0 + planes, D + front) - d0)
+                    * (min(h0 + rows, H + top) - h0)
+                    * (min(w0 + columns, W + left) - w0)
+                )
             else:
-                places = ((min(d0 + planes, D) - max(d0, 0)) * (min(h0 + rows, H) - max(h0, 0))
-                          * (min(w0 + columns, W) - max(w0, 0)))
+                places = (
+                    (min(d0 + planes, D) - max(d0, 0))
+                    * (min(h0 + rows, H) - max(h0, 0))
+                    * (min(w0 + columns, W) - max(w0, 0))
+                )
             best = C(best / C(places))
         y[n, c, o, p, q] = store(best)
 
@@ -85,8 +96,8 @@ def pool_volumes(kind: str, dtype: np.dtype, window: Window, large: bool) -> Any
 
 @functools.cache
 def pool_bins(kind: str, dtype: np.dtype, large: bool) -> Any:
-    """Bins of a given number: bin p of an axis of length H divided into P has the places p H / P, rounded down, up to
-    (p + 1) H / P, rounded up. kind: "max" or "mean"."""
+    """Bins of a given number: bin p of an axis of length H divided into P has the places p H / P,
+    rounded down, up to (p + 1) H / P, rounded up. kind: "max" or "mean"."""
     load, store, C = codec(dtype)
     averaging, locate = kind == "mean", index_walker(0, 5, not large)
     start = C(0) if averaging else C(-np.inf)
@@ -118,15 +129,28 @@ def pool_bins(kind: str, dtype: np.dtype, large: bool) -> Any:
 
 
 def adaptive_pool(x: Layout, *, size: tuple[int, ...], kind: str) -> Plan:
-    """x (N, C, H, W) or (N, C, D, H, W), size of the result along the axes behind C; bins are not empty."""
+    """x (N, C, H, W) or (N, C, D, H, W), size of the result along the axes behind C; bins are not
+    empty."""
     y = x.like((*x.shape[:2], *size))
 
     def volumes(argument: Any, a: Layout) -> Any:  # images are volumes of one plane
         more = 5 - a.ndim
-        return argument.view((*a.shape[:2], *(1,) * more, *a.shape[2:]), (*a.strides[:2], *(0,) * more, *a.strides[2:]))
+        return argument.view(
+            (*a.shape[:2], *(1,) * more, *a.shape[2:]),
+            (*a.strides[:2], *(0,) * more, *a.strides[2:]),
+        )
 
-    return Plan([y], [Launch(pool_bins(kind, x.dtype, y.size >= 1 << 31), blocks(y.size, THREADS), THREADS,
-                             [volumes(Input(0), x), volumes(Output(0), y)])])
+    return Plan(
+        [y],
+        [
+            Launch(
+                pool_bins(kind, x.dtype, y.size >= 1 << 31),
+                blocks(y.size, THREADS),
+                THREADS,
+                [volumes(Input(0), x), volumes(Output(0), y)],
+            )
+        ],
+    )
 
 
 def _pooled(x: Layout, size: Three, kind: str, window: Window) -> Plan:
@@ -135,13 +159,24 @@ def _pooled(x: Layout, size: Three, kind: str, window: Window) -> Plan:
     return Plan([y], [Launch(kernel, blocks(y.size, THREADS), THREADS, [Input(0), Output(0)])])
 
 
-def max_pool3d(x: Layout, *, size: Three, kernel: Three, stride: Three, padding: Three, dilation: Three) -> Plan:
+def max_pool3d(
+    x: Layout, *, size: Three, kernel: Three, stride: Three, padding: Three, dilation: Three
+) -> Plan:
     """x (N, C, D, H, W) -> maxima (N, C, O, P, Q)."""
     return _pooled(x, size, "max", Window(kernel, stride, padding, dilation))
 
 
-def avg_pool3d(x: Layout, *, size: Three, kernel: Three, stride: Three, padding: Three, count_include_pad: bool,
-               divisor: int) -> Plan:
-    """x (N, C, D, H, W) -> means (N, C, O, P, Q); divisor: what is divided by, 0 for the number of positions."""
+def avg_pool3d(
+    x: Layout,
+    *,
+    size: Three,
+    kernel: Three,
+    stride: Three,
+    padding: Three,
+    count_include_pad: bool,
+    divisor: int,
+) -> Plan:
+    """x (N, C, D, H, W) -> means (N, C, O, P, Q); divisor: what is divided by, 0 for the number of
+    positions."""
     kind = f"sum / {divisor}" if divisor else "padded mean" if count_include_pad else "mean"
     return _pooled(x, size, kind, Window(kernel, stride, padding, (1, 1, 1)))

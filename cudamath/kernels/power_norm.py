@@ -1,9 +1,10 @@
-"""Norms of any order, (Σ |x|^p)^(1/p), of vectors that are not long: a block for each, in one launch.
+"""Norms of any order, (Σ |x|^p)^(1/p), of vectors that are not long: a block for each, in one
+launch.
 
-By its parts such a norm is four launches (sizes, powers, their sum, its root), and of short vectors launches are all that
-counts. The order is a run-time number: one kernel serves all of them. (Orders 0, 1, 2 and infinity are reductions:
-accumulate.py.) A thread adds every THREADS-th power, and the block adds their sums as a tree: the same numbers give the same
-bits. For any GPU and the simulator.
+By its parts such a norm is four launches (sizes, powers, their sum, its root), and of short vectors
+launches are all that counts. The order is a run-time number: one kernel serves all of them. (Orders
+0, 1, 2 and infinity are reductions: accumulate.py.) A thread adds every THREADS-th power, and the
+block adds their sums as a tree: the same numbers give the same bits. For any GPU and the simulator.
 """
 
 import functools
@@ -34,7 +35,8 @@ def power_norm_kernel(source: np.dtype, target: np.dtype, kept: int, reduced: in
 
     @bounded(THREADS)
     def power_norm(x, out, count, order):
-        """x: kept + reduced dimensions, any strides; out: the kept dimensions; count: elements of each result."""
+        """x: kept + reduced dimensions, any strides; out: the kept dimensions; count: elements of
+        each result."""
         sums = cuda.shared.array(THREADS, T)
         t = cuda.threadIdx.x
         where = index_kept(x, cuda.blockIdx.x)
@@ -57,11 +59,31 @@ def power_norm_kernel(source: np.dtype, target: np.dtype, kept: int, reduced: in
 
 def power_norm(x: Layout, *, axis: tuple[int, ...], keepdims: bool, dtype: np.dtype) -> Plan:
     """Planner: x of any strides; scalar: the order -> real norms over the axes."""
-    out = x.like(tuple(1 if i in axis else n for i, n in enumerate(x.shape) if keepdims or i not in axis), dtype)
+    out = x.like(
+        tuple(1 if i in axis else n for i, n in enumerate(x.shape) if keepdims or i not in axis),
+        dtype,
+    )
     if not out.size:
         return Plan([out], [])
     view = view_of(x, axis, out.itemsize, False)
     kernel = power_norm_kernel(x.dtype, dtype, len(view.kept), len(view.reduced))
-    return Plan([out], [Launch(kernel, out.size, THREADS, [
-        Input(0).view(view.kept + view.reduced, view.kept_strides + view.reduced_strides, offset=view.offset),
-        Output(0).view(view.kept, view.out_strides), math.prod(view.reduced), Scalar(0, dtype_of(codec(dtype)[2]))])])
+    return Plan(
+        [out],
+        [
+            Launch(
+                kernel,
+                out.size,
+                THREADS,
+                [
+                    Input(0).view(
+                        view.kept + view.reduced,
+                        view.kept_strides + view.reduced_strides,
+                        offset=view.offset,
+                    ),
+                    Output(0).view(view.kept, view.out_strides),
+                    math.prod(view.reduced),
+                    Scalar(0, dtype_of(codec(dtype)[2])),
+                ],
+            )
+        ],
+    )

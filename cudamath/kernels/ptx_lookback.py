@@ -1,8 +1,9 @@
-"""How blocks of one launch hand numbers to each other: loads and stores that are seen at once by the whole GPU.
+"""How blocks of one launch hand numbers to each other: loads and stores that are seen at once by
+the whole GPU.
 
-A word is written by one block and awaited by others while all of them run. Such a word carries its own flag, so no
-order among several words matters and no fence is needed: ``relaxed`` accesses suffice. Not for the simulator, whose
-blocks run one after another.
+A word is written by one block and awaited by others while all of them run. Such a word carries its
+own flag, so no order among several words matters and no fence is needed: ``relaxed`` accesses
+suffice. Not for the simulator, whose blocks run one after another.
 """
 
 from __future__ import annotations
@@ -29,8 +30,12 @@ def load_relaxed(typingctx, array, index):
     def generate(context, builder, sig, values):
         pointer = _element(context, builder, sig.args[0], *values)
         word = pointer.type.pointee
-        assembly = ir.InlineAsm(ir.FunctionType(word, [pointer.type]), f"ld.relaxed.gpu.u{word.width} $0, [$1];",
-                                f"={_register(word.width)},l,~{{memory}}", side_effect=True)
+        assembly = ir.InlineAsm(
+            ir.FunctionType(word, [pointer.type]),
+            f"ld.relaxed.gpu.u{word.width} $0, [$1];",
+            f"={_register(word.width)},l,~{{memory}}",
+            side_effect=True,
+        )
         return builder.call(assembly, [pointer])
 
     return signature, generate
@@ -44,9 +49,12 @@ def store_relaxed(typingctx, array, index, value):
     def generate(context, builder, sig, values):
         pointer = _element(context, builder, sig.args[0], *values[:2])
         word = pointer.type.pointee
-        assembly = ir.InlineAsm(ir.FunctionType(ir.VoidType(), [pointer.type, word]),
-                                f"st.relaxed.gpu.u{word.width} [$0], $1;",
-                                f"l,{_register(word.width)},~{{memory}}", side_effect=True)
+        assembly = ir.InlineAsm(
+            ir.FunctionType(ir.VoidType(), [pointer.type, word]),
+            f"st.relaxed.gpu.u{word.width} [$0], $1;",
+            f"l,{_register(word.width)},~{{memory}}",
+            side_effect=True,
+        )
         builder.call(assembly, [pointer, values[2]])
         return context.get_dummy_value()
 
@@ -70,6 +78,8 @@ def number(typingctx, word):
     kind = types.float32 if word.bitwidth == 32 else types.float64
 
     def generate(context, builder, sig, values):
-        return builder.bitcast(values[0], ir.FloatType() if kind is types.float32 else ir.DoubleType())
+        return builder.bitcast(
+            values[0], ir.FloatType() if kind is types.float32 else ir.DoubleType()
+        )
 
     return kind(word), generate

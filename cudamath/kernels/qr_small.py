@@ -1,21 +1,26 @@
 """QR of small matrices by Householder's reflections: a block for each, in one launch.
 
-The idea. Step j turns column j into a multiple of the j-th unit vector by a reflection 1 - tau v v^H, and applies that to the
-columns behind it. A library does the columns of a panel one after the other, with launches between that wait for each other;
-here the matrix lies in shared memory, column after column, and `lanes` threads have a column: all of them work out the same v
-from column j (which costs nothing, since they would have to wait for it), each group takes it out of its own columns, with two
-sums by shuffles, and there is one barrier a step. Who has column j leaves v in it after the barrier, when all have read it.
+The idea. Step j turns column j into a multiple of the j-th unit vector by a reflection 1 - tau v
+v^H, and applies that to the columns behind it. A library does the columns of a panel one after the
+other, with launches between that wait for each other; here the matrix lies in shared memory, column
+after column, and `lanes` threads have a column: all of them work out the same v from column j
+(which costs nothing, since they would have to wait for it), each group takes it out of its own
+columns, with two sums by shuffles, and there is one barrier a step. Who has column j leaves v in it
+after the barrier, when all have read it.
 
-Q is the product of the reflections. Its columns do not know of each other: a group holds one in registers, the unit vector at
-first, and applies the reflections in reverse order, without any barrier.
+Q is the product of the reflections. Its columns do not know of each other: a group holds one in
+registers, the unit vector at first, and applies the reflections in reverse order, without any
+barrier.
 
-LAPACK's conventions (v_j = 1, R's diagonal with the sign opposite to the column's), so that Q and R have NumPy's signs. The
-largest element of each column is brought near 1 by a power of two first, so that squares stay inside the range. What is left
-of a column that is far below its rounding counts as 0: its square would have no digits.
+LAPACK's conventions (v_j = 1, R's diagonal with the sign opposite to the column's), so that Q and R
+have NumPy's signs. The largest element of each column is brought near 1 by a power of two first, so
+that squares stay inside the range. What is left of a column that is far below its rounding counts
+as 0: its square would have no digits.
 
-The floor is the way of one number through all steps: a sum, a root, two divisions, another sum, some 600 cycles, or 20 us for
-64 columns; on an H200 they take 63 us with Q, and cuSOLVER 214. 1,000 matrices of 16 rows take 18. Versions: `qr_small` with
-Q, `r_small` without. In the simulator sums go through shared memory.
+The floor is the way of one number through all steps: a sum, a root, two divisions, another sum,
+some 600 cycles, or 20 us for 64 columns; on an H200 they take 63 us with Q, and cuSOLVER 214. 1,000
+matrices of 16 rows take 18. Versions: `qr_small` with Q, `r_small` without. In the simulator sums
+go through shared memory.
 """
 
 import functools
@@ -34,11 +39,16 @@ from .rows import bounded
 from .triangular import cube, input_cube
 
 THREADS = 512
-at = int if SIMULATOR else types.uint64  # a place in memory: of a number with a sign it is asked whether it counts from the end
+at = (
+    int if SIMULATOR else types.uint64
+)  # a place in memory: of a number with a sign it is asked whether it counts from the end
 DEEP, HELD = 8, 64  # elements of a column that a thread has at most, and bytes
 MOST = 256  # columns
 SHARE = 2  # columns of each group of threads, if there are threads enough: all of them work out v
-LEAST = {4: 2.0**-80, 8: 2.0**-900}  # squared lengths of columns that count as 0, by a real number's bytes
+LEAST = {
+    4: 2.0**-80,
+    8: 2.0**-900,
+}  # squared lengths of columns that count as 0, by a real number's bytes
 
 
 @functools.cache
@@ -46,14 +56,21 @@ def reflector(dtype: np.dtype, lanes: int, deep: int) -> Any:
     """The device function that makes R and the reflections of a matrix in shared memory."""
     real = real_dtype(dtype)
     T, R, is_complex = numba_type(dtype), numba_type(real), dtype.kind == "c"
-    top, (conjugate, squared, largest_part, scaled, _) = float(np.finfo(real).max), arithmetic(dtype)
-    total, total_real, largest_of = over_lanes(dtype, lanes), over_lanes(real, lanes), over_lanes(real, lanes, True)
+    top, (conjugate, squared, largest_part, scaled, _) = (
+        float(np.finfo(real).max),
+        arithmetic(dtype),
+    )
+    total, total_real, largest_of = (
+        over_lanes(dtype, lanes),
+        over_lanes(real, lanes),
+        over_lanes(real, lanes, True),
+    )
     least = LEAST[real.itemsize]
 
     @device_function
     def reflection(alpha, square):
-        """(beta, tau, what turns the rest of the column into v) of a column that begins with alpha, the others' squares
-        adding up to `square`."""
+        """(beta, tau, what turns the rest of the column into v) of a column that begins with alpha,
+        the others' squares adding up to `square`."""
         if is_complex:
             one, other = alpha.real, alpha.imag
         else:
@@ -65,13 +82,18 @@ def reflector(dtype: np.dtype, lanes: int, deep: int) -> Any:
         if one > R(0):
             beta = -beta
         if is_complex:
-            return beta, T(complex((beta - one) / beta, -other / beta)), T(T(1) / complex(one - beta, other))
+            return (
+                beta,
+                T(complex((beta - one) / beta, -other / beta)),
+                T(T(1) / complex(one - beta, other)),
+            )
         return beta, T((beta - one) / beta), T(R(1) / (one - beta))
 
     @device_function
     def reflected(a, memory, taus, powers, step):
-        """Leaves R above the diagonal, column j times 2^powers[j], and v_j below it. a: (count, m, n); column j begins at
-        j * step and has lanes * deep places; taus: (min(m, n),); powers: (n,)."""
+        """Leaves R above the diagonal, column j times 2^powers[j], and v_j below it. a: (count, m,
+        n); column j begins at j * step and has lanes * deep places; taus: (min(m, n),); powers:
+        (n,)."""
         b, t = cuda.blockIdx.x, cuda.threadIdx.x
         m, n = a.shape[1], a.shape[2]
         group, lane, groups = t // lanes, t % lanes, cuda.blockDim.x // lanes
@@ -79,13 +101,17 @@ def reflector(dtype: np.dtype, lanes: int, deep: int) -> Any:
             for j in range(lane, n, lanes):
                 memory[j * step + i] = a[b, i, j] if i < m else T(0)
         cuda.syncthreads()
-        for first in range(0, n, groups):  # all go round as often, here and below: they add together
+        for first in range(
+            0, n, groups
+        ):  # all go round as often, here and below: they add together
             column, largest = first + group, R(0)
             place = column * step + lane
             if column < n:
                 for e in range(deep):
                     size = largest_part(memory[at(place + e * lanes)])
-                    if size > largest and size <= R(top):  # neither NaN nor infinity: they stay what they are
+                    if size > largest and size <= R(
+                        top
+                    ):  # neither NaN nor infinity: they stay what they are
                         largest = size
             _, power = math.frexp(largest_of(largest))
             if column < n:
@@ -97,8 +123,14 @@ def reflector(dtype: np.dtype, lanes: int, deep: int) -> Any:
         cuda.syncthreads()
 
         v, held = cuda.local.array(deep, T), cuda.local.array(deep, T)
-        first, owner, steps = 0, 0, min(m, n)  # column j is `owner`'s: the `first`-th and those behind it are one of each group
-        last = (n - 1) // groups * groups + t // 32 * (32 // lanes) + 32 // lanes - 1  # of this warp's columns, or behind it
+        first, owner, steps = (
+            0,
+            0,
+            min(m, n),
+        )  # column j is `owner`'s: the `first`-th and those behind it are one of each group
+        last = (
+            (n - 1) // groups * groups + t // 32 * (32 // lanes) + 32 // lanes - 1
+        )  # of this warp's columns, or behind it
         for j in range(steps):
             if SIMULATOR or last >= j:  # a warp that is done waits for the others
                 square = R(0)
@@ -169,7 +201,8 @@ def qr_small(dtype: np.dtype, lanes: int, deep: int) -> Any:
 
     @bounded((THREADS, 1))
     def qr_small(a, q, r, step):
-        """a: (count, m, n); q: (count, m, k); r: (count, k, n), k from min(m, n) to m; step: see `reflected`."""
+        """a: (count, m, n); q: (count, m, k); r: (count, k, n), k from min(m, n) to m; step: see
+        `reflected`."""
         memory, taus = cuda.shared.array(0, T), cuda.shared.array(MOST, T)
         powers = cuda.shared.array(MOST, types.int32)
         reflected(a, memory, taus, powers, step)
@@ -187,13 +220,17 @@ def qr_small(dtype: np.dtype, lanes: int, deep: int) -> Any:
                 if i <= j:
                     memory[at(j * step + i)] = T(1) if i == j else T(0)
         cuda.syncthreads()
-        last_group = groups - 1 if SIMULATOR else t // 32 * (32 // lanes) + 32 // lanes - 1  # of this warp
+        last_group = (
+            groups - 1 if SIMULATOR else t // 32 * (32 // lanes) + 32 // lanes - 1
+        )  # of this warp
         v, held = cuda.local.array(deep, T), cuda.local.array(deep, T)
         for first in range(0, k, groups):
             column = first + group
             for e in range(deep):
                 held[e] = T(1) if lane + e * lanes == column else T(0)
-            j = min(first + last_group, steps - 1)  # reflections behind a column leave its unit vector as it is
+            j = min(
+                first + last_group, steps - 1
+            )  # reflections behind a column leave its unit vector as it is
             while j >= 0:
                 along = T(0)
                 for e in range(deep):
@@ -212,7 +249,7 @@ def qr_small(dtype: np.dtype, lanes: int, deep: int) -> Any:
     return qr_small
 
 
-# ------------------------------------------------------------------------------------------------ plans
+# ------------------------------------------------------------------------------------------------ p
 
 
 def factored(a: Layout, outputs: list[Layout]) -> Plan | None:
@@ -232,4 +269,8 @@ def factored(a: Layout, outputs: list[Layout]) -> Plan | None:
     threads = min(-(-columns * lanes // 32) * 32, THREADS)
     kernel = (qr_small if len(outputs) == 2 else r_small)(a.dtype, lanes, deep)
     found = [cube(Output(i), y) for i, y in enumerate(outputs)]
-    return Plan(outputs, [*steps, Launch(kernel, a.size // (m * n), threads, [given, *found, step], shared=shared)], temps)
+    return Plan(
+        outputs,
+        [*steps, Launch(kernel, a.size // (m * n), threads, [given, *found, step], shared=shared)],
+        temps,
+    )

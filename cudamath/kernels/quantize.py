@@ -1,18 +1,22 @@
 """Quantizing and dequantizing: floats to int8, packed int4 or float8 with scales, and back.
 
-The picture. Whatever shares a scale, the memory of an array is (outer, channels, inner) in C order and element i belongs to
-channel (i // inner) % channels: one channel for all, `inner` numbers behind an axis for each index along it, or `inner`
-numbers of the last axis for each group. So one kernel serves all.
+The picture. Whatever shares a scale, the memory of an array is (outer, channels, inner) in C order
+and element i belongs to channel (i // inner) % channels: one channel for all, `inner` numbers
+behind an axis for each index along it, or `inner` numbers of the last axis for each group. So one
+kernel serves all.
 
     stored = clip(rint(x / scale) + zero, lowest, highest)        value = (stored - zero) * scale
 
-in float32, ties to even. float8 is rounded as it is, without a zero point. int4 lies two in a byte, the first in the low half,
-as 0 .. 15: stored + 8 where there are no zero points.
+in float32, ties to even. float8 is rounded as it is, without a zero point. int4 lies two in a byte,
+the first in the low half, as 0 .. 15: stored + 8 where there are no zero points.
 
 ``quantize_plain``, ``dequantize_plain``   one thread per stored byte; any GPU and the simulator
-``quantize_wide``, ``dequantize_wide``     a thread 8 neighbours of one channel: 16-byte accesses of 16-bit numbers; the
-                                           latter two such groups, both read before the first is written
-What nobody knows the scale of beforehand, weights by channel or group and activations: quantize_rows.py.
+``quantize_wide``, ``dequantize_wide``     a thread 8 neighbours of one channel: 16-byte accesses of
+                                           16-bit numbers; the
+                                           latter two such groups, both read before the first is
+                                           written
+What nobody knows the scale of beforehand, weights by channel or group and activations:
+quantize_rows.py.
 
 The floor is memory: each number read once and written once.
 
@@ -45,16 +49,32 @@ if not SIMULATOR:
     from .ptx import instruction, load_vector, store_vector
 
     int8_floats = instruction(
-        "int8_floats", "{ .reg .b32 u, t; xor.b32 u, $4, 0x80808080;\n"
-        + "".join(f"prmt.b32 t, u, 0x4B000000, 0x754{i}; mov.b32 ${i}, t; sub.f32 ${i}, ${i}, $5;\n" for i in range(4)) + "}",
-        (types.float32,) * 4, (types.uint32, types.float32),
-        "Four int8 less the zero point: put behind the exponent of 2^23; $5: 2^23 + 128 + zero point.")
+        "int8_floats",
+        "{ .reg .b32 u, t; xor.b32 u, $4, 0x80808080;\n"
+        + "".join(
+            f"prmt.b32 t, u, 0x4B000000, 0x754{i}; mov.b32 ${i}, t; sub.f32 ${i}, ${i}, $5;\n"
+            for i in range(4)
+        )
+        + "}",
+        (types.float32,) * 4,
+        (types.uint32, types.float32),
+        "Four int8 less the zero point: put behind the exponent of 2^23; $5: 2^23 + 128 + zero "
+        "point.",
+    )
     int4_floats = instruction(
-        "int4_floats", "{ .reg .b32 t;\n"
-        + "".join(f"lop3.b32 t, $4, {15 << 4 * i}, 0x4B000000, 0xEA; mov.b32 ${i}, t; "
-                  f"fma.rn.f32 ${i}, ${i}, 0f{struct.pack('>f', 2.0**(-4 * i)).hex()}, ${5 + i};\n" for i in range(4)) + "}",
-        (types.float32,) * 4, (types.uint32,) + (types.float32,) * 4,
-        "The low four int4 of a word less the zero point, each where it lies in a mantissa; $5, ..: -(2^(23 - 4 i) + zero).")
+        "int4_floats",
+        "{ .reg .b32 t;\n"
+        + "".join(
+            f"lop3.b32 t, $4, {15 << 4 * i}, 0x4B000000, 0xEA; mov.b32 ${i}, t; "
+            f"fma.rn.f32 ${i}, ${i}, 0f{struct.pack('>f', 2.0 ** (-4 * i)).hex()}, ${5 + i};\n"
+            for i in range(4)
+        )
+        + "}",
+        (types.float32,) * 4,
+        (types.uint32,) + (types.float32,) * 4,
+        "The low four int4 of a word less the zero point, each where it lies in a mantissa; $5, "
+        "..: -(2^(23 - 4 i) + zero).",
+    )
 
 THREADS = 256
 WIDTH = 8  # neighbours a thread takes
@@ -63,8 +83,11 @@ GROUPS = 2  # times WIDTH neighbours a thread of `dequantize_wide` takes
 ENOUGH = 1 << 22  # elements: with fewer it takes one group, so that all multiprocessors have some
 #: form -> (dtype it is stored in, lowest and highest stored number)
 FORMS: dict[str, tuple[np.dtype, float, float]] = {
-    "int8": (np.dtype(np.int8), -128, 127), "int4": (np.dtype(np.uint8), 0, 15),
-    "float8_e4m3fn": (float8_e4m3, -448, 448), "float8_e5m2": (float8_e5m2, -57344, 57344)}
+    "int8": (np.dtype(np.int8), -128, 127),
+    "int4": (np.dtype(np.uint8), 0, 15),
+    "float8_e4m3fn": (float8_e4m3, -448, 448),
+    "float8_e5m2": (float8_e5m2, -57344, 57344),
+}
 
 i32, i64, f32 = types.int32, types.int64, types.float32
 
@@ -90,12 +113,15 @@ def _read(form: str) -> Any:
 
 @functools.cache
 def rounding(form: str) -> Any:
-    """(x / scale, zero point) -> stored number. NaN becomes 0 as an integer, what is too large the largest one."""
+    """(x / scale, zero point) -> stored number. NaN becomes 0 as an integer, what is too large the
+    largest one."""
     _, lowest, highest = FORMS[form]
     low, high = f32(lowest), f32(highest)
     if form.startswith("int"):
         to = types.int8 if form == "int8" else types.uint8
-        magic = f32(12582912)  # 1.5 x 2^23: added, a small number is rounded to an integer, ties to even
+        magic = f32(
+            12582912
+        )  # 1.5 x 2^23: added, a small number is rounded to an integer, ties to even
 
         @device
         def write_integer(value, zero):
@@ -141,7 +167,9 @@ def quantize_plain(form: str, dtype: np.dtype, zeros: bool) -> Any:
             for half in range(2):
                 channel = (2 * i + half) // inner % scale.size
                 at = i32(zero[channel]) if zeros else i32(middle)
-                byte |= i32(write(f32(f32(load(x[2 * i + half])) / scale[channel]), at)) << (4 * half)
+                byte |= i32(write(f32(f32(load(x[2 * i + half])) / scale[channel]), at)) << (
+                    4 * half
+                )
             y[i] = types.uint8(byte)
         else:
             channel = i // inner % scale.size
@@ -153,8 +181,8 @@ def quantize_plain(form: str, dtype: np.dtype, zeros: bool) -> Any:
 
 @functools.cache
 def _channel(narrow: bool) -> Any:
-    """A device function (i, inner, channels): the channel of element i. narrow: fewer than 2^31 elements, so that 32-bit
-    division will do; in 64 bits it would take longer than the memory."""
+    """A device function (i, inner, channels): the channel of element i. narrow: fewer than 2^31
+    elements, so that 32-bit division will do; in 64 bits it would take longer than the memory."""
     number = types.uint32 if narrow else i64
 
     @device
@@ -187,8 +215,16 @@ def quantize_wide(form: str, dtype: np.dtype, zeros: bool, narrow: bool) -> Any:
         e, f = write(f32(f32(load(v[4])) / by), at), write(f32(f32(load(v[5])) / by), at)
         g, h = write(f32(f32(load(v[6])) / by), at), write(f32(f32(load(v[7])) / by), at)
         if packed:
-            store_vector(y, first >> 1, (types.uint8(a | b << 4), types.uint8(c | d << 4), types.uint8(e | f << 4),
-                                         types.uint8(g | h << 4)))
+            store_vector(
+                y,
+                first >> 1,
+                (
+                    types.uint8(a | b << 4),
+                    types.uint8(c | d << 4),
+                    types.uint8(e | f << 4),
+                    types.uint8(g | h << 4),
+                ),
+            )
         else:
             store_vector(y, first, (a, b, c, d, e, f, g, h))
 
@@ -223,8 +259,8 @@ def dequantize_plain(form: str, dtype: np.dtype, zeros: bool) -> Any:
 
 @functools.cache
 def _eight(form: str) -> Any:
-    """A device function (words, k, zero, v): v[0] .. v[7] = the values, before their scale, of the eight stored numbers in
-    words[k] and, but for int4, words[k + 1]."""
+    """A device function (words, k, zero, v): v[0] .. v[7] = the values, before their scale, of the
+    eight stored numbers in words[k] and, but for int4, words[k + 1]."""
     if form == "int8":
 
         @device
@@ -241,8 +277,13 @@ def _eight(form: str) -> Any:
         def eight_int4(words, k, zero, v):
             at = f32(zero)
             for half in range(2):
-                four = int4_floats(words[k] >> types.uint32(16 * half), f32(f32(-8388608) - at), f32(f32(-524288) - at),
-                                   f32(f32(-32768) - at), f32(f32(-2048) - at))
+                four = int4_floats(
+                    words[k] >> types.uint32(16 * half),
+                    f32(f32(-8388608) - at),
+                    f32(f32(-524288) - at),
+                    f32(f32(-32768) - at),
+                    f32(f32(-2048) - at),
+                )
                 for j in range(4):
                     v[4 * half + j] = four[j]
 
@@ -253,14 +294,17 @@ def _eight(form: str) -> Any:
     def eight_float8(words, k, zero, v):
         for half in range(2):
             for j in range(4):
-                v[4 * half + j] = decode(types.uint8((words[k + half] >> types.uint32(8 * j)) & types.uint32(255)))
+                v[4 * half + j] = decode(
+                    types.uint8((words[k + half] >> types.uint32(8 * j)) & types.uint32(255))
+                )
 
     return eight_float8
 
 
 @functools.cache
 def dequantize_wide(form: str, dtype: np.dtype, zeros: bool, narrow: bool, groups: int) -> Any:
-    """As dequantize_plain, `groups` times 8 neighbours of one channel a thread: inner is a multiple of 8."""
+    """As dequantize_plain, `groups` times 8 neighbours of one channel a thread: inner is a multiple
+    of 8."""
     _, store, T = codec(dtype)
     eight, middle, words = _eight(form), default_zero(form), 1 if form == "int4" else 2
     number = types.uint32 if narrow else i64
@@ -269,8 +313,9 @@ def dequantize_wide(form: str, dtype: np.dtype, zeros: bool, narrow: bool, group
 
     @bounded(THREADS)
     def dequantize_wide(x, scale, zero, y, inner, channels_on, inner_on):
-        """x: the stored numbers, four bytes an element, y: (n,), both aligned; scale, zero: (channels,). From one group of 8 to
-        the thread's next it is `channels_on` channels and `inner_on` numbers, which spares it the divisions."""
+        """x: the stored numbers, four bytes an element, y: (n,), both aligned; scale, zero:
+        (channels,). From one group of 8 to the thread's next it is `channels_on` channels and
+        `inner_on` numbers, which spares it the divisions."""
         first = i64(cuda.blockIdx.x) * (groups * THREADS) + cuda.threadIdx.x  # a number of groups
         last = y.size // WIDTH - 1
         part = number(first * WIDTH) // number(inner)
@@ -304,46 +349,110 @@ def dequantize_wide(form: str, dtype: np.dtype, zeros: bool, narrow: bool, group
     return dequantize_wide
 
 
-# ------------------------------------------------------------------------------------------------ planners
+# ------------------------------------------------------------------------------------------------ p
 
 
 def _wide(inner: int, *layouts: Layout) -> bool:
     return not SIMULATOR and inner % WIDTH == 0 and all(x.aligned for x in layouts)
 
 
-def quantize(x: Layout, scale: Layout, zero: Layout | None = None, *, form: str, inner: int,
-             version: str | None = None) -> Plan:
-    """Planner of the stored numbers of a contiguous x; scale, zero: (channels,). version: "wide" or "plain"."""
-    out = Layout.new((*x.shape[:-1], x.shape[-1] // 2) if form == "int4" else x.shape, FORMS[form][0], x.device)
+def quantize(
+    x: Layout,
+    scale: Layout,
+    zero: Layout | None = None,
+    *,
+    form: str,
+    inner: int,
+    version: str | None = None,
+) -> Plan:
+    """Planner of the stored numbers of a contiguous x; scale, zero: (channels,). version: "wide" or
+    "plain"."""
+    out = Layout.new(
+        (*x.shape[:-1], x.shape[-1] // 2) if form == "int4" else x.shape, FORMS[form][0], x.device
+    )
     wide = _wide(inner, x) if version is None else version == "wide"
     which = form, x.dtype, zero is not None
     kernel = quantize_wide(*which, x.size < NARROW) if wide else quantize_plain(*which)
     count = blocks(x.size, WIDTH) if wide else out.size
-    return Plan([out], [Launch(kernel, blocks(count, THREADS), THREADS, [
-        Input(0).flat, Input(1).flat, Input(1 if zero is None else 2).flat, Output(0).flat, inner])])
+    return Plan(
+        [out],
+        [
+            Launch(
+                kernel,
+                blocks(count, THREADS),
+                THREADS,
+                [
+                    Input(0).flat,
+                    Input(1).flat,
+                    Input(1 if zero is None else 2).flat,
+                    Output(0).flat,
+                    inner,
+                ],
+            )
+        ],
+    )
 
 
-def dequantize_steps(x: ArrayArg, values: Layout, scale: ArrayArg, zero: ArrayArg | None, y: ArrayArg, dtype: np.dtype,
-                     form: str, inner: int, channels: int, version: str | None = None) -> list[Launch]:
+def dequantize_steps(
+    x: ArrayArg,
+    values: Layout,
+    scale: ArrayArg,
+    zero: ArrayArg | None,
+    y: ArrayArg,
+    dtype: np.dtype,
+    form: str,
+    inner: int,
+    channels: int,
+    version: str | None = None,
+) -> list[Launch]:
     """The launch that brings the values of stored numbers to y. channels: scales."""
     wide = _wide(inner, values) if version is None else version == "wide"
     size = values.size * (2 if form == "int4" else 1)
     which = form, dtype, zero is not None
     arrays = [scale.flat, (zero or scale).flat, y.flat, inner]
     if not wide:
-        return [Launch(dequantize_plain(*which), blocks(values.size, THREADS), THREADS, [x.flat, *arrays])]
+        return [
+            Launch(
+                dequantize_plain(*which), blocks(values.size, THREADS), THREADS, [x.flat, *arrays]
+            )
+        ]
     groups = GROUPS if size >= ENOUGH else 1
     channels_on, inner_on = divmod(THREADS * WIDTH, inner)
     words = x.view((values.size // 4,), dtype=np.dtype(np.uint32))
-    return [Launch(dequantize_wide(*which, size < NARROW, groups), blocks(size, groups * THREADS * WIDTH), THREADS,
-                   [words, *arrays, channels_on % channels, inner_on])]
+    return [
+        Launch(
+            dequantize_wide(*which, size < NARROW, groups),
+            blocks(size, groups * THREADS * WIDTH),
+            THREADS,
+            [words, *arrays, channels_on % channels, inner_on],
+        )
+    ]
 
 
-def dequantize(values: Layout, scale: Layout, zero: Layout | None = None, *, form: str, inner: int, dtype: np.dtype,
-               version: str | None = None) -> Plan:
-    """Planner of the values of contiguous stored numbers, in a floating-point dtype. version: "wide" or "plain"."""
+def dequantize(
+    values: Layout,
+    scale: Layout,
+    zero: Layout | None = None,
+    *,
+    form: str,
+    inner: int,
+    dtype: np.dtype,
+    version: str | None = None,
+) -> Plan:
+    """Planner of the values of contiguous stored numbers, in a floating-point dtype. version:
+    "wide" or "plain"."""
     shape = (*values.shape[:-1], values.shape[-1] * 2) if form == "int4" else values.shape
     out = Layout.new(shape, dtype, values.device)
-    steps = dequantize_steps(Input(0), values, Input(1), None if zero is None else Input(2), Output(0), dtype, form, inner,
-                             scale.size, version)
+    steps = dequantize_steps(
+        Input(0),
+        values,
+        Input(1),
+        None if zero is None else Input(2),
+        Output(0),
+        dtype,
+        form,
+        inner,
+        scale.size,
+        version,
+    )
     return Plan([out], steps)

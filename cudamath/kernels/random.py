@@ -1,43 +1,56 @@
 """Random arrays: one distribution is one device function, and two kernels run them all.
 
-The idea. A *distribution* turns one Philox block (128 random bits, see philox.py) into 4 numbers of up to 32 bits, or
-2 of 64. Element i of the result is number i % 4 of block first + i // 4, whatever the grid: see cpu/random.py, which
-states the same numbers in the same way.
+The idea. A *distribution* turns one Philox block (128 random bits, see philox.py) into 4 numbers of
+up to 32 bits, or 2 of 64. Element i of the result is number i % 4 of block first + i // 4, whatever
+the grid: see cpu/random.py, which states the same numbers in the same way.
 
 Versions, from simple to fast:
 
-    each      one thread per element: computes the whole block and keeps one number of the four. Plain Numba: runs on
+    each      one thread per element: computes the whole block and keeps one number of the four.
+              Plain Numba: runs on
               any GPU and in the simulator.
-    vectors   one thread per run of elements that fills 16 bytes (8 for one-byte types; 32 for int64, whose block of
-              four words is two stores), RUNS such runs per thread; all four words are used, a warp writes whole sectors.
+    vectors   one thread per run of elements that fills 16 bytes (8 for one-byte types; 32 for
+              int64, whose block of
+              four words is two stores), RUNS such runs per thread; all four words are used, a warp
+              writes whole sectors.
 
-The floor is the bytes written: 4 per element for float32, 0.96 ms for 2^30 of them at 4.4 TB/s. Uniforms reach for
-it; normals add a logarithm, a square root, a sine and a cosine for two numbers.
+The floor is the bytes written: 4 per element for float32, 0.96 ms for 2^30 of them at 4.4 TB/s.
+Uniforms reach for it; normals add a logarithm, a square root, a sine and a cosine for two numbers.
 
 Distributions
 
-    uniform    low + width u, u = the upper bits of a word, as many as the dtype holds exactly (float16: 11,
+    uniform    low + width u, u = the upper bits of a word, as many as the dtype holds exactly
+               (float16: 11,
                bfloat16: 8, float32: 24, float64: 53), so u < 1 and every u is equally likely
-    normal     Box-Muller: r = sqrt(-2 ln u), (r cos t, r sin t). The logarithm, sine and cosine are written out in
-               fused multiply-adds, because libm's differ between CPU and GPU in the last bits: these do not
-    tail       location + scale t, t one of eight functions of one word: exponential, Laplace, logistic, Gumbel,
+    normal     Box-Muller: r = sqrt(-2 ln u), (r cos t, r sin t). The logarithm, sine and cosine are
+               written out in
+               fused multiply-adds, because libm's differ between CPU and GPU in the last bits:
+               these do not
+    tail       location + scale t, t one of eight functions of one word: exponential, Laplace,
+               logistic, Gumbel,
                Rayleigh, Weibull, Pareto, Cauchy (random_math.py)
-    lognormal  exp of a normal number, by the libraries' exp: which may differ in its last bits from the CPU's
-    bounded    integers below a bound, without bias: the upper half of word * bound (Lemire); the few words that
+    lognormal  exp of a normal number, by the libraries' exp: which may differ in its last bits from
+    the CPU's
+    bounded    integers below a bound, without bias: the upper half of word * bound (Lemire); the
+               few words that
                would favour some results are rejected and drawn again from the next attempt's block
     below      word < threshold: Bernoulli (of chances by element: random_chances.py)
     geometric  the next whole number above an exponential one over a rate, in float64
 
 Permutations
 
-    ranks      up to 1024: element i becomes the rank of its random 64-bit key among all; every order is equally
+    ranks      up to 1024: element i becomes the rank of its random 64-bit key among all; every
+               order is equally
                likely (but for the 2^-45 chance of equal keys)
-    bijection  beyond: 24 rounds of a small keyed cipher permute [0, 2^bits), and who lands outside [0, n) walks on.
-               No sort, no memory but the result, any part of it computable alone. Orders are pseudo-random: not all
-               n! can occur (no generator with 128 bits of key does better), and n = 4^k has even permutations only.
+    bijection  beyond: 24 rounds of a small keyed cipher permute [0, 2^bits), and who lands outside
+    [0, n) walks on.
+               No sort, no memory but the result, any part of it computable alone. Orders are
+               pseudo-random: not all n! can occur (no generator with 128 bits of key does better),
+               and n = 4^k has even permutations only.
 
-Sources: Lemire, "Fast random integer generation in an interval", TOMACS 2019; Mitchell et al., "Bandwidth-optimal
-random shuffling for GPUs", TOPC 2022 (the cipher); Cephes and fdlibm (the polynomials).
+Sources: Lemire, "Fast random integer generation in an interval", TOMACS 2019; Mitchell et al.,
+"Bandwidth-optimal random shuffling for GPUs", TOPC 2022 (the cipher); Cephes and fdlibm (the
+polynomials).
 
 Measured (row versions_random):
 2^28 normal numbers, float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
@@ -64,7 +77,9 @@ from .philox import INLINE, RETRY, beginning, counter, join, philox
 from .random_math import TAILS32, TAILS64, pair32, pair64
 
 THREADS = 256
-RUNS = 8  # 16-byte runs a thread: enough work to hide the start of a block, and the round keys are computed once
+# 16-byte runs a thread: enough work to hide the start of a block, and the round keys are computed
+# once
+RUNS = 8
 TOGETHER = 2  # of them computed side by side: two chains of Philox rounds hide each other's latency
 ALL = 0xFFFFFFFF  # lanes of a warp
 RANKED = 1024  # `ranks` holds its keys in the shared memory of one block
@@ -73,15 +88,19 @@ CIPHER_ROUNDS = 24
 UNIFORM_BITS = {"float32": 24, "float16": 11, "bfloat16": 8}  # as in cpu/random.py
 LARGEST = 2.0**63 - 1024  # the largest float64 below 2^63
 
-flags.failures["random.choice"], flags.exceptions["random.choice"] = "wants p >= 0 adding up to 1", ValueError
+flags.failures["random.choice"], flags.exceptions["random.choice"] = (
+    "wants p >= 0 adding up to 1",
+    ValueError,
+)
 
 if not SIMULATOR:
     from .rows import writer
 
-# ------------------------------------------------------------------------------------------------ distributions
+# ------------------------------------------------------------------------------------------------ d
 #
-# Device functions (block, stream, key, a, b, c, v, e): the numbers of one Philox block into v[e], v[e + 1], ...;
-# a, b, c are the parameters of the distribution. `each` and `vectors` below call them.
+# Device functions (block, stream, key, a, b, c, v, e): the numbers of one Philox block into v[e],
+# v[e + 1], ...; a, b, c are the parameters of the distribution. `each` and `vectors` below call
+# them.
 
 
 def uniform_of(dtype, T):
@@ -180,7 +199,8 @@ def tail_of(kind):
 
 
 def geometric_of(dtype, T):
-    """a = rate: the next whole number above an exponential number over the rate, from 1 to LARGEST; b, c unused."""
+    """a = rate: the next whole number above an exponential number over the rate, from 1 to LARGEST;
+    b, c unused."""
     number, largest = TAILS64["exponential"], types.float64(LARGEST)
 
     @cuda.jit(device=True, **INLINE)
@@ -224,7 +244,8 @@ def retried64(value, block, stream, key, lane, last, mask):
 
 
 def bounded32_of(dtype, T):
-    """a = low, b = count (1 .. 2^32), c = 2^32 mod count; all uint64. The sum with low wraps as two's complement."""
+    """a = low, b = count (1 .. 2^32), c = 2^32 mod count; all uint64. The sum with low wraps as
+    two's complement."""
 
     @cuda.jit(device=True, **INLINE)
     def bounded32(block, stream, key, a, b, c, v, e):
@@ -267,12 +288,13 @@ def below_of(dtype, T):
     return below
 
 
-# ------------------------------------------------------------------------------------- the two kernels of draws
+# ------------------------------------------------------------------------------------- the two kern
 
 
 @functools.cache
 def each(distribution, dtype, E, held):
-    """out: (n,) dtype; key, stream, first, and a, b, c: scalars (held: key is a cell). One thread per element."""
+    """out: (n,) dtype; key, stream, first, and a, b, c: scalars (held: key is a cell). One thread
+    per element."""
     _, store, T = codec(dtype)
     numbers, begin = distribution(dtype, T), beginning(held)
 
@@ -290,9 +312,11 @@ def each(distribution, dtype, E, held):
 
 @functools.cache
 def vectors(distribution, dtype, E, held):
-    """out: (n,) dtype, 16-byte aligned; the other arguments as in `each`. RUNS runs a thread, whole sectors a warp.
+    """out: (n,) dtype, 16-byte aligned; the other arguments as in `each`. RUNS runs a thread, whole
+    sectors a warp.
 
-    Blocks that lie inside the array ask nothing on the way, so that the rounds of several runs overlap.
+    Blocks that lie inside the array ask nothing on the way, so that the rounds of several runs
+    overlap.
     """
     _, store, T = codec(dtype)
     numbers, begin = distribution(dtype, T), beginning(held)
@@ -307,21 +331,31 @@ def vectors(distribution, dtype, E, held):
     def vectors(out, key, stream, first, a, b, c):
         k, s, start = begin(key, stream, first)
         t = cuda.threadIdx.x
-        base = types.int64(cuda.blockIdx.x) * (RUNS * THREADS) + t  # in runs, of which each is `philoxes` blocks of numbers
+        base = (
+            types.int64(cuda.blockIdx.x) * (RUNS * THREADS) + t
+        )  # in runs, of which each is `philoxes` blocks of numbers
         if (types.int64(cuda.blockIdx.x) + 1) * per_block <= out.size:
             for run in range(0, RUNS, TOGETHER):
                 v = cuda.local.array(held_at_once, T)
                 for r in range(TOGETHER):
                     at = base + (run + r) * THREADS
                     for j in range(philoxes):
-                        numbers(start + types.uint64(at * philoxes + j), s, k, a, b, c, v, r * G + j * E)
+                        numbers(
+                            start + types.uint64(at * philoxes + j), s, k, a, b, c, v, r * G + j * E
+                        )
                 for r in range(TOGETHER):
                     i = (base + (run + r) * THREADS) * G
                     at = r * G
-                    if two:  # neighbours swap halves: each store of theirs then fills a sector of 32 bytes together
+                    # neighbours swap halves: each store of theirs then fills a sector of 32 bytes
+                    # together
+                    if two:
                         odd = t & 1
                         for e in range(at, at + width):
-                            other = T(cuda.shfl_xor_sync(ALL, types.int64(v[e] if odd else v[width + e]), 1))
+                            other = T(
+                                cuda.shfl_xor_sync(
+                                    ALL, types.int64(v[e] if odd else v[width + e]), 1
+                                )
+                            )
                             if odd:
                                 v[e] = other
                             else:
@@ -350,7 +384,8 @@ def run_width(dtype):
 
 
 def draw(distribution, out, E, kind, held, version="vectors"):
-    """Plan: fill `out` from a distribution of E numbers per block. Scalars: key, stream, first, a, b, c (dtype kind).
+    """Plan: fill `out` from a distribution of E numbers per block. Scalars: key, stream, first, a,
+    b, c (dtype kind).
 
     held: in a captured graph; the input is the generator's cell, and the key's scalar is not used.
     """
@@ -358,8 +393,17 @@ def draw(distribution, out, E, kind, held, version="vectors"):
     per_block = THREADS if version == "each" else THREADS * RUNS * G
     kernel = (each if version == "each" else vectors)(distribution, out.dtype, E, held)
     parameters = [Scalar(3 + i, kind) for i in range(3)]
-    return Plan([out], [Launch(kernel, blocks(out.size, per_block), THREADS,
-                               [Output(0).flat, *counter(held), *parameters])])
+    return Plan(
+        [out],
+        [
+            Launch(
+                kernel,
+                blocks(out.size, per_block),
+                THREADS,
+                [Output(0).flat, *counter(held), *parameters],
+            )
+        ],
+    )
 
 
 def lanes(dtype):
@@ -369,19 +413,40 @@ def lanes(dtype):
 
 def uniform(*cell, shape, dtype, device, version="vectors"):
     """Planner. Scalars: key, stream, first block, low, high - low, 0."""
-    return draw(uniform_of, Layout.new(shape, dtype, device), lanes(dtype), compute_dtype(dtype), bool(cell), version)
+    return draw(
+        uniform_of,
+        Layout.new(shape, dtype, device),
+        lanes(dtype),
+        compute_dtype(dtype),
+        bool(cell),
+        version,
+    )
 
 
 def normal(*cell, shape, dtype, device, version="vectors"):
     """Planner. Scalars: key, stream, first block, mean, standard deviation, 0."""
-    return draw(normal_of, Layout.new(shape, dtype, device), lanes(dtype), compute_dtype(dtype), bool(cell), version)
+    return draw(
+        normal_of,
+        Layout.new(shape, dtype, device),
+        lanes(dtype),
+        compute_dtype(dtype),
+        bool(cell),
+        version,
+    )
 
 
 def tail(*cell, shape, dtype, device, kind, version="vectors"):
-    """Planner. Scalars: key, stream, first block, location, scale, parameter of the shape. kind: a name in TAILS32, or
-    "lognormal": there the scalars are those of `normal`."""
+    """Planner. Scalars: key, stream, first block, location, scale, parameter of the shape. kind: a
+    name in TAILS32, or "lognormal": there the scalars are those of `normal`."""
     distribution = lognormal_of if kind == "lognormal" else tail_of(kind)
-    return draw(distribution, Layout.new(shape, dtype, device), lanes(dtype), compute_dtype(dtype), bool(cell), version)
+    return draw(
+        distribution,
+        Layout.new(shape, dtype, device),
+        lanes(dtype),
+        compute_dtype(dtype),
+        bool(cell),
+        version,
+    )
 
 
 def geometric(*cell, shape, dtype, device, version="vectors"):
@@ -390,18 +455,27 @@ def geometric(*cell, shape, dtype, device, version="vectors"):
 
 
 def integers(*cell, shape, dtype, device, wide, version="vectors"):
-    """Planner. Scalars: key, stream, first block, and a, b, c of bounded64 (wide: over 2^32 values) or bounded32."""
+    """Planner. Scalars: key, stream, first block, and a, b, c of bounded64 (wide: over 2^32 values)
+    or bounded32."""
     out = Layout.new(shape, dtype, device)
-    return draw(bounded64_of if wide else bounded32_of, out, 2 if wide else 4, np.uint64, bool(cell),
-                version)
+    return draw(
+        bounded64_of if wide else bounded32_of,
+        out,
+        2 if wide else 4,
+        np.uint64,
+        bool(cell),
+        version,
+    )
 
 
 def bernoulli(*cell, shape, device, version="vectors"):
     """Planner. Scalars: key, stream, first block, threshold = probability times 2^32, 0, 0."""
-    return draw(below_of, Layout.new(shape, np.dtype(np.bool_), device), 4, np.uint64, bool(cell), version)
+    return draw(
+        below_of, Layout.new(shape, np.dtype(np.bool_), device), 4, np.uint64, bool(cell), version
+    )
 
 
-# ------------------------------------------------------------------------------------------------- permutations
+# -------------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -440,11 +514,13 @@ def bijection(held):
 
     @cuda.jit
     def bijection(out, key, stream, first, n, left_bits, right_bits):
-        """out: (m,) int64, m <= n < 2^(left_bits + right_bits): out[i] = image of i under a permutation of [0, n).
+        """out: (m,) int64, m <= n < 2^(left_bits + right_bits): out[i] = image of i under a
+        permutation of [0, n).
 
-        A number is cut into a left and a right part. Each round multiplies the left part by an odd constant; the low
-        half of the product becomes the new right part, the high half, mixed with a round key and the old right part,
-        the new left part. Every round can be undone, so the whole is one-to-one; values >= n go through it again.
+        A number is cut into a left and a right part. Each round multiplies the left part by an odd
+        constant; the low half of the product becomes the new right part, the high half, mixed with
+        a round key and the old right part, the new left part. Every round can be undone, so the
+        whole is one-to-one; values >= n go through it again.
         """
         round_keys = cuda.shared.array(CIPHER_ROUNDS, types.uint32)
         t = cuda.threadIdx.x
@@ -467,8 +543,12 @@ def bijection(held):
                 right = types.uint32(types.uint32(value) & right_mask)
                 for r in range(CIPHER_ROUNDS):
                     low = types.uint64(left) * types.uint64(0xB1CE6E93)
-                    high = types.uint32(types.uint64(left) * types.uint64(0xD2B74407) + (low >> types.uint64(32)))
-                    joined = (types.uint64(types.uint32(low)) << shift) | (types.uint64(right) >> left_bits)
+                    high = types.uint32(
+                        types.uint64(left) * types.uint64(0xD2B74407) + (low >> types.uint64(32))
+                    )
+                    joined = (types.uint64(types.uint32(low)) << shift) | (
+                        types.uint64(right) >> left_bits
+                    )
                     left = types.uint32((high ^ round_keys[r] ^ right) & left_mask)
                     right = types.uint32(types.uint32(joined) & right_mask)
                 value = (types.uint64(left) << right_bits) | types.uint64(right)
@@ -479,7 +559,8 @@ def bijection(held):
 
 
 def permutation(*cell, count, ranked, bits, device):
-    """Planner: the first `count` elements of a permutation of 0 .. n - 1. Scalars: key, stream, first block, n.
+    """Planner: the first `count` elements of a permutation of 0 .. n - 1. Scalars: key, stream,
+    first block, n.
 
     ranked: n <= RANKED. Otherwise bits = (n - 1).bit_length().
     """
@@ -493,7 +574,7 @@ def permutation(*cell, count, ranked, bits, device):
     return Plan([out], [Launch(bijection(held), grid, THREADS, [*arguments, *parts])])
 
 
-# ------------------------------------------------------------------------------------------------- choice by weight
+# -------------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -503,7 +584,8 @@ def choice_each(held):
 
     @cuda.jit
     def choice_each(thresholds, out, key, stream, first):
-        """thresholds: (k,) uint64, cumulative probabilities times 2^53; out: (n,) int64 indices in [0, k).
+        """thresholds: (k,) uint64, cumulative probabilities times 2^53; out: (n,) int64 indices in
+        [0, k).
 
         The index of the first threshold above a number of 53 random bits, by bisection.
         """
@@ -526,14 +608,14 @@ def choice_each(held):
 
 @functools.cache
 def thresholds_of(dtype):
-    """One block: the thresholds of probabilities, added up by one thread in the order in which the CPU adds them, so that both
-    draw the same."""
+    """One block: the thresholds of probabilities, added up by one thread in the order in which the
+    CPU adds them, so that both draw the same."""
     load, most = codec(dtype)[0], sum_tolerance(dtype)
 
     @cuda.jit
     def thresholds_of(p, thresholds, flag, ticket):
-        """p: (k,), k <= WEIGHED; thresholds: (k,) uint64. Raises the error flag (1,) where p is negative, NaN or
-        does not add up to 1."""
+        """p: (k,), k <= WEIGHED; thresholds: (k,) uint64. Raises the error flag (1,) where p is
+        negative, NaN or does not add up to 1."""
         sums = cuda.shared.array(WEIGHED, types.float64)
         t = cuda.threadIdx.x
         for i in range(t, p.size, THREADS):
@@ -551,7 +633,9 @@ def thresholds_of(dtype):
         cuda.syncthreads()
         for i in range(t, p.size, THREADS):
             scaled = sums[i] / sums[p.size - 1] * 2.0**53
-            thresholds[i] = types.uint64(scaled + 2.0**52 - 2.0**52 if scaled < 2.0**52 else scaled)  # to the nearest integer
+            thresholds[i] = types.uint64(
+                scaled + 2.0**52 - 2.0**52 if scaled < 2.0**52 else scaled
+            )  # to the nearest integer
 
     return thresholds_of
 
@@ -559,11 +643,15 @@ def thresholds_of(dtype):
 def thresholds(p):
     """Planner: probabilities (k,), float32 or float64 -> thresholds (k,) uint64."""
     out = Layout.new(p.shape, np.dtype(np.uint64), p.device)
-    return Plan([out], [Launch(thresholds_of(p.dtype), 1, THREADS, [Input(0), Output(0), Flag(), Ticket()])])
+    return Plan(
+        [out], [Launch(thresholds_of(p.dtype), 1, THREADS, [Input(0), Output(0), Flag(), Ticket()])]
+    )
 
 
 def choice(thresholds, *cell, shape):
     """Planner: thresholds (k,) uint64 -> shape, int64. Scalars: key, stream, first block."""
     out = Layout.new(shape, np.dtype(np.int64), thresholds.device)
     arguments = [Input(0), Output(0).flat, *counter(bool(cell), 1)]
-    return Plan([out], [Launch(choice_each(bool(cell)), blocks(out.size, THREADS), THREADS, arguments)])
+    return Plan(
+        [out], [Launch(choice_each(bool(cell)), blocks(out.size, THREADS), THREADS, arguments)]
+    )

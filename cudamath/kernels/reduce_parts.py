@@ -1,8 +1,10 @@
-"""What the kernels of reduce.py are made of: walking over dimensions, combining tuples of accumulators, and the ways in
-which the threads of a warp or of a block bring their accumulators together.
+"""What the kernels of reduce.py are made of: walking over dimensions, combining tuples of
+accumulators, and the ways in which the threads of a warp or of a block bring their accumulators
+together.
 
-Everything here is a factory: it takes a `Reduction` (or sizes known at compile time) and returns a device function.
-Functions on tuples of 2^k items are built by halves, so the compiler sees straight-line code with constant indices.
+Everything here is a factory: it takes a `Reduction` (or sizes known at compile time) and returns a
+device function. Functions on tuples of 2^k items are built by halves, so the compiler sees
+straight-line code with constant indices.
 """
 
 import functools
@@ -15,14 +17,16 @@ from .rows import device
 FULL = 0xFFFFFFFF  # all lanes of a warp
 
 
-# ------------------------------------------------------------------------------------------------ walking
+# ------------------------------------------------------------------------------------------------ w
 
 
 @functools.cache
 def index_walker(first: int, rank: int, narrow: bool) -> Any:
-    """Device function (x, j) -> index tuple of the j-th element of the dimensions first .. first + rank - 1 of x.
+    """Device function (x, j) -> index tuple of the j-th element of the dimensions first .. first +
+    rank - 1 of x.
 
-    narrow: fewer than 2**31 elements, so that 32-bit division will do (about a quarter of the cost).
+    narrow: fewer than 2**31 elements, so that 32-bit division will do (about a quarter of the
+    cost).
     """
     if rank == 1:
 
@@ -46,7 +50,8 @@ def index_walker(first: int, rank: int, narrow: bool) -> Any:
 
 @functools.cache
 def offset_walker(first: int, rank: int, narrow: bool, itemsize: int) -> Any:
-    """Device function (x, j) -> distance, in elements, of the j-th element of those dimensions from the first."""
+    """Device function (x, j) -> distance, in elements, of the j-th element of those dimensions from
+    the first."""
     last = first + rank - 1
     if rank == 1:
 
@@ -70,7 +75,8 @@ def offset_walker(first: int, rank: int, narrow: bool, itemsize: int) -> Any:
 
 @functools.cache
 def lift_all(reduce: Reduction, width: int, along: bool) -> Any:
-    """Device function (numbers, j) -> `width` accumulators, of elements j, j + 1, ... (`along`) or all of number j."""
+    """Device function (numbers, j) -> `width` accumulators, of elements j, j + 1, ... (`along`) or
+    all of number j."""
     lift = reduce.lift
     step = 1 if along else 0
     if width == 1:
@@ -146,7 +152,7 @@ def pairwise(reduce: Reduction, width: int) -> Any:
     return pairs
 
 
-# ------------------------------------------------------------------------------------------------ meeting
+# ------------------------------------------------------------------------------------------------ m
 
 
 @functools.cache
@@ -202,7 +208,8 @@ def lane_swap(reduce: Reduction) -> Any:
 
 @functools.cache
 def components(reduce: Reduction) -> tuple[Any, Any]:
-    """Device functions put(arrays, i, accumulator) and get(arrays, i): one 1-d array per number, in a tuple of three."""
+    """Device functions put(arrays, i, accumulator) and get(arrays, i): one 1-d array per number, in
+    a tuple of three."""
     if len(reduce.kinds) == 1:
 
         @device
@@ -238,9 +245,11 @@ def components(reduce: Reduction) -> tuple[Any, Any]:
 
 @functools.cache
 def across_threads(reduce: Reduction, threads: int) -> Any:
-    """Device function: the accumulators of `threads` neighbouring threads -> one, valid in the first of them.
+    """Device function: the accumulators of `threads` neighbouring threads -> one, valid in the
+    first of them.
 
-    Up to 32 threads: butterfly shuffles. More (a whole block then): the first lanes of the warps meet in shared memory.
+    Up to 32 threads: butterfly shuffles. More (a whole block then): the first lanes of the warps
+    meet in shared memory.
     """
     combine, identity, swap = reduce.combine, reduce.identity, lane_swap(reduce)
     put, get = components(reduce)
@@ -261,7 +270,11 @@ def across_threads(reduce: Reduction, threads: int) -> Any:
 
     @device
     def block(a):
-        shared = cuda.shared.array(32, first), cuda.shared.array(32, second), cuda.shared.array(32, third)
+        shared = (
+            cuda.shared.array(32, first),
+            cuda.shared.array(32, second),
+            cuda.shared.array(32, third),
+        )
         a = warp(a)
         if cuda.threadIdx.x & 31 == 0:
             put(shared, cuda.threadIdx.x >> 5, a)
@@ -276,7 +289,8 @@ def across_threads(reduce: Reduction, threads: int) -> Any:
 
 @functools.cache
 def columns_exchange(reduce: Reduction, width: int, room: int) -> tuple[Any, Any, Any]:
-    """For `width` accumulators at once, place i of `room`: device functions put, get (as in components), and none()."""
+    """For `width` accumulators at once, place i of `room`: device functions put, get (as in
+    components), and none()."""
     put_one, get_one = components(reduce)
     identity = reduce.identity
     if width == 1:
@@ -315,7 +329,8 @@ def columns_exchange(reduce: Reduction, width: int, room: int) -> tuple[Any, Any
 
 @functools.cache
 def for_each(act: Any, width: int) -> Any:
-    """Device function (arguments, o, accumulators): act(arguments, o + i, accumulator i) for all of them."""
+    """Device function (arguments, o, accumulators): act(arguments, o + i, accumulator i) for all of
+    them."""
     if width == 1:
 
         @device

@@ -1,20 +1,26 @@
-"""Resizing and padding images: nearest neighbour, bilinear, reflected, repeated; and the gradients of these.
+"""Resizing and padding images: nearest neighbour, bilinear, reflected, repeated; and the gradients
+of these.
 
-The idea. Along each axis a new element is a mixture of one or two old ones. Which, and in what shares, is worked out
-once for each axis on the host (core/taps.py) and read from two short tables, which stay in the caches: the kernels know
-nothing of scales, alignment of corners or half pixels, and no rounding differs between devices.
+The idea. Along each axis a new element is a mixture of one or two old ones. Which, and in what
+shares, is worked out once for each axis on the host (core/taps.py) and read from two short tables,
+which stay in the caches: the kernels know nothing of scales, alignment of corners or half pixels,
+and no rounding differs between devices.
 
-    y[p, q] = (1 - f[p]) ((1 - e[q]) x[a[p], c[q]] + e[q] x[a[p], d[q]]) + f[p] ((1 - e[q]) x[b[p], c[q]] + e[q] x[b[p], d[q]])
+    y[p, q] = (1 - f[p]) ((1 - e[q]) x[a[p], c[q]] + e[q] x[a[p], d[q]]) + f[p] ((1 - e[q]) x[b[p],
+    c[q]] + e[q] x[b[p], d[q]])
 
-Where nothing is mixed (nearest) f = e = 0, and one read is enough; of a neighbour whose share is 0 nothing is taken, for 0
-times infinity would be NaN. Backward a thread owns one *old* place and walks over the new ones that need it, which more
-tables list for each axis: every sum belongs to one thread and is taken in a fixed order. No atomics, the same bits every time.
+Where nothing is mixed (nearest) f = e = 0, and one read is enough; of a neighbour whose share is 0
+nothing is taken, for 0 times infinity would be NaN. Backward a thread owns one *old* place and
+walks over the new ones that need it, which more tables list for each axis: every sum belongs to one
+thread and is taken in a fixed order. No atomics, the same bits every time.
 
-Images in C order that grow by whole factors have kernels of their own (enlarge.py), with shares as constants, and so has
-padding (padding.py), where almost everything only moves; these here know every other size, order and mode.
+Images in C order that grow by whole factors have kernels of their own (enlarge.py), with shares as
+constants, and so has padding (padding.py), where almost everything only moves; these here know
+every other size, order and mode.
 
-The floor is bytes(x) + bytes(y). A thread owns neighbours, which it writes by one access of up to 16 bytes: channels, where
-these lie last in memory (reads are as wide then), else columns. Any GPU, and the simulator (one element per thread).
+The floor is bytes(x) + bytes(y). A thread owns neighbours, which it writes by one access of up to
+16 bytes: channels, where these lie last in memory (reads are as wide then), else columns. Any GPU,
+and the simulator (one element per thread).
 """
 
 from __future__ import annotations
@@ -38,9 +44,9 @@ THREADS = 256
 
 @functools.cache
 def resize_kernel(dtype: np.dtype, mixed: bool, width: int, across: bool, large: bool) -> Any:
-    """x: the memory of (n, H, W, channels); y of (n, P, Q, channels); rows a, b: (P,) int32 with shares f: (P,), columns
-    c, d: (Q,) int32 with shares e: (Q,). A thread owns `width` neighbours of y: columns (`across`; one channel), or
-    channels. count: threads with something to do."""
+    """x: the memory of (n, H, W, channels); y of (n, P, Q, channels); rows a, b: (P,) int32 with
+    shares f: (P,), columns c, d: (Q,) int32 with shares e: (Q,). A thread owns `width` neighbours
+    of y: columns (`across`; one channel), or channels. count: threads with something to do."""
     load, _, T = codec(dtype)
     locate, read, write = decode(width, across, large), reader(dtype, width), writer(dtype, width)
     held = 4 * width
@@ -77,8 +83,11 @@ def resize_kernel(dtype: np.dtype, mixed: bool, width: int, across: bool, large:
             read(x, (lower + d[q]) * channels + channel, four, 3 * width)
             s = e[q]
             for k in range(width):
-                out[k] = between(f[p], between(s, four[k], four[width + k]),
-                                 between(s, four[2 * width + k], four[3 * width + k]))
+                out[k] = between(
+                    f[p],
+                    between(s, four[k], four[width + k]),
+                    between(s, four[2 * width + k], four[3 * width + k]),
+                )
         write(y, ((n * P + p) * Q + q) * channels + channel, out, 0)
 
     return resize
@@ -86,14 +95,16 @@ def resize_kernel(dtype: np.dtype, mixed: bool, width: int, across: bool, large:
 
 @functools.cache
 def resize_grad_kernel(dtype: np.dtype, mixed: bool, width: int, across: bool, large: bool) -> Any:
-    """g: the memory of (n, P, Q, channels); dx of (n, H, W, channels); tables as in resize_kernel; the new rows that need
-    old row h: rows[p0[h]] ... rows[p1[h] - 1]; p0, p1: (H,), rows: (P,), int32; columns alike. A thread owns `width`
-    neighbours of dx."""
+    """g: the memory of (n, P, Q, channels); dx of (n, H, W, channels); tables as in resize_kernel;
+    the new rows that need old row h: rows[p0[h]] ... rows[p1[h] - 1]; p0, p1: (H,), rows: (P,),
+    int32; columns alike. A thread owns `width` neighbours of dx."""
     load, _, T = codec(dtype)
     locate, read, write = decode(width, across, large), reader(dtype, width), writer(dtype, width)
 
     @cuda.jit
-    def resize_grad(g, dx, a, b, f, c, d, e, p0, p1, rows, q0, q1, columns, count, H, W, P, Q, channels):
+    def resize_grad(
+        g, dx, a, b, f, c, d, e, p0, p1, rows, q0, q1, columns, count, H, W, P, Q, channels
+    ):
         place = cuda.grid(1)
         if place >= count:
             return
@@ -114,14 +125,18 @@ def resize_grad_kernel(dtype: np.dtype, mixed: bool, width: int, across: bool, l
                         q = columns[i]
                         share = down
                         if mixed:
-                            share *= (T(1) - e[q] if c[q] == w + k else T(0)) + (e[q] if d[q] == w + k else T(0))
+                            share *= (T(1) - e[q] if c[q] == w + k else T(0)) + (
+                                e[q] if d[q] == w + k else T(0)
+                            )
                         total[k] += share * load(g[at + q])
             else:
                 for i in range(q0[w], q1[w]):
                     q = columns[i]
                     share = down
                     if mixed:
-                        share *= (T(1) - e[q] if c[q] == w else T(0)) + (e[q] if d[q] == w else T(0))
+                        share *= (T(1) - e[q] if c[q] == w else T(0)) + (
+                            e[q] if d[q] == w else T(0)
+                        )
                     read(g, (at + q) * channels + channel, line, 0)
                     for k in range(width):
                         total[k] += share * line[k]
@@ -130,35 +145,69 @@ def resize_grad_kernel(dtype: np.dtype, mixed: bool, width: int, across: bool, l
     return resize_grad
 
 
-# ------------------------------------------------------------------------------------------------ planners
+# ------------------------------------------------------------------------------------------------ p
 
 
-def _tables(source: tuple[int, ...], target: tuple[int, ...], axes: tuple[Axis, Axis], dtype: np.dtype,
-            users: bool) -> list[Constant]:
-    """The kernels' tables: first, second, share for rows, then columns; with `users`, who needs each old row and column."""
-    found = [taps(length, count, *axis) for length, count, axis in zip(source, target, axes, strict=True)]
-    arrays = [table.astype(dtype) if table.dtype == np.float64 else table for axis in found for table in axis]
+def _tables(
+    source: tuple[int, ...],
+    target: tuple[int, ...],
+    axes: tuple[Axis, Axis],
+    dtype: np.dtype,
+    users: bool,
+) -> list[Constant]:
+    """The kernels' tables: first, second, share for rows, then columns; with `users`, who needs
+    each old row and column."""
+    found = [
+        taps(length, count, *axis) for length, count, axis in zip(source, target, axes, strict=True)
+    ]
+    arrays = [
+        table.astype(dtype) if table.dtype == np.float64 else table
+        for axis in found
+        for table in axis
+    ]
     if users:
-        arrays += [table for axis, length in zip(found, source, strict=True) for table in axis.users(length)]
+        arrays += [
+            table
+            for axis, length in zip(found, source, strict=True)
+            for table in axis.users(length)
+        ]
     return [Constant(table) for table in arrays]
 
 
-def _launch(kernel: Any, x: Layout, y: Layout, axes: tuple[Axis, Axis], tables: list[Constant],
-            sizes: tuple[int, ...]) -> Launch:
+def _launch(
+    kernel: Any,
+    x: Layout,
+    y: Layout,
+    axes: tuple[Axis, Axis],
+    tables: list[Constant],
+    sizes: tuple[int, ...],
+) -> Launch:
     """The launch that makes y, with images in C order or channels last, both in the same."""
     (n, c), columns = y.shape[:2], y.shape[3]
-    straight = x.contiguous  # y is, too, where it is one row and column of images with channels last
+    straight = (
+        x.contiguous
+    )  # y is, too, where it is one row and column of images with channels last
     if straight:
         n, c = n * c, 1
     width = _width(columns if straight else c, [x, y])
     count = y.size // width
     made = kernel(y.dtype, any(mode in MIXED for mode, _ in axes), width, straight, _large(y))
-    return Launch(made, blocks(count, THREADS), THREADS,
-                  [_memory(Input(0), x), _memory(Output(0), y), *tables, *(int(v) for v in (count, *sizes, c))])
+    return Launch(
+        made,
+        blocks(count, THREADS),
+        THREADS,
+        [
+            _memory(Input(0), x),
+            _memory(Output(0), y),
+            *tables,
+            *(int(v) for v in (count, *sizes, c)),
+        ],
+    )
 
 
 def resize(x: Layout, *, size: tuple[int, int], axes: tuple[Axis, Axis], **_: Any) -> Plan:
-    """x (N, C, H, W), in C order or channels last -> (N, C, *size), in the same; axes: rows and columns (core/taps.py)."""
+    """x (N, C, H, W), in C order or channels last -> (N, C, *size), in the same; axes: rows and
+    columns (core/taps.py)."""
     y = _ordered((*x.shape[:2], *size), x)
     if whole := enlarge.launch(enlarge.enlarge, x, y, x.shape[2:], size, axes):
         return Plan([y], [whole])
@@ -169,7 +218,8 @@ def resize(x: Layout, *, size: tuple[int, int], axes: tuple[Axis, Axis], **_: An
 
 
 def resize_grad(g: Layout, *, size: tuple[int, int], axes: tuple[Axis, Axis], **_: Any) -> Plan:
-    """g (N, C, P, Q), in C order or channels last -> (N, C, *size), in the same: the gradient of images of this size."""
+    """g (N, C, P, Q), in C order or channels last -> (N, C, *size), in the same: the gradient of
+    images of this size."""
     dx = _ordered((*g.shape[:2], *size), g)
     if whole := enlarge.launch(enlarge.enlarge_grad, g, dx, size, g.shape[2:], axes):
         return Plan([dx], [whole])

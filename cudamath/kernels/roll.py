@@ -1,13 +1,15 @@
-"""Rolling along several axes, in one launch. (Along one axis: a concatenation of two parts, join.py.)
+"""Rolling along several axes, in one launch. (Along one axis: a concatenation of two parts,
+join.py.)
 
-The idea. In C order, an axis that stays belongs to the one before it: rolling (n, m) by s along n is rolling n * m elements
-by s * m. So what is left are the axes that move, each by its own shift, and in front of them perhaps one that does not: at
-most four. A thread takes the number of a word of the result apart into its place along each axis, finds where along that axis
-the word comes from, and puts the number together again.
+The idea. In C order, an axis that stays belongs to the one before it: rolling (n, m) by s along n
+is rolling n * m elements by s * m. So what is left are the axes that move, each by its own shift,
+and in front of them perhaps one that does not: at most four. A thread takes the number of a word of
+the result apart into its place along each axis, finds where along that axis the word comes from,
+and puts the number together again.
 
-What an element is does not matter: rows move in the widest words that divide their lengths and shifts, 16 bytes at best, and
-a thread has four of them under way. The floor is one read and one write of everything, which one axis after another would need
-for each axis.
+What an element is does not matter: rows move in the widest words that divide their lengths and
+shifts, 16 bytes at best, and a thread has four of them under way. The floor is one read and one
+write of everything, which one axis after another would need for each axis.
 """
 
 import functools
@@ -30,8 +32,8 @@ AXES = 3  # that move at once; with one in front of them that stays, these are t
 
 @functools.cache
 def origin(axes: int, index: Any) -> Any:
-    """Device function: the number of the word from which word i of the result comes. sizes, shifts: from the outermost axis on,
-    in words."""
+    """Device function: the number of the word from which word i of the result comes. sizes, shifts:
+    from the outermost axis on, in words."""
 
     @device
     def before(place, size, shift):
@@ -50,7 +52,9 @@ def origin(axes: int, index: Any) -> Any:
     def find(i, sizes, shifts):
         size = sizes[last]
         row = index(i // size)
-        return index(outer(row, sizes, shifts) * size + before(index(i - row * size), size, shifts[last]))
+        return index(
+            outer(row, sizes, shifts) * size + before(index(i - row * size), size, shifts[last])
+        )
 
     return find
 
@@ -73,7 +77,8 @@ def rolled(axes: int, vector: bool, index: Any) -> Any:
 
     @cuda.jit
     def rolled(x, y, count, n0, n1, n2, n3, s0, s1, s2, s3):
-        """x, y: their memory, `count` words. n0 ..., s0 ...: sizes and shifts (0 <= shift < size) of the axes."""
+        """x, y: their memory, `count` words. n0 ..., s0 ...: sizes and shifts (0 <= shift < size)
+        of the axes."""
         sizes, shifts = (n0, n1, n2, n3), (s0, s1, s2, s3)
         first = index(index(cuda.blockIdx.x) * index(THREADS * IN_FLIGHT) + index(cuda.threadIdx.x))
         if first + index(3 * THREADS) < count:
@@ -95,7 +100,8 @@ def rolled(axes: int, vector: bool, index: Any) -> Any:
 
 
 def merged(shape: tuple[int, ...], shifts: tuple[int, ...]) -> list[tuple[int, int]]:
-    """(size, shift) of the axes that are left when those that stay belong to the ones before them."""
+    """(size, shift) of the axes that are left when those that stay belong to the ones before
+    them."""
     axes: list[tuple[int, int]] = []
     for size, shift in zip(shape, shifts, strict=True):
         if axes and not shift:
@@ -106,7 +112,8 @@ def merged(shape: tuple[int, ...], shifts: tuple[int, ...]) -> list[tuple[int, i
 
 
 def roll(x: Layout, *, shifts: tuple[int, ...]) -> Plan:
-    """x -> the same shape in C order; shifts: for each axis, from 0 to less than its size, up to AXES of them not 0."""
+    """x -> the same shape in C order; shifts: for each axis, from 0 to less than its size, up to
+    AXES of them not 0."""
     out = x.like()
     if not out.size:
         return Plan([out], [])
@@ -118,13 +125,33 @@ def roll(x: Layout, *, shifts: tuple[int, ...]) -> Plan:
     size, shift = axes[-1]
     lengths = size * out.itemsize, shift * out.itemsize
     aligned = temps or x.aligned
-    word = next(w for w in (16, 8, 4, 2, 1) if not any(n % w for n in lengths)
-                and (w <= min(out.itemsize, 8) or aligned and not (w == 16 and SIMULATOR)))
+    word = next(
+        w
+        for w in (16, 8, 4, 2, 1)
+        if not any(n % w for n in lengths)
+        and (w <= min(out.itemsize, 8) or aligned and not (w == 16 and SIMULATOR))
+    )
     axes[-1] = lengths[0] // word, lengths[1] // word
     element, count = min(word, 8), out.nbytes // word
     index = index_type(count + THREADS * IN_FLIGHT)
-    memory = [place.view((out.nbytes // element,), dtype=np.dtype(_WORDS[element])) for place in (source, Output(0))]
+    memory = [
+        place.view((out.nbytes // element,), dtype=np.dtype(_WORDS[element]))
+        for place in (source, Output(0))
+    ]
     spare = [(1, 0)] * (AXES + 1 - len(axes))
-    numbers = [index(n) for n in (count, *(n for n, _ in axes + spare), *(s for _, s in axes + spare))]
-    return Plan([out], [*steps, Launch(rolled(len(axes), word == 16, index), blocks(count, THREADS * IN_FLIGHT), THREADS,
-                                       [*memory, *numbers])], temps)
+    numbers = [
+        index(n) for n in (count, *(n for n, _ in axes + spare), *(s for _, s in axes + spare))
+    ]
+    return Plan(
+        [out],
+        [
+            *steps,
+            Launch(
+                rolled(len(axes), word == 16, index),
+                blocks(count, THREADS * IN_FLIGHT),
+                THREADS,
+                [*memory, *numbers],
+            ),
+        ],
+        temps,
+    )

@@ -1,9 +1,11 @@
 """Rotary embedding: pairs of numbers turned by an angle that depends on the position.
 
-    y_a = x_a cos - x_b sin,   y_b = x_a sin + x_b cos            the gradient: the same with the angle negated
+    y_a = x_a cos - x_b sin,   y_b = x_a sin + x_b cos            the gradient: the same with the
+                               angle negated
 
-One version, `rotary`: a thread a pair, which it reads and writes once; threads of a warp take neighbouring pairs, so that
-both halves of a row are read in whole lines. Tables are small and stay in the caches.
+One version, `rotary`: a thread a pair, which it reads and writes once; threads of a warp take
+neighbouring pairs, so that both halves of a row are read in whole lines. Tables are small and stay
+in the caches.
 
 The floor is one read and one write of x: 8 bytes per element for float32, 4 for 16-bit numbers.
 """
@@ -30,8 +32,8 @@ def rotary(dtype: np.dtype, interleaved: bool, inverse: bool):
 
     @cuda.jit
     def rotary(x, cos, sin, y):
-        """x (A, B, S, D), cos, sin (A, B, S, R / 2) in the compute type: any strides; y (A, B, S, D), of which the first R
-        numbers of a row are turned, the others copied."""
+        """x (A, B, S, D), cos, sin (A, B, S, R / 2) in the compute type: any strides; y (A, B, S,
+        D), of which the first R numbers of a row are turned, the others copied."""
         half = cos.shape[3]
         width = x.shape[3] - half  # threads per row
         n = cuda.grid(1)
@@ -60,7 +62,19 @@ def plan(x: Layout, cos: Layout, sin: Layout, *, interleaved: bool, inverse: boo
     y = x.like()
     half = cos.shape[-1]
     shape = (*x.shape[:3], half)
-    tables = [Input(i).view(shape, shapes.broadcast_strides(t.shape, t.strides, shape)) for i, t in ((1, cos), (2, sin))]
+    tables = [
+        Input(i).view(shape, shapes.broadcast_strides(t.shape, t.strides, shape))
+        for i, t in ((1, cos), (2, sin))
+    ]
     threads = math.prod(x.shape[:3]) * (x.shape[3] - half)
-    return Plan([y], [Launch(rotary(x.dtype, interleaved, inverse), blocks(threads, THREADS), THREADS,
-                             [Input(0), *tables, Output(0)])])
+    return Plan(
+        [y],
+        [
+            Launch(
+                rotary(x.dtype, interleaved, inverse),
+                blocks(threads, THREADS),
+                THREADS,
+                [Input(0), *tables, Output(0)],
+            )
+        ],
+    )

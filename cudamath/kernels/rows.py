@@ -1,15 +1,18 @@
-"""What softmax, norm and loss kernels share: a row of numbers spread over the registers of a group of threads.
+"""What softmax, norm and loss kernels share: a row of numbers spread over the registers of a group
+of threads.
 
-The picture. A *group* of `threads` threads owns one row. Thread t holds the vectors t, t + threads, t + 2 threads, ...
-of the row; a vector is `width` neighbouring elements that one 16-byte access moves. So the group reads whole
-128-byte lines, has several reads in flight per thread, and meets every element once:
+The picture. A *group* of `threads` threads owns one row. Thread t holds the vectors t, t + threads,
+t + 2 threads, ... of the row; a vector is `width` neighbouring elements that one 16-byte access
+moves. So the group reads whole 128-byte lines, has several reads in flight per thread, and meets
+every element once:
 
     threads = 4, width = 2, vectors = 2        | 0 0 | 1 1 | 2 2 | 3 3 | 0 0 | 1 1 | 2 2 | 3 3 |   (owner of each element)
 
-Short rows get a group of 1 .. 32 threads inside one warp, several rows to a block; their reductions are butterfly
-shuffles and need no barrier. Longer rows get a whole block of up to 1024 threads; its warps meet in shared memory.
-Every reduction is a fixed tree: the same numbers in the same order give the same bits, whatever the grid.
-"""
+Short rows get a group of 1 .. 32 threads inside one warp, several rows to a block; their reductions
+are butterfly shuffles and need no barrier. Longer rows get a whole block of up to 1024 threads; its
+warps meet in shared memory. Every reduction is a fixed tree: the same numbers in the same order
+give the same bits, whatever the grid.
+"""  # noqa: E501
 
 import functools
 import math
@@ -25,24 +28,34 @@ if not SIMULATOR:
     from .ptx import instruction, load_vector, store_vector
 
     bfloats = instruction(
-        "bfloats", "{ .reg .b16 z, a, b; mov.b16 z, 0; mov.b32 {a, b}, $2; mov.b32 $0, {z, a}; mov.b32 $1, {z, b}; }",
-        (types.float32,) * 2, (types.uint32,), "Two bfloat16 in a word, widened: one instruction each.")
+        "bfloats",
+        "{ .reg .b16 z, a, b; mov.b16 z, 0; mov.b32 {a, b}, $2; mov.b32 $0, {z, a}; mov.b32 $1, "
+        "{z, b}; }",
+        (types.float32,) * 2,
+        (types.uint32,),
+        "Two bfloat16 in a word, widened: one instruction each.",
+    )
 
 WARP = 32
-LONG_ENOUGH = 512  # columns from which on rows that begin between borders are read by whole accesses
+LONG_ENOUGH = (
+    512  # columns from which on rows that begin between borders are read by whole accesses
+)
 RUN = 128  # numbers that a plain kernel adds one after the other before it starts a new partial sum
-device = cuda.jit(device=True) if SIMULATOR else cuda.jit(device=True, forceinline=True)  # decorates device functions
+device = (
+    cuda.jit(device=True) if SIMULATOR else cuda.jit(device=True, forceinline=True)
+)  # decorates device functions
 FULL = 0xFFFFFFFF  # all lanes of a warp take part in the shuffle
 
 
 def bounded(threads: int | tuple[int, int]):
-    """Decorates kernels launched with at most `threads` threads per block, among which the compiler shares registers; a pair:
-    (threads, blocks that a multiprocessor must hold)."""
+    """Decorates kernels launched with at most `threads` threads per block, among which the compiler
+    shares registers; a pair: (threads, blocks that a multiprocessor must hold)."""
     return cuda.jit if SIMULATOR else cuda.jit(launch_bounds=threads)
 
 
 class Rows(NamedTuple):
-    """How rows are spread over threads: the launch and the compile-time constants of a rows kernel."""
+    """How rows are spread over threads: the launch and the compile-time constants of a rows
+    kernel."""
 
     threads: int  # threads per row
     rows: int  # rows per block; 1 when a row has more than a warp
@@ -59,7 +72,8 @@ class Rows(NamedTuple):
 
 
 def wide(dtype: np.dtype) -> np.dtype:
-    """The NumPy dtype of what is computed from this one: float32 for float16 and bfloat16, otherwise itself."""
+    """The NumPy dtype of what is computed from this one: float32 for float16 and bfloat16,
+    otherwise itself."""
     return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
 
 
@@ -69,9 +83,11 @@ def fitting(held: int, dtype: np.dtype) -> int:
 
 
 def vector_width(columns: int, *layouts) -> int:
-    """Elements a 16-byte access moves, or 1 where rows of `columns` elements are not all 16-byte aligned.
+    """Elements a 16-byte access moves, or 1 where rows of `columns` elements are not all 16-byte
+    aligned.
 
-    The widest element decides; narrower ones move fewer than 16 bytes at once. The simulator has no vectors.
+    The widest element decides; narrower ones move fewer than 16 bytes at once. The simulator has no
+    vectors.
     """
     if SIMULATOR:
         return 1
@@ -82,8 +98,9 @@ def vector_width(columns: int, *layouts) -> int:
 def access(columns: int, *layouts) -> tuple[int, bool]:
     """(elements an access moves, whether rows begin between the borders of accesses).
 
-    Rows of 50,257 elements are not all 16-byte aligned, but what lies inside them can still be read by whole accesses:
-    the first and the last of a row then belong in part to its neighbours (see `row_reader`). Short rows are not worth it.
+    Rows of 50,257 elements are not all 16-byte aligned, but what lies inside them can still be read
+    by whole accesses: the first and the last of a row then belong in part to its neighbours (see
+    `row_reader`). Short rows are not worth it.
     """
     width = vector_width(columns, *layouts)
     if width > 1 or columns < LONG_ENOUGH:
@@ -92,11 +109,15 @@ def access(columns: int, *layouts) -> tuple[int, bool]:
     return width, width > 1
 
 
-def spread(columns: int, width: int, held: int, limit: int = 1024, together: int = 1) -> Rows | None:
-    """Rows of `columns` elements over threads holding `held` elements each; None if `limit` threads are too few. `together`:
-    threads that share a row at least, if it has an access for each: sixteen read a quarter of a kilobyte in one piece.
+def spread(
+    columns: int, width: int, held: int, limit: int = 1024, together: int = 1
+) -> Rows | None:
+    """Rows of `columns` elements over threads holding `held` elements each; None if `limit` threads
+    are too few. `together`: threads that share a row at least, if it has an access for each:
+    sixteen read a quarter of a kilobyte in one piece.
 
-    Few distinct answers (beyond short rows `vectors` depends on `width` and `held` alone): each costs a compiled kernel.
+    Few distinct answers (beyond short rows `vectors` depends on `width` and `held` alone): each
+    costs a compiled kernel.
     """
     vectors = held // width if width > 1 else min(held, 8)
     threads = power_of_two(blocks(columns, width * vectors))
@@ -110,7 +131,8 @@ def spread(columns: int, width: int, held: int, limit: int = 1024, together: int
 
 @functools.cache
 def reader(dtype, width: int):
-    """Device function (a, i, v, e): v[e], v[e + 1], ... = the `width` elements of `a` from i on, in compute type."""
+    """Device function (a, i, v, e): v[e], v[e + 1], ... = the `width` elements of `a` from i on, in
+    compute type."""
     return reading(codec(dtype)[0], width)
 
 
@@ -133,7 +155,8 @@ def reading(load, width: int):
 
 @functools.cache
 def writer(dtype, width: int):
-    """Device function (a, i, v, e): the `width` elements of `a` from i on = v[e], v[e + 1], ..., rounded."""
+    """Device function (a, i, v, e): the `width` elements of `a` from i on = v[e], v[e + 1], ...,
+    rounded."""
     _, store, _ = codec(dtype)
 
     @device
@@ -150,19 +173,33 @@ def writer(dtype, width: int):
 
     @device
     def write_8(a, i, v, e):
-        store_vector(a, i, (store(v[e]), store(v[e + 1]), store(v[e + 2]), store(v[e + 3]),
-                            store(v[e + 4]), store(v[e + 5]), store(v[e + 6]), store(v[e + 7])))
+        store_vector(
+            a,
+            i,
+            (
+                store(v[e]),
+                store(v[e + 1]),
+                store(v[e + 2]),
+                store(v[e + 3]),
+                store(v[e + 4]),
+                store(v[e + 5]),
+                store(v[e + 6]),
+                store(v[e + 7]),
+            ),
+        )
 
     return {1: write_1, 2: write_2, 4: write_4, 8: write_8}[width]
 
 
 @functools.cache
 def fetcher(dtype, width: int):
-    """(fetch, widen, words, kind): an access in two steps, so that it can be in flight while others are worked on.
+    """(fetch, widen, words, kind): an access in two steps, so that it can be in flight while others
+    are worked on.
 
-    fetch(a, i, r, k): r[k], ..., r[k + words - 1] = access number i of `a`, an array of `kind` (by a plan's
-    `.view(dtype=kind)`), as it lies in memory; widen(r, k, v, e): v[e], v[e + 1], ... = its `width` elements in compute type.
-    16-bit numbers stay packed until then: a register holds two.
+    fetch(a, i, r, k): r[k], ..., r[k + words - 1] = access number i of `a`, an array of `kind` (by
+    a plan's `.view(dtype=kind)`), as it lies in memory; widen(r, k, v, e): v[e], v[e + 1], ... =
+    its `width` elements in compute type. 16-bit numbers stay packed until then: a register holds
+    two.
     """
     load, _, T = codec(dtype)
     packed = dtype.itemsize == 2 and width > 1
@@ -204,8 +241,9 @@ def fetcher(dtype, width: int):
 
 @functools.cache
 def row_reader(dtype, width: int, edges: bool):
-    """Device function (a, i, v, e, low, high): as `reader`, but of an access that reaches beyond the row's elements
-    low ... high - 1 only those inside are read, one by one. edges: whether there are such."""
+    """Device function (a, i, v, e, low, high): as `reader`, but of an access that reaches beyond
+    the row's elements low ... high - 1 only those inside are read, one by one. edges: whether there
+    are such."""
     load, _, _ = codec(dtype)
     read = reader(dtype, width)
 
@@ -223,7 +261,8 @@ def row_reader(dtype, width: int, edges: bool):
 
 @functools.cache
 def row_writer(dtype, width: int, edges: bool):
-    """Device function (a, i, v, e, low, high): as `writer`, but only elements low ... high - 1 are written."""
+    """Device function (a, i, v, e, low, high): as `writer`, but only elements low ... high - 1 are
+    written."""
     _, store, _ = codec(dtype)
     write = writer(dtype, width)
 
@@ -241,7 +280,8 @@ def row_writer(dtype, width: int, edges: bool):
 
 @functools.cache
 def group_sum(threads: int, T):
-    """Device function: v of each thread -> the sum over the thread's group, the same bits in every thread."""
+    """Device function: v of each thread -> the sum over the thread's group, the same bits in every
+    thread."""
     return _reduction(threads, T, add, T(0))
 
 
@@ -259,8 +299,9 @@ def group_min(threads: int, T):
 
 @functools.cache
 def group_sums(threads: int, T):
-    """Device function (a, b, turn): the sums of a and of b over the thread's group, together. `turn` must differ by one from
-    call to call: calls take turns with two pieces of shared memory, and so need one barrier each instead of two."""
+    """Device function (a, b, turn): the sums of a and of b over the thread's group, together.
+    `turn` must differ by one from call to call: calls take turns with two pieces of shared memory,
+    and so need one barrier each instead of two."""
     warps = threads // WARP
     alone = _reduction(min(threads, WARP), T, add, T(0))
 
@@ -278,17 +319,24 @@ def group_sums(threads: int, T):
             parts[half, 0, cuda.threadIdx.x // WARP] = a
             parts[half, 1, cuda.threadIdx.x // WARP] = b
         cuda.syncthreads()
-        return (alone(parts[half, 0, lane] if lane < warps else T(0)), alone(parts[half, 1, lane] if lane < warps else T(0)))
+        return (
+            alone(parts[half, 0, lane] if lane < warps else T(0)),
+            alone(parts[half, 1, lane] if lane < warps else T(0)),
+        )
 
     return within_block if threads > WARP else within_warp
 
 
 @functools.cache
 def group_total(threads: int, T):
-    """Device function (v, turn): the sum of v over the thread's group, in every thread. `turn` must alternate, as in
-    group_sums; here the warps' sums meet in as many steps as there are warps to meet, not in those of a whole warp."""
+    """Device function (v, turn): the sum of v over the thread's group, in every thread. `turn` must
+    alternate, as in group_sums; here the warps' sums meet in as many steps as there are warps to
+    meet, not in those of a whole warp."""
     warps = threads // WARP
-    alone, last = _reduction(min(threads, WARP), T, add, T(0)), _reduction(max(warps, 1), T, add, T(0))
+    alone, last = (
+        _reduction(min(threads, WARP), T, add, T(0)),
+        _reduction(max(warps, 1), T, add, T(0)),
+    )
 
     @device
     def within_warp(v, turn):
@@ -309,9 +357,9 @@ def group_total(threads: int, T):
 
 @functools.cache
 def inverse_root(T):
-    """Device function: 1 / sqrt(v) within 2 units in the last place, as the hardware finds it. A root and a division that are
-    rounded exactly take some sixty instructions of float32, which every thread of a row pays for: as many as all the rest where
-    a thread has four numbers."""
+    """Device function: 1 / sqrt(v) within 2 units in the last place, as the hardware finds it. A
+    root and a division that are rounded exactly take some sixty instructions of float32, which
+    every thread of a row pays for: as many as all the rest where a thread has four numbers."""
 
     @device
     def plainly(v):

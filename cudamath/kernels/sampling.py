@@ -1,33 +1,41 @@
-"""Random numbers that take an unknown number of tries: gamma, beta, Poisson, binomial, and integers of bounds by element.
+"""Random numbers that take an unknown number of tries: gamma, beta, Poisson, binomial, and integers
+of bounds by element.
 
-The idea. A rejection sampler proposes a number from an easy distribution and accepts it with the probability that makes
-the result exact. How many words that takes depends on luck; on a running stream it would shift all later numbers. Here
-element i has a subsequence of its own, of 255 attempts, counted in the upper byte of the Philox block number:
+The idea. A rejection sampler proposes a number from an easy distribution and accepts it with the
+probability that makes the result exact. How many words that takes depends on luck; on a running
+stream it would shift all later numbers. Here element i has a subsequence of its own, of 255
+attempts, counted in the upper byte of the Philox block number:
 
     words of attempt t of element i  =  block first + BLOCKS i,  + t 2^56          (BLOCKS = 1 to 3)
 
-so it depends on nothing but (key, stream, first, i): any grid, any device. An attempt succeeds with probability 0.7 to
-0.98, so that 255 failures in a row are as likely as one in 10^130.
+so it depends on nothing but (key, stream, first, i): any grid, any device. An attempt succeeds with
+probability 0.7 to 0.98, so that 255 failures in a row are as likely as one in 10^130.
 
-What decides (accept? which integer?) is computed in IEEE operations alone, every multiply-add written as one fma, so
-that CPU and GPU decide alike; only powers for shapes below 1 come from the libraries and may differ in their
-last bits. Poisson, binomial and integers compute in float64 or int64; gamma and beta in the dtype of the result.
+What decides (accept? which integer?) is computed in IEEE operations alone, every multiply-add
+written as one fma, so that CPU and GPU decide alike; only powers for shapes below 1 come from the
+libraries and may differ in their last bits. Poisson, binomial and integers compute in float64 or
+int64; gamma and beta in the dtype of the result.
 
-    gamma      Marsaglia and Tsang: d v, v = (1 + c x)^3, x normal. A shape below 1 draws at shape + 1 and multiplies by
-               u^(1 / shape). `log`: its logarithm, which neither underflows for small shapes nor loses digits.
-    beta       x / (x + y) of two gamma numbers, drawn together: a block of words gives two normals. Where a shape is below 1,
+    gamma      Marsaglia and Tsang: d v, v = (1 + c x)^3, x normal. A shape below 1 draws at shape +
+               1 and multiplies by
+               u^(1 / shape). `log`: its logarithm, which neither underflows for small shapes nor
+               loses digits.
+    beta       x / (x + y) of two gamma numbers, drawn together: a block of words gives two normals.
+               Where a shape is below 1,
                1 / (1 + exp(log y - log x)), because x and y may be too small for a float.
-    poisson    mean below 10: the cumulative probabilities are searched with one uniform number, as far as they are
+    poisson    mean below 10: the cumulative probabilities are searched with one uniform number, as
+               far as they are
                above 1e-18; else PTRS.
     binomial   of min(p, 1 - p): n p below 10: the same search; else BTRS.
     bounded    low + a word masked to the bits of the span, again while it exceeds it.
 
-One version, `each`: a thread an element. It is bound by arithmetic and by the divergence of lanes that try again. On one H200
-2^24 float64 gamma numbers take 402 us, beta numbers, two of them in one, 625 (from logarithms of two draws 1,236; CuPy 846).
+One version, `each`: a thread an element. It is bound by arithmetic and by the divergence of lanes
+that try again. On one H200 2^24 float64 gamma numbers take 402 us, beta numbers, two of them in
+one, 625 (from logarithms of two draws 1,236; CuPy 846).
 
-Sources: Marsaglia and Tsang, "A simple method for generating gamma variables", TOMS 2000; Hörmann, "The transformed
-rejection method for generating Poisson random variables", 1993 (PTRS), and "The generation of binomial random
-variates", 1993 (BTRS).
+Sources: Marsaglia and Tsang, "A simple method for generating gamma variables", TOMS 2000; Hörmann,
+"The transformed rejection method for generating Poisson random variables", 1993 (PTRS), and "The
+generation of binomial random variates", 1993 (BTRS).
 """
 
 import functools
@@ -48,7 +56,7 @@ ATTEMPTS = 255
 HALF_LOG_2PI = 0.9189385332046727
 
 
-# -------------------------------------------------------------------------------------------------------- gamma
+# --------------------------------------------------------------------------------------------------
 
 
 @cuda.jit(device=True, **INLINE)
@@ -66,9 +74,11 @@ def unit64(low, high):
 
 @cuda.jit(device=True, **INLINE)
 def tried32(x, u, c, d):
-    """x normal, u in 0 .. 1 -> (1 + c x)^3 if that is accepted as a gamma number divided by d, else 0.
+    """x normal, u in 0 .. 1 -> (1 + c x)^3 if that is accepted as a gamma number divided by d, else
+    0.
 
-    What is compared is x^4 / 108 d at most, but d times a rounding error wrong: beyond some d all are better accepted."""
+    What is compared is x^4 / 108 d at most, but d times a rounding error wrong: beyond some d all
+    are better accepted."""
     root = cuda.fma(c, x, types.float32(1))
     if not root > types.float32(0):
         return types.float32(0)
@@ -88,7 +98,9 @@ def tried64(x, u, c, d):
         return types.float64(0)
     square, xx = root * root, x * x
     v = square * root
-    if d > types.float64(2.0**32) or u < cuda.fma(types.float64(-0.0331) * xx, xx, types.float64(1)):
+    if d > types.float64(2.0**32) or u < cuda.fma(
+        types.float64(-0.0331) * xx, xx, types.float64(1)
+    ):
         return v
     rest = cuda.fma(-square, root, types.float64(1)) + log64(v)
     return v if log64(u) < cuda.fma(types.float64(0.5), xx, d * rest) else types.float64(0)
@@ -135,13 +147,13 @@ def gamma64(block, stream, key, shape, unused, log):
     return d * v * (math.exp(log64(last) / shape) if small else types.float64(1))
 
 
-# --------------------------------------------------------------------------------------------------------- beta
+# --------------------------------------------------------------------------------------------------
 
 
 @cuda.jit(device=True, **INLINE)
 def beta32(block, stream, key, a, b, log):
-    """a, b: float32 > 0 -> a beta number. Two blocks: the first is drawn anew in each attempt, for the gamma number that is
-    not accepted yet; the second is for shapes below 1."""
+    """a, b: float32 > 0 -> a beta number. Two blocks: the first is drawn anew in each attempt, for
+    the gamma number that is not accepted yet; the second is for shapes below 1."""
     one, third = types.float32(1), types.float32(0.33333334)
     d, e = (a + one if a < one else a) - third, (b + one if b < one else b) - third
     c, f = one / math.sqrt(types.float32(9) * d), one / math.sqrt(types.float32(9) * e)
@@ -194,7 +206,7 @@ def beta64(block, stream, key, a, b, log):
     return one / (one + math.exp(y - x))
 
 
-# -------------------------------------------------------------------------------------------- Poisson, binomial
+# -------------------------------------------------------------------------------------------- Poiss
 
 
 @cuda.jit(device=True, **INLINE)
@@ -284,14 +296,19 @@ def binomial64(block, stream, key, n, chance, log):
     else:
         spread = math.sqrt(n * p * q)
         b = cuda.fma(types.float64(2.53), spread, types.float64(1.15))
-        a = cuda.fma(types.float64(0.0248), b, cuda.fma(types.float64(0.01), p, types.float64(-0.0873)))
+        a = cuda.fma(
+            types.float64(0.0248), b, cuda.fma(types.float64(0.01), p, types.float64(-0.0873))
+        )
         centre = cuda.fma(n, p, types.float64(0.5))
         accepted = types.float64(0.92) - types.float64(4.2) / b
         alpha = (types.float64(2.83) + types.float64(5.1) / b) * spread
         m = types.float64(math.floor((n + types.float64(1)) * p))
         beside = n - m + types.float64(1)
-        height = cuda.fma(m + types.float64(0.5), log64((m + types.float64(1)) / (odds * beside)),
-                          stirling_rest(m) + stirling_rest(n - m))
+        height = cuda.fma(
+            m + types.float64(0.5),
+            log64((m + types.float64(1)) / (odds * beside)),
+            stirling_rest(m) + stirling_rest(n - m),
+        )
         for _ in range(ATTEMPTS):
             u, v = centred64(w0, w1), unit64(w2, w3)
             us = types.float64(0.5) - abs(u)
@@ -302,7 +319,9 @@ def binomial64(block, stream, key, n, chance, log):
                 left = log64(v * alpha / (a / (us * us) + b))
                 rest = n - k + types.float64(1)
                 right = cuda.fma(n + types.float64(1), log64(beside / rest), height)
-                right = cuda.fma(k + types.float64(0.5), log64(odds * rest / (k + types.float64(1))), right)
+                right = cuda.fma(
+                    k + types.float64(0.5), log64(odds * rest / (k + types.float64(1))), right
+                )
                 if left <= right - (stirling_rest(k) + stirling_rest(n - k)):
                     break
             block += types.uint64(RETRY)
@@ -313,7 +332,8 @@ def binomial64(block, stream, key, n, chance, log):
 
 @cuda.jit(device=True, **INLINE)
 def bounded64(block, stream, key, low, last, log):
-    """low, last: uint64 -> low + one of 0 .. last (modulo 2^64: two's complement takes care of the signs)."""
+    """low, last: uint64 -> low + one of 0 .. last (modulo 2^64: two's complement takes care of the
+    signs)."""
     mask = last
     mask |= mask >> types.uint64(1)
     mask |= mask >> types.uint64(2)
@@ -331,12 +351,12 @@ def bounded64(block, stream, key, low, last, log):
     return low
 
 
-# ------------------------------------------------------------------------------------------------- the kernel
+# -------------------------------------------------------------------------------------------------
 
 
 def element(given):
-    """The device function (x, i) -> the parameter of element i: of an array, or of a scalar. given: whether there is an array,
-    or its dtype where the sampler wants a float64 of it."""
+    """The device function (x, i) -> the parameter of element i: of an array, or of a scalar. given:
+    whether there is an array, or its dtype where the sampler wants a float64 of it."""
     if isinstance(given, np.dtype):
         load = codec(given)[0]
 
@@ -362,7 +382,8 @@ def element(given):
 
 @functools.cache
 def each(sampler, dtype, per, given, log, held):
-    """out: (n,) dtype; key, stream, first: as in `beginning`; a, b: (n,) arrays where `given`, else scalars.
+    """out: (n,) dtype; key, stream, first: as in `beginning`; a, b: (n,) arrays where `given`, else
+    scalars.
 
     per: blocks per element.
     """
@@ -381,30 +402,51 @@ def each(sampler, dtype, per, given, log, held):
 
 
 def sampled(sampler, out, kind, arrays, given, *, per=1, log=False):
-    """Plan: `out` from a sampler with parameters of dtype `kind`, those given as arrays (contiguous, of out's size).
+    """Plan: `out` from a sampler with parameters of dtype `kind`, those given as arrays
+    (contiguous, of out's size).
 
-    Scalars: key, stream, first, then both parameters (not used where arrays are given). An array more than `given` says
-    is the generator's cell.
+    Scalars: key, stream, first, then both parameters (not used where arrays are given). An array
+    more than `given` says is the generator's cell.
     """
     count = sum(map(bool, given))
     held = len(arrays) > count
     where = [index for index, there in enumerate(given) if there]
     parameters = [Input(where.index(i)).flat if given[i] else Scalar(3 + i, kind) for i in range(2)]
     kernel = each(sampler, out.dtype, per, given, log, held)
-    return Plan([out], [Launch(kernel, blocks(out.size, THREADS), THREADS,
-                               [Output(0).flat, *counter(held, count), *parameters])])
+    return Plan(
+        [out],
+        [
+            Launch(
+                kernel,
+                blocks(out.size, THREADS),
+                THREADS,
+                [Output(0).flat, *counter(held, count), *parameters],
+            )
+        ],
+    )
 
 
 def gamma(*arrays, shape, dtype, device, given, log):
-    """Planner: gamma of scale 1 (log: its logarithm). The first parameter is the shape, in the compute type."""
+    """Planner: gamma of scale 1 (log: its logarithm). The first parameter is the shape, in the
+    compute type."""
     sampler, per = (gamma64, 2) if dtype == np.float64 else (gamma32, 1)
-    return sampled(sampler, Layout.new(shape, dtype, device), compute_dtype(dtype), arrays, given, per=per, log=log)
+    return sampled(
+        sampler,
+        Layout.new(shape, dtype, device),
+        compute_dtype(dtype),
+        arrays,
+        given,
+        per=per,
+        log=log,
+    )
 
 
 def beta(*arrays, shape, dtype, device, given):
     """Planner: the parameters a and b, in the compute type."""
     sampler, per = (beta64, 3) if dtype == np.float64 else (beta32, 2)
-    return sampled(sampler, Layout.new(shape, dtype, device), compute_dtype(dtype), arrays, given, per=per)
+    return sampled(
+        sampler, Layout.new(shape, dtype, device), compute_dtype(dtype), arrays, given, per=per
+    )
 
 
 def poisson(*arrays, shape, dtype, device, given):
@@ -420,5 +462,6 @@ def binomial(*arrays, shape, dtype, device, given):
 
 
 def bounded(*arrays, shape, dtype, device, given):
-    """Planner: integers of bounds by element; the parameters are low and the width high - 1 - low, uint64."""
+    """Planner: integers of bounds by element; the parameters are low and the width high - 1 - low,
+    uint64."""
     return sampled(bounded64, Layout.new(shape, dtype, device), np.uint64, arrays, given)

@@ -1,8 +1,9 @@
 """What an elementwise expression may call, for each kind of compute type.
 
-`functions(T)` is the namespace in which an expression like "x if x > 0 else expm1(x)" is compiled: the math module's
-names on the compute type T, and the functions below, which say what NumPy's functions of that name do. Constants are
-of type T, so that nothing is widened to float64 on the way.
+`functions(T)` is the namespace in which an expression like "x if x > 0 else expm1(x)" is compiled:
+the math module's names on the compute type T, and the functions below, which say what NumPy's
+functions of that name do. Constants are of type T, so that nothing is widened to float64 on the
+way.
 """
 
 from __future__ import annotations
@@ -19,20 +20,57 @@ from .complex import complex_functions
 from .lazy import dtype_of, libdevice, types
 from .normal import normal_functions
 
-_REAL = ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "copysign", "cos", "cosh", "erf", "erfc",
-         "exp", "expm1", "fabs", "floor", "fmod", "isfinite", "isinf", "isnan", "lgamma", "log", "log10", "log1p",
-         "log2", "sin", "sinh", "sqrt", "tan", "tanh", "trunc")
+_REAL = (
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "ceil",
+    "copysign",
+    "cos",
+    "cosh",
+    "erf",
+    "erfc",
+    "exp",
+    "expm1",
+    "fabs",
+    "floor",
+    "fmod",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "lgamma",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "trunc",
+)
 
 
 @functools.cache
 def functions(T: Any, short: bool = False) -> dict[str, Any]:
-    """Names an expression on compute type T may use; short: its result has 16 bits, so fewer digits will do."""
+    """Names an expression on compute type T may use; short: its result has 16 bits, so fewer digits
+    will do."""
     if dtype_of(T).kind == "c":
         real = functions(T.underlying_float)
         return complex_functions(T, device, real["hypot"], real["round_even"])
     if dtype_of(T).kind in "iu":
         return _shared(T) | _integer(T)
-    return {name: getattr(math, name) for name in _REAL} | _shared(T) | _floating(T) | normal_functions(T, short)
+    return (
+        {name: getattr(math, name) for name in _REAL}
+        | _shared(T)
+        | _floating(T)
+        | normal_functions(T, short)
+    )
 
 
 def _shared(T: Any) -> dict[str, Any]:
@@ -60,7 +98,9 @@ def _integer(T: Any) -> dict[str, Any]:
 
     @device
     def floor_divide(x, y):
-        if signed and y == T(-1):  # the most negative number has no opposite: it stays, where a division would trap
+        if signed and y == T(
+            -1
+        ):  # the most negative number has no opposite: it stays, where a division would trap
             return T(zero - x)
         return zero if y == zero else T(x // y)
 
@@ -69,7 +109,12 @@ def _integer(T: Any) -> dict[str, Any]:
         return zero if y == zero or (signed and y == T(-1)) else T(x % y)
 
     @device
-    def power(x, y):  # by squaring; a negative exponent is refused before the launch or gives 0 or +-1 as it should not
+    def power(
+        x,
+        y,
+        # by squaring; a negative exponent is refused before the launch or gives 0 or +-1 as it
+        # should not
+    ):
         result = T(1)
         base = x
         left = y
@@ -91,7 +136,12 @@ def _integer(T: Any) -> dict[str, Any]:
         return T(-1) if signed and x < zero else zero
 
     @device
-    def gcd(x, y):  # Euclid's, of unsigned numbers: no signs of remainders, and the most negative number has an absolute value
+    def gcd(
+        x,
+        y,
+        # Euclid's, of unsigned numbers: no signs of remainders, and the most negative number has an
+        # absolute value
+    ):
         a, b = unsigned(T(abs(x)) if signed else x), unsigned(T(abs(y)) if signed else y)
         while b != unsigned(0):
             a, b = b, unsigned(a % b)
@@ -114,8 +164,16 @@ def _integer(T: Any) -> dict[str, Any]:
             count = T(count + T(1))
         return count
 
-    return {"floor_divide": floor_divide, "remainder": remainder, "power": power, "shift_left": shift_left,
-            "shift_right": shift_right, "gcd": gcd, "lcm": lcm, "popcount": popcount}
+    return {
+        "floor_divide": floor_divide,
+        "remainder": remainder,
+        "power": power,
+        "shift_left": shift_left,
+        "shift_right": shift_right,
+        "gcd": gcd,
+        "lcm": lcm,
+        "popcount": popcount,
+    }
 
 
 def _floating(T: Any) -> dict[str, Any]:
@@ -177,7 +235,9 @@ def _floating(T: Any) -> dict[str, Any]:
         return math.copysign(one, x) < zero
 
     @device
-    def ldexp(x, y):  # y is whole; beyond a few thousand nothing changes, and it would not fit an int32
+    def ldexp(
+        x, y
+    ):  # y is whole; beyond a few thousand nothing changes, and it would not fit an int32
         limit = T(5000)
         return math.ldexp(x, whole(min(max(y, -limit), limit)))
 
@@ -186,9 +246,18 @@ def _floating(T: Any) -> dict[str, Any]:
         _, power = math.frexp(x)
         return T(power) if math.isfinite(x) else zero
 
-    return {"remainder": remainder, "floor_divide": floor_divide, "logaddexp": logaddexp, "round_even": round_even,
-            "hypot": hypot, "signbit": signbit, "ldexp": ldexp, "exponent": exponent,
-            "nextafter": _nextafter(T), "cbrt": _cbrt(T)}
+    return {
+        "remainder": remainder,
+        "floor_divide": floor_divide,
+        "logaddexp": logaddexp,
+        "round_even": round_even,
+        "hypot": hypot,
+        "signbit": signbit,
+        "ldexp": ldexp,
+        "exponent": exponent,
+        "nextafter": _nextafter(T),
+        "cbrt": _cbrt(T),
+    }
 
 
 def _cbrt(T: Any) -> Any:

@@ -1,36 +1,49 @@
 """Running totals along an axis (cumsum, cumprod, cummax, cummin), in one pass.
 
-The idea. A scan is an associative ``combine`` and y[i] = x[0] combine ... combine x[i]. One thread can walk a line and
-write as it goes, at the price of one read and one write per element. Few long lines need more threads than lines, and
-then each thread has to know the total of what comes before its part:
+The idea. A scan is an associative ``combine`` and y[i] = x[0] combine ... combine x[i]. One thread
+can walk a line and write as it goes, at the price of one read and one write per element. Few long
+lines need more threads than lines, and then each thread has to know the total of what comes before
+its part:
 
-``scan_lines``  one thread per line; neighbouring threads, neighbouring lines. Any strides, any GPU, the simulator; the
-                right choice where lines are many (a scan down the columns of a matrix). Where they are few they are
-                cut into segments: ``line_totals`` reads each segment once more to know its total.
-``scan_rows``   many rows of neighbours, too short for the threads of a tile: a warp or a part of one for each, which goes
-                along it with the total in registers. No block waits for another, no warp for another.
-``scan_ring``    (scan_ring.py) long lines on 9.0, in tiles that are prefetched and whose totals are published ahead.
-``scan_columns`` (scan_columns.py) lines whose neighbours are other lines, one block per strip of them: one pass.
-``scan_tiles``  lines of neighbours, in tiles of 512 threads x some 16-byte accesses. Within a tile: each thread
-                scans its vectors, a warp scans their totals by shuffles, the warps meet in shared memory. Between
-                tiles, while all of them run:
+``scan_lines``  one thread per line; neighbouring threads, neighbouring lines. Any strides, any GPU,
+the simulator; the
+                right choice where lines are many (a scan down the columns of a matrix). Where they
+                are few they are cut into segments: ``line_totals`` reads each segment once more to
+                know its total.
+``scan_rows``   many rows of neighbours, too short for the threads of a tile: a warp or a part of
+                one for each, which goes
+                along it with the total in registers. No block waits for another, no warp for
+                another.
+``scan_ring``    (scan_ring.py) long lines on 9.0, in tiles that are prefetched and whose totals are
+                 published ahead.
+``scan_columns`` (scan_columns.py) lines whose neighbours are other lines, one block per strip of
+them: one pass. ``scan_tiles``  lines of neighbours, in tiles of 512 threads x some 16-byte
+accesses. Within a tile: each thread
+                scans its vectors, a warp scans their totals by shuffles, the warps meet in shared
+                memory. Between tiles, while all of them run:
 
                     group 0                         group 1
                     tile 0   tile 1  ...  tile 511  tile 512  tile 513 ...
-                    A0       A1           A511      A512      A513          A: the tile's total, published at once
+                    A0       A1           A511      A512      A513          A: the tile's total,
+                             published at once
                     P1 = all of group 0, by its last tile ->                P2 = P1 + all of group 1
 
-                A tile needs the P of its group and the A's before it in its group, which 512 threads read at once and
-                add as a tree. So the order of additions depends on positions alone: a float scan is the same bit for
-                bit whichever tile is first, unlike the usual look-back, which adds what it happens to find. Blocks start in
-                the order of their numbers, as every single-pass scan assumes: the tiles that a tile waits for already run.
+                A tile needs the P of its group and the A's before it in its group, which 512
+                threads read at once and add as a tree. So the order of additions depends on
+                positions alone: a float scan is the same bit for bit whichever tile is first,
+                unlike the usual look-back, which adds what it happens to find. Blocks start in the
+                order of their numbers, as every single-pass scan assumes: the tiles that a tile
+                waits for already run.
 
-The floor is a read and a write of each element; ``scan_tiles`` adds one read in L2 of up to 512 totals a tile, nothing
-to memory. What is published is 32 bits with a flag beside them in one 64-bit word (ptx_lookback.py): no fences.
+The floor is a read and a write of each element; ``scan_tiles`` adds one read in L2 of up to 512
+totals a tile, nothing to memory. What is published is 32 bits with a flag beside them in one 64-bit
+word (ptx_lookback.py): no fences.
 
-Totals are kept in the type of the result, 16-bit floats in float32. ``combine`` of max and min: NaN wins.
+Totals are kept in the type of the result, 16-bit floats in float32. ``combine`` of max and min: NaN
+wins.
 
-Source: Merrill and Garland (2016), Single-pass Parallel Prefix Scan with Decoupled Look-back; the groups are ours.
+Source: Merrill and Garland (2016), Single-pass Parallel Prefix Scan with Decoupled Look-back; the
+groups are ours.
 
 Measured (row versions_scan):
 running sums of the rows of 64 x 2^20, float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
@@ -69,16 +82,23 @@ GROUP = THREADS  # tiles whose totals a block reads at once
 BLOCKS = 3  # on a multiprocessor: while one waits for the tiles before it, others read and write
 TILE_BYTES = 64  # of its input that a thread of ``scan_tiles`` holds
 ROW_THREADS = 256
-ROW_BYTES, ROW_VECTORS = 128, 8  # of totals that a thread of ``scan_rows`` holds at most, and accesses
+ROW_BYTES, ROW_VECTORS = (
+    128,
+    8,
+)  # of totals that a thread of ``scan_rows`` holds at most, and accesses
 ROW_LANES = 8  # that share a row at least, if it has an access for each: 128 bytes in one piece
-ROWS = 32  # for each multiprocessor, from which on rows that take ``scan_rows`` several steps are many enough for it
+# for each multiprocessor, from which on rows that take ``scan_rows`` several steps are many enough
+# for it
+ROWS = 32
 LINE_STEP = 8  # loads in flight of a thread of ``scan_lines``
-LINE_RUN = 64  # elements that it combines one after another before it starts a new part: rounding errors of a float
+# elements that it combines one after another before it starts a new part: rounding errors of a
+# float
+LINE_RUN = 64
 # sum then grow with the number of parts, not of elements
 MOST_SEGMENTS = 64
 
 
-# ------------------------------------------------------------------------------------------------ one thread per line
+# ------------------------------------------------------------------------------------------------ o
 
 
 @functools.cache
@@ -87,7 +107,9 @@ def line_totals(kind: str, source: np.dtype, target: np.dtype) -> Any:
     lift, combine, identity, A = combining(kind, source, target)
 
     @cuda.jit
-    def line_totals(x, totals, length):  # x: (before, n, after); totals: (segments, before * after); length: of one
+    def line_totals(
+        x, totals, length
+    ):  # x: (before, n, after); totals: (segments, before * after); length: of one
         i = cuda.grid(1)
         lines = totals.shape[1]
         s = i // lines
@@ -121,13 +143,15 @@ def line_totals(kind: str, source: np.dtype, target: np.dtype) -> Any:
 
 @functools.cache
 def scan_lines(kind: str, source: np.dtype, target: np.dtype) -> Any:
-    """y[b, j, a] = x[b, 0, a] combine ... combine x[b, j, a]; a thread a segment of a line, after ``line_totals``."""
+    """y[b, j, a] = x[b, 0, a] combine ... combine x[b, j, a]; a thread a segment of a line, after
+    ``line_totals``."""
     lift, combine, identity, A = combining(kind, source, target)
     store = codec(target)[1]
 
     @cuda.jit
     def scan_lines(x, y, totals, length, segments):
-        # x, y: (before, n, after), totals: (segments, before * after), not read if there is 1 segment
+        # x, y: (before, n, after), totals: (segments, before * after), not read if there is 1
+        # segment
         i = cuda.grid(1)
         lines = x.shape[0] * x.shape[2]
         s = i // lines
@@ -162,15 +186,22 @@ def scan_lines(kind: str, source: np.dtype, target: np.dtype) -> Any:
     return scan_lines
 
 
-# ----------------------------------------------------------------------------------------------- short rows
+# ----------------------------------------------------------------------------------------------- sh
 
 
 @functools.cache
-def scan_rows(kind: str, source: np.dtype, target: np.dtype, width: int, vectors: int, lanes: int) -> Any:
-    """Rows of neighbours, each for `lanes` of a warp, which go along it by ``vectors`` accesses of ``width`` elements."""
+def scan_rows(
+    kind: str, source: np.dtype, target: np.dtype, width: int, vectors: int, lanes: int
+) -> Any:
+    """Rows of neighbours, each for `lanes` of a warp, which go along it by ``vectors`` accesses of
+    ``width`` elements."""
     kinds = kind, source, target
     lift, _, identity, A = combining(*kinds)
-    read, scan_lanes, put = reading(lift, width), side_by_side(kinds, lanes, width, vectors), putting(A, target, width)
+    read, scan_lanes, put = (
+        reading(lift, width),
+        side_by_side(kinds, lanes, width, vectors),
+        putting(A, target, width),
+    )
     held = vectors * width
     stride = lanes * width  # elements that the lanes of a row read at once
     step = stride * vectors
@@ -205,7 +236,7 @@ def scan_rows(kind: str, source: np.dtype, target: np.dtype, width: int, vectors
     return scan_rows
 
 
-# ----------------------------------------------------------------------------------------------- tiles of a line
+# ----------------------------------------------------------------------------------------------- ti
 
 
 @functools.cache
@@ -231,8 +262,8 @@ def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vector
 
     @bounded((THREADS, BLOCKS if A.bitwidth <= 64 else 2))
     def scan_tiles(x, y, totals, sums, n, per_row, groups):
-        # x, y: (rows * n,); totals: (tiles * parts,), sums: (rows * groups * parts,): published words, 0 at first;
-        # n: elements per row, per_row: tiles per row, groups: groups per row
+        # x, y: (rows * n,); totals: (tiles * parts,), sums: (rows * groups * parts,): published
+        # words, 0 at first; n: elements per row, per_row: tiles per row, groups: groups per row
         shared = cuda.shared.array(WARP, A)
         v = cuda.local.array(held, A)
         t = cuda.threadIdx.x
@@ -298,15 +329,18 @@ def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vector
     return scan_tiles
 
 
-# ----------------------------------------------------------------------------------------------------- planners
+# --------------------------------------------------------------------------------------------------
 
 MANY_LINES = 1 << 14  # so many threads are enough for ``scan_lines`` with a few segments each
 SHORT = 64  # lines of neighbours up to this length are walked by a thread
-LONGEST = 1 << 16  # numbers of a row that ``scan_rows`` takes: it adds step after step, and as many roundings
+LONGEST = (
+    1 << 16
+)  # numbers of a row that ``scan_rows`` takes: it adds step after step, and as many roundings
 
 
 def scan(x: Layout, *, kind: str, axis: int, dtype: np.dtype, version: str | None = None) -> Plan:
-    """Running totals along ``axis`` in ``dtype``; version: None, "lines", "columns", "rows", "tiles" or "ring"."""
+    """Running totals along ``axis`` in ``dtype``; version: None, "lines", "columns", "rows",
+    "tiles" or "ring"."""
     out = x.like(dtype=dtype)
     if not out.size:
         return Plan([out], [])
@@ -317,9 +351,18 @@ def scan(x: Layout, *, kind: str, axis: int, dtype: np.dtype, version: str | Non
     ring = None if version is None else version == "ring"
     if version is None:
         many = x.size // n >= (1 << 10 if n <= SHORT else MANY_LINES // 2)
-        short = n <= SHORT and (many or after > 1)  # few lines as well: copies to and from rows take three launches for one
-        version = ("lines" if SIMULATOR or short else "columns" if scan_columns.worth(kind, layout, dtype)
-                   else "lines" if many and after > 1 else "tiles")
+        short = n <= SHORT and (
+            many or after > 1
+        )  # few lines as well: copies to and from rows take three launches for one
+        version = (
+            "lines"
+            if SIMULATOR or short
+            else "columns"
+            if scan_columns.worth(kind, layout, dtype)
+            else "lines"
+            if many and after > 1
+            else "tiles"
+        )
         if version == "tiles" and worth_rows((kind, x.dtype, dtype), x.size // n, n, x):
             version = "rows"
     if version in ("rows", "tiles", "ring"):
@@ -327,18 +370,24 @@ def scan(x: Layout, *, kind: str, axis: int, dtype: np.dtype, version: str | Non
         steps, source, back, target = neighbours(x, out, axis, temps)
         if version == "rows":
             if n > LONGEST:
-                raise ValueError(f"scan: version rows is for rows of up to {LONGEST} numbers, got {n}")
+                raise ValueError(
+                    f"scan: version rows is for rows of up to {LONGEST} numbers, got {n}"
+                )
             steps.append(row_step((kind, x.dtype, out.dtype), source, target, x.size // n, n, x))
         else:
             steps += tile_steps(kind, source, target, (x.size // n, n), x, out.dtype, temps, ring)
         return Plan([out], [*steps, *back], temps)
     target = Output(0).view(layout.shape)
     if version == "columns":
-        return Plan([out], [*steps, *scan_columns.column_steps(kind, source, target, layout, dtype)], temps)
+        return Plan(
+            [out], [*steps, *scan_columns.column_steps(kind, source, target, layout, dtype)], temps
+        )
     return Plan([out], [*steps, *line_steps(kind, source, target, layout, dtype, temps)], temps)
 
 
-def line_steps(kind: str, source: Any, target: Any, layout: Layout, dtype: np.dtype, temps: list[Layout]) -> list[Launch]:
+def line_steps(
+    kind: str, source: Any, target: Any, layout: Layout, dtype: np.dtype, temps: list[Layout]
+) -> list[Launch]:
     """Steps of ``scan_lines`` for an argument of ``layout``: (before, n, after)."""
     before, n, after = layout.shape
     lines = before * after
@@ -348,8 +397,15 @@ def line_steps(kind: str, source: Any, target: Any, layout: Layout, dtype: np.dt
     temps.append(Layout.new((segments, lines), dtype_of(combining(*kinds).A), layout.device))
     totals = Temp(len(temps) - 1)
     grid = blocks(segments * lines, LINE_THREADS)
-    first = [Launch(line_totals(*kinds), grid, LINE_THREADS, [source, totals, length])] if segments > 1 else []
-    return [*first, Launch(scan_lines(*kinds), grid, LINE_THREADS, [source, target, totals, length, segments])]
+    first = (
+        [Launch(line_totals(*kinds), grid, LINE_THREADS, [source, totals, length])]
+        if segments > 1
+        else []
+    )
+    return [
+        *first,
+        Launch(scan_lines(*kinds), grid, LINE_THREADS, [source, target, totals, length, segments]),
+    ]
 
 
 def row_shape(kinds: tuple[str, np.dtype, np.dtype], n: int, x: Layout) -> tuple[int, int, int]:
@@ -368,17 +424,32 @@ def worth_rows(kinds: tuple[str, np.dtype, np.dtype], rows: int, n: int, x: Layo
     return n <= width * vectors * lanes or short and rows >= ROWS * multiprocessors(x.device)
 
 
-def row_step(kinds: tuple[str, np.dtype, np.dtype], source: Any, target: Any, rows: int, n: int, x: Layout) -> Launch:
-    """The launch of ``scan_rows`` for arguments of shape (rows, n) and contiguous; x: layout of the elements."""
+def row_step(
+    kinds: tuple[str, np.dtype, np.dtype], source: Any, target: Any, rows: int, n: int, x: Layout
+) -> Launch:
+    """The launch of ``scan_rows`` for arguments of shape (rows, n) and contiguous; x: layout of the
+    elements."""
     width, vectors, lanes = row_shape(kinds, n, x)
-    return Launch(scan_rows(*kinds, width, vectors, lanes), blocks(rows * lanes, ROW_THREADS), ROW_THREADS,
-                  [source.view((x.size,), dtype=x.dtype), target.view((x.size,), dtype=kinds[2]), rows, n])
+    return Launch(
+        scan_rows(*kinds, width, vectors, lanes),
+        blocks(rows * lanes, ROW_THREADS),
+        ROW_THREADS,
+        [source.view((x.size,), dtype=x.dtype), target.view((x.size,), dtype=kinds[2]), rows, n],
+    )
 
 
-def tile_steps(kind: str, source: Any, target: Any, shape: tuple[int, int], x: Layout, dtype: np.dtype,
-               temps: list[Layout], ring: bool | None) -> list[Launch]:
-    """Steps for arguments of shape (rows, n) and contiguous; x: layout of the elements. ring: whether by ``scan_ring``, else by
-    ``scan_tiles``; None: by what suits."""
+def tile_steps(
+    kind: str,
+    source: Any,
+    target: Any,
+    shape: tuple[int, int],
+    x: Layout,
+    dtype: np.dtype,
+    temps: list[Layout],
+    ring: bool | None,
+) -> list[Launch]:
+    """Steps for arguments of shape (rows, n) and contiguous; x: layout of the elements. ring:
+    whether by ``scan_ring``, else by ``scan_tiles``; None: by what suits."""
     rows, n = shape
     kinds = kind, x.dtype, dtype
     if scan_ring.worth(kinds, rows, n, x) if ring is None else ring:
@@ -390,12 +461,28 @@ def tile_steps(kind: str, source: Any, target: Any, shape: tuple[int, int], x: L
     per_row = blocks(n, THREADS * width * vectors)
     groups = blocks(per_row, GROUP)
     parts = handing(A)[4]
-    words = (rows * per_row * parts, rows * groups * parts) if per_row > 1 else (1, 1)  # of one tile nothing is published
+    words = (
+        (rows * per_row * parts, rows * groups * parts) if per_row > 1 else (1, 1)
+    )  # of one tile nothing is published
     temps.append(Layout.new((sum(words),), np.dtype(np.uint64), x.device))
     state = Temp(len(temps) - 1)
     totals, sums = state.view((words[0],)), state.view((words[1],), offset=8 * words[0])
     zero = np.uint64(0)
     reset = fill_part(whole(state, temps[-1]), zero, zero, None) if per_row > 1 else []
-    return [*reset, Launch(scan_tiles(*kinds, width, vectors), rows * per_row, THREADS,
-                           [source.view((x.size,), dtype=x.dtype), target.view((x.size,), dtype=dtype), totals, sums,
-                            n, per_row, groups])]
+    return [
+        *reset,
+        Launch(
+            scan_tiles(*kinds, width, vectors),
+            rows * per_row,
+            THREADS,
+            [
+                source.view((x.size,), dtype=x.dtype),
+                target.view((x.size,), dtype=dtype),
+                totals,
+                sums,
+                n,
+                per_row,
+                groups,
+            ],
+        ),
+    ]

@@ -1,4 +1,5 @@
-"""What the kernels of scans are made of: combining elements and totals, and handing totals from block to block."""
+"""What the kernels of scans are made of: combining elements and totals, and handing totals from
+block to block."""
 
 import functools
 import math
@@ -21,7 +22,8 @@ _READY = 1 << 32  # the flag beside 32 bits
 
 
 class Combining(NamedTuple):
-    """What a scan does: lift an element to the type A of totals, combine two totals, and the total of nothing."""
+    """What a scan does: lift an element to the type A of totals, combine two totals, and the total
+    of nothing."""
 
     lift: Any
     combine: Any
@@ -31,7 +33,8 @@ class Combining(NamedTuple):
 
 @functools.cache
 def combining(kind: str, source: np.dtype, target: np.dtype) -> Combining:
-    """kind: sum, prod, max, min, or nansum, nanprod, nanmax, nanmin, which skip NaNs; dtypes of elements and result."""
+    """kind: sum, prod, max, min, or nansum, nanprod, nanmax, nanmin, which skip NaNs; dtypes of
+    elements and result."""
     A = accumulator(target) if kind.endswith(("sum", "prod")) else numba_type(compute_dtype(target))
     load = codec(source)[0]
     skip = kind in ("nansum", "nanprod") and source.kind in "fcV"
@@ -42,7 +45,9 @@ def combining(kind: str, source: np.dtype, target: np.dtype) -> Combining:
     elif kind.endswith("prod"):
         identity = A(1)
     elif dtype_of(A).kind in "iu":
-        identity = A(np.iinfo(dtype_of(A)).min if kind.endswith("max") else np.iinfo(dtype_of(A)).max)
+        identity = A(
+            np.iinfo(dtype_of(A)).min if kind.endswith("max") else np.iinfo(dtype_of(A)).max
+        )
     elif kind.startswith("nan"):
         identity = A(math.nan)  # where only NaNs came before
     else:
@@ -96,8 +101,9 @@ def combining(kind: str, source: np.dtype, target: np.dtype) -> Combining:
 
 @functools.cache
 def handing(A: Any) -> tuple[Any, Any, Any, Any, int]:
-    """Device functions for totals of type A: shift (a, lanes): that of a lower lane; last (a): that of the warp's last lane;
-    publish (words, slot, a); await (words, slot); and how many words a total takes."""
+    """Device functions for totals of type A: shift (a, lanes): that of a lower lane; last (a): that
+    of the warp's last lane; publish (words, slot, a); await (words, slot); and how many words a
+    total takes."""
     if dtype_of(A).kind == "c":
         F = A.underlying_float
         shift_part, last_part, publish_part, await_part, parts = handing(F)
@@ -143,7 +149,11 @@ def handing(A: Any) -> tuple[Any, Any, Any, Any, int]:
 
         @device
         def publish(words, at, a):
-            store_relaxed(words, at, types.uint64(bits(a) if floating else types.uint32(a)) | types.uint64(_READY))
+            store_relaxed(
+                words,
+                at,
+                types.uint64(bits(a) if floating else types.uint32(a)) | types.uint64(_READY),
+            )
 
         @device
         def await_(words, at):
@@ -160,7 +170,10 @@ def handing(A: Any) -> tuple[Any, Any, Any, Any, int]:
 
     @device
     def await_(words, at):
-        low, high = load_relaxed(words, at), load_relaxed(words, at + 1)  # both on their way at once
+        low, high = (
+            load_relaxed(words, at),
+            load_relaxed(words, at + 1),
+        )  # both on their way at once
         while low < types.uint64(_READY):
             low = load_relaxed(words, at)
         while high < types.uint64(_READY):
@@ -172,7 +185,8 @@ def handing(A: Any) -> tuple[Any, Any, Any, Any, int]:
 
 
 def moved(A: Any, shuffle: Any) -> Any:
-    """Device function (a, i): a of another lane, by a shuffle of Numba's and what it takes beside the number."""
+    """Device function (a, i): a of another lane, by a shuffle of Numba's and what it takes beside
+    the number."""
     if dtype_of(A).kind == "c":
         part, F = moved(A.underlying_float, shuffle), A.underlying_float
 
@@ -181,7 +195,9 @@ def moved(A: Any, shuffle: Any) -> Any:
             return A(complex(part(F(a.real), i), part(F(a.imag), i)))
 
         return move
-    S = A if dtype_of(A).kind == "f" else types.int64 if A.bitwidth == 64 else types.int32  # what shuffles move
+    S = (
+        A if dtype_of(A).kind == "f" else types.int64 if A.bitwidth == 64 else types.int32
+    )  # what shuffles move
 
     @device
     def move(a, i):
@@ -191,7 +207,8 @@ def moved(A: Any, shuffle: Any) -> Any:
 
 
 def among(A: Any, combine: Any, lanes: int) -> Any:
-    """Device function (a, lane): the a of this lane and of the lower ones of its `lanes`, a power of two, combined."""
+    """Device function (a, lane): the a of this lane and of the lower ones of its `lanes`, a power
+    of two, combined."""
     shift, steps = moved(A, cuda.shfl_up_sync), lanes.bit_length() - 1
 
     @device
@@ -206,10 +223,13 @@ def among(A: Any, combine: Any, lanes: int) -> Any:
 
 
 @functools.cache
-def side_by_side(kinds: tuple[str, np.dtype, np.dtype], lanes: int, width: int, vectors: int) -> Any:
-    """Device function (v, place, end, carry): scans what `lanes` neighbouring lanes hold, v: `vectors` accesses of `width`
-    elements each, those of the lanes side by side; this one is number `place`, the last one lane `end` of the warp. `carry`
-    comes before them all. Returns everything combined."""
+def side_by_side(
+    kinds: tuple[str, np.dtype, np.dtype], lanes: int, width: int, vectors: int
+) -> Any:
+    """Device function (v, place, end, carry): scans what `lanes` neighbouring lanes hold, v:
+    `vectors` accesses of `width` elements each, those of the lanes side by side; this one is number
+    `place`, the last one lane `end` of the warp. `carry` comes before them all. Returns everything
+    combined."""
     _, combine, _, A = combining(*kinds)
     lower, from_lane = moved(A, cuda.shfl_up_sync), moved(A, cuda.shfl_sync)
     steps = lanes.bit_length() - 1
@@ -239,11 +259,13 @@ def side_by_side(kinds: tuple[str, np.dtype, np.dtype], lanes: int, width: int, 
 
 @functools.cache
 def putting(A: Any, target: np.dtype, width: int) -> Any:
-    """Device function (y, base, first, n, lane, v, e): an access of `width` results v[e], .. of type A goes to the row that
-    begins at y[base], from its element `first` on; nothing beyond its n. All lanes call it, with accesses side by side.
+    """Device function (y, base, first, n, lane, v, e): an access of `width` results v[e], .. of
+    type A goes to the row that begins at y[base], from its element `first` on; nothing beyond its
+    n. All lanes call it, with accesses side by side.
 
-    Results wider than what was read take several stores. Neighbours then swap halves, so that a store of theirs fills whole
-    sectors of 32 bytes, where 16 bytes in every 32 would keep the L2 cache busy twice.
+    Results wider than what was read take several stores. Neighbours then swap halves, so that a
+    store of theirs fills whole sectors of 32 bytes, where 16 bytes in every 32 would keep the L2
+    cache busy twice.
     """
     per = max(1, min(width, 16 // target.itemsize))  # results that a store takes
     write = writer(target, per)

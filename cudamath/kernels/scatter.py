@@ -1,24 +1,31 @@
-"""Assignment by index arrays: x[..., indices, ...] = values, where of repeated positions the last one wins, as in NumPy.
+"""Assignment by index arrays: x[..., indices, ...] = values, where of repeated positions the last
+one wins, as in NumPy.
 
-The idea. Threads write in no particular order. So each thread writes its value and, beside it, claims the row by writing its
-number j; of several claims an arbitrary one remains (``place``). A thread that then finds its own claim is done. One that finds
-another knows that the row was written more than once, and makes sure that the row holds the value of the greatest number
-(``correct``). Positions that do not repeat cost no atomics, and no cost grows with the array; the result is the same on every
-run. A claim is 2 j; 2 j + 1 says that the row is already being corrected.
+The idea. Threads write in no particular order. So each thread writes its value and, beside it,
+claims the row by writing its number j; of several claims an arbitrary one remains (``place``). A
+thread that then finds its own claim is done. One that finds another knows that the row was written
+more than once, and makes sure that the row holds the value of the greatest number (``correct``).
+Positions that do not repeat cost no atomics, and no cost grows with the array; the result is the
+same on every run. A claim is 2 j; 2 j + 1 says that the row is already being corrected.
 
-Single elements of at most 4 bytes fit, with their number in front, into 8. If there are many of them, for not many more rows,
-each j bids for its row by one atomic max on such a word (``bid``), and a pass over the rows writes what won (``award``).
+Single elements of at most 4 bytes fit, with their number in front, into 8. If there are many of
+them, for not many more rows, each j bids for its row by one atomic max on such a word (``bid``),
+and a pass over the rows writes what won (``award``).
 
-``assign_few``  in one launch of one block, for small sizes: an auction by atomic max, then the highest bidders write.
+``assign_few``  in one launch of one block, for small sizes: an auction by atomic max, then the
+highest bidders write.
 
-Single elements of a long array are scattered over it, one 32-byte sector each, and what the second-level cache does not hold
-travels from memory and back. Claims of 4 bytes would double that traffic. So each row gets one bit, set by an atomic "or" in a
-table that does fit into the cache: a thread that finds the bit already set claims the row, and records that there was a doubt
-(``once``). Only then is a pass over the claimed rows needed (``last``). Blocks come in groups: each group reads all positions
-and handles the rows of one stretch that fits into the cache; the groups run one after another, as blocks start in their order.
-Reading the positions again for every stretch is the cheaper part.
+Single elements of a long array are scattered over it, one 32-byte sector each, and what the
+second-level cache does not hold travels from memory and back. Claims of 4 bytes would double that
+traffic. So each row gets one bit, set by an atomic "or" in a table that does fit into the cache: a
+thread that finds the bit already set claims the row, and records that there was a doubt (``once``).
+Only then is a pass over the claimed rows needed (``last``). Blocks come in groups: each group reads
+all positions and handles the rows of one stretch that fits into the cache; the groups run one after
+another, as blocks start in their order. Reading the positions again for every stretch is the
+cheaper part.
 
-The floor is the positions, the values and the rows that are written: m (8 + 2 row bytes) / bandwidth.
+The floor is the positions, the values and the rows that are written: m (8 + 2 row bytes) /
+bandwidth.
 """
 
 import functools
@@ -34,13 +41,23 @@ from .copy import copy_part, fill_part, index_type, whole
 from .index import THREADS, box, dense, flat_positions, lists, own, widest, word_place
 from .lazy import cuda, types
 
-CACHE = 1 << 24  # bytes of claims and the array from which on they are in each other's way in the second-level cache
+CACHE = (
+    1 << 24
+    # bytes of claims and the array from which on they are in each other's way in the second-level
+    # cache
+)
 BIDS = 1 << 25  # bytes of bids, 8 a row, that the cache holds
 STRETCH = 1 << 24  # bytes of the array that one group of blocks works on
 MOST_STRETCHES = 8
-MANY = 1 << 19  # positions from which on an array that the cache does not hold is worth three launches
-SPARSE = 64  # rows for each position from which on it is not: the table of bits grows with the array
-BIDDERS = 1 << 17  # positions from which on three launches are sooner done than two that meet more of the cache
+MANY = (
+    1 << 19
+)  # positions from which on an array that the cache does not hold is worth three launches
+SPARSE = (
+    64  # rows for each position from which on it is not: the table of bits grows with the array
+)
+BIDDERS = (
+    1 << 17
+)  # positions from which on three launches are sooner done than two that meet more of the cache
 SPARSE_BIDS = 4  # as SPARSE, for bids
 ITEMS = 4  # words that a thread has under way
 FEW = 4096  # words, and positions, that one block assigns
@@ -53,27 +70,34 @@ def merged(position, rows):
     return position
 
 
-def positions_of(indices: tuple[Layout, ...], sizes: tuple[int, ...], first: int, temps: list[Layout]) -> tuple:
-    """Index arrays (inputs ``first`` ...) over axes of these sizes as one list: (steps, argument, what makes rows of it)."""
+def positions_of(
+    indices: tuple[Layout, ...], sizes: tuple[int, ...], first: int, temps: list[Layout]
+) -> tuple:
+    """Index arrays (inputs ``first`` ...) over axes of these sizes as one list: (steps, argument,
+    what makes rows of it)."""
     if len(indices) > 1:
         return *flat_positions(indices, sizes, first, temps), merged
     steps, (positions,) = lists(indices, first, temps)
     return steps, positions, own
 
 
-# ------------------------------------------------------------------------------------------------ the last one wins
+# ------------------------------------------------------------------------------------------------ t
 
 
 @functools.cache
 def contest(number: Any, single: bool) -> Any:
-    """Word (b, row, a) of x gets the value of the greatest j that leads to this row, whatever other threads write meanwhile.
+    """Word (b, row, a) of x gets the value of the greatest j that leads to this row, whatever other
+    threads write meanwhile.
 
-    Raise the claim; fence; write what the greatest claim gives; fence; look whether it still is the greatest. Of two writers,
-    the one whose last fence comes later sees the other's claim, so whoever writes last writes the greatest's value. single: a
-    row is one word, and only who has raised the claim sees to it."""
+    Raise the claim; fence; write what the greatest claim gives; fence; look whether it still is the
+    greatest. Of two writers, the one whose last fence comes later sees the other's claim, so
+    whoever writes last writes the greatest's value. single: a row is one word, and only who has
+    raised the claim sees to it."""
 
     @device_function
-    def contest(x, winner, values, b, row, a, j, seen):  # seen: the claim that was found, of another number than j
+    def contest(
+        x, winner, values, b, row, a, j, seen
+    ):  # seen: the claim that was found, of another number than j
         target = max(number(seen | number(1)), number(2 * j + 1))
         if single and seen == target:
             return
@@ -86,18 +110,22 @@ def contest(number: Any, single: bool) -> Any:
             x[b, row, a] = values[b, best >> number(1), a]
             cuda.threadfence()
             written = best
-            best = cuda.atomic.max(winner, row, number(0))  # an atomic reads what the second-level cache holds
+            best = cuda.atomic.max(
+                winner, row, number(0)
+            )  # an atomic reads what the second-level cache holds
 
     return contest
 
 
 @functools.cache
 def place(row_of: Any, number: Any, index: Any, word: Any) -> Any:
-    """x[b, positions[j], a] = values[b, j, a] in any order; winner[row] = 2 j for one of the j that lead to this row."""
+    """x[b, positions[j], a] = values[b, j, a] in any order; winner[row] = 2 j for one of the j that
+    lead to this row."""
 
     @cuda.jit
     def place(x, positions, winner, values, words, flag, ticket):
-        # x: (before, rows, after), values: (before, m, after) of `word`, words: of them; positions: (m,), winner: (rows,)
+        # x: (before, rows, after), values: (before, m, after) of `word`, words: of them; positions:
+        # (m,), winner: (rows,)
         rows = cuda.local.array(ITEMS, types.int64)
         held = cuda.local.array(ITEMS, word)
         last = index(index(words) - index(1))
@@ -127,7 +155,8 @@ def place(row_of: Any, number: Any, index: Any, word: Any) -> Any:
 
 @functools.cache
 def correct(row_of: Any, number: Any, index: Any, single: bool) -> Any:
-    """Rows that several j lead to: see contest. Great numbers first, so that most of the others find nothing to raise."""
+    """Rows that several j lead to: see contest. Great numbers first, so that most of the others
+    find nothing to raise."""
     settle = contest(number, single)
 
     @cuda.jit
@@ -154,7 +183,7 @@ def correct(row_of: Any, number: Any, index: Any, single: bool) -> Any:
     return correct
 
 
-# ----------------------------------------------------------------------------------------- single small elements
+# ----------------------------------------------------------------------------------------- single s
 
 
 @functools.cache
@@ -199,19 +228,21 @@ def award(word: Any) -> Any:
     return award
 
 
-# ------------------------------------------------------------------------------- single elements of a long array
+# ------------------------------------------------------------------------------- single elements of
 
 
 @functools.cache
 def once(row_of: Any, number: Any, word: Any) -> Any:
     """x[positions[j]] = values[j] by the first to come to a row; the others claim it.
 
-    The bit of a row is number row >> shift of word row & (2 ** shift - 1): neighbours do not meet in a word."""
+    The bit of a row is number row >> shift of word row & (2 ** shift - 1): neighbours do not meet
+    in a word."""
 
     @cuda.jit
     def once(x, positions, winner, values, seen, again, doubt, shift, stretch, flag, ticket):
-        # x: (1, rows, 1), values: (1, m, 1) of `word`; seen, again: (2 ** shift,) uint32, doubt: (2,) uint32, all of them 0 at
-        # first; stretch: rows of a group, a row of the grid; the others: as in place
+        # x: (1, rows, 1), values: (1, m, 1) of `word`; seen, again: (2 ** shift,) uint32, doubt:
+        # (2,) uint32, all of them 0 at first; stretch: rows of a group, a row of the grid; the
+        # others: as in place
         rows = cuda.local.array(ITEMS, types.int64)
         held = cuda.local.array(ITEMS, word)
         bits = cuda.local.array(ITEMS, types.uint32)
@@ -255,7 +286,9 @@ def last(row_of: Any, number: Any) -> Any:
                 j = block * (THREADS * ITEMS) + k * THREADS + cuda.threadIdx.x
                 if j < positions.size:
                     row = row_of(np.int64(positions[j]), winner.size)
-                    if row >= 0 and (again[row & (again.size - 1)] >> types.uint32(row >> shift)) & types.uint32(1):
+                    if row >= 0 and (
+                        again[row & (again.size - 1)] >> types.uint32(row >> shift)
+                    ) & types.uint32(1):
                         seen = winner[row]
                         if seen != number(2 * j):
                             settle(x, winner, values, 0, row, 0, j, seen)
@@ -263,12 +296,13 @@ def last(row_of: Any, number: Any) -> Any:
     return last
 
 
-# ------------------------------------------------------------------------------------------------------------- few
+# --------------------------------------------------------------------------------------------------
 
 
 @functools.cache
 def assign_few(row_of: Any, number: Any) -> Any:
-    """All of it by one block, of one thread per word or more; nobody is in a hurry, so the higher claim wins at once."""
+    """All of it by one block, of one thread per word or more; nobody is in a hurry, so the higher
+    claim wins at once."""
 
     @cuda.jit
     def assign_few(x, positions, winner, values, words, flag, ticket):  # as in place
@@ -297,7 +331,7 @@ def assign_few(row_of: Any, number: Any) -> Any:
     return assign_few
 
 
-# ------------------------------------------------------------------------------------------------------ one number
+# --------------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -306,7 +340,9 @@ def place_number(index: Any) -> Any:
     locate = word_place(index)
 
     @cuda.jit
-    def place_number(x, positions, number, flag, ticket):  # x: (before, rows, after), positions: (m,)
+    def place_number(
+        x, positions, number, flag, ticket
+    ):  # x: (before, rows, after), positions: (m,)
         b, j, a = locate(positions.size, x.shape[2])
         if b < index(x.shape[0]):
             row = own(np.int64(positions[j]), x.shape[1])
@@ -337,12 +373,12 @@ def place_number_by_pairs(index: Any) -> Any:
     return place_number_by_pairs
 
 
-# -------------------------------------------------------------------------------------------------------- planners
+# --------------------------------------------------------------------------------------------------
 
 
 def scatter_number(x: Layout, *positions: Layout, axis: int) -> Plan:
-    """``x[..., positions, ...] = number`` in place, by one index array or two. Scalar: the number, in x's dtype; x is not
-    empty."""
+    """``x[..., positions, ...] = number`` in place, by one index array or two. Scalar: the number,
+    in x's dtype; x is not empty."""
     m, count = positions[0].size, len(positions)
     if not m:
         return Plan([], [])
@@ -350,15 +386,22 @@ def scatter_number(x: Layout, *positions: Layout, axis: int) -> Plan:
     steps, given = lists(positions, 1, temps)
     more, target, layout, copied = box(Input(0), x, axis, count, temps)
     words = layout.shape[0] * m * layout.shape[2]
-    kernel, sizes = (place_number, ()) if count == 1 else (place_number_by_pairs, x.shape[axis : axis + 2])
-    placed = Launch(kernel(index_type(words)), blocks(words, THREADS), THREADS,
-                    [target, *given, Scalar(0, x.dtype), *sizes, Flag(), Ticket()])
+    kernel, sizes = (
+        (place_number, ()) if count == 1 else (place_number_by_pairs, x.shape[axis : axis + 2])
+    )
+    placed = Launch(
+        kernel(index_type(words)),
+        blocks(words, THREADS),
+        THREADS,
+        [target, *given, Scalar(0, x.dtype), *sizes, Flag(), Ticket()],
+    )
     back = [] if copied is None else copy_part(copied, whole(Input(0), x))
     return Plan([], [*steps, *more, placed, *back], temps)
 
 
 def scatter(x: Layout, values: Layout, *indices: Layout, axis: int) -> Plan:
-    """``x[..., indices, ...] = values`` in place; values broadcast to the shape that gather gives; last one wins."""
+    """``x[..., indices, ...] = values`` in place; values broadcast to the shape that gather gives;
+    last one wins."""
     count = len(indices)
     shape = (*x.shape[:axis], *indices[0].shape, *x.shape[axis + count :])
     temps: list[Layout] = []
@@ -376,44 +419,89 @@ def scatter(x: Layout, values: Layout, *indices: Layout, axis: int) -> Plan:
     target, source = widest((argument, layout), (given.view(flat.shape, flat.strides), flat))
     words = prod(source.shape)
     narrow = m < 2**30
-    number, claims = (types.int32, np.dtype(np.int32)) if narrow else (types.int64, np.dtype(np.int64))
+    number, claims = (
+        (types.int32, np.dtype(np.int32)) if narrow else (types.int64, np.dtype(np.int64))
+    )
     temps.append(x.like((rows,), claims))
     arguments = [target, positions, Temp(len(temps) - 1), source]
     word = numba_type(source.dtype)
     if max(m, words) <= FEW:
-        steps.append(Launch(assign_few(row_of, number), 1, min(FEW_THREADS, blocks(words, 32) * 32),
-                            [*arguments, words, Flag(), Ticket()]))
-    elif words == m >= BIDDERS and source.dtype.itemsize <= 4 and 8 * rows <= BIDS and rows <= SPARSE_BIDS * m and narrow:
+        steps.append(
+            Launch(
+                assign_few(row_of, number),
+                1,
+                min(FEW_THREADS, blocks(words, 32) * 32),
+                [*arguments, words, Flag(), Ticket()],
+            )
+        )
+    elif (
+        words == m >= BIDDERS
+        and source.dtype.itemsize <= 4
+        and 8 * rows <= BIDS
+        and rows <= SPARSE_BIDS * m
+        and narrow
+    ):
         temps[-1] = x.like((rows,), np.dtype(np.uint64))
         bids, zero = Temp(len(temps) - 1), np.uint64(0)
-        steps += [*fill_part(whole(bids, temps[-1]), zero, zero, None),
-                  Launch(bid(row_of), blocks(m, THREADS * ITEMS), THREADS, [positions, source, bids, Flag(), Ticket()]),
-                  Launch(award(word), blocks(rows, THREADS * ITEMS), THREADS, [target, bids])]
-    elif words == m >= MANY and CACHE < rows * (claims.itemsize + source.dtype.itemsize) and rows <= SPARSE * m:
+        steps += [
+            *fill_part(whole(bids, temps[-1]), zero, zero, None),
+            Launch(
+                bid(row_of),
+                blocks(m, THREADS * ITEMS),
+                THREADS,
+                [positions, source, bids, Flag(), Ticket()],
+            ),
+            Launch(award(word), blocks(rows, THREADS * ITEMS), THREADS, [target, bids]),
+        ]
+    elif (
+        words == m >= MANY
+        and CACHE < rows * (claims.itemsize + source.dtype.itemsize)
+        and rows <= SPARSE * m
+    ):
         steps += _once(arguments, x, source.dtype, row_of, number, temps)
     else:
         index, grid = index_type(words + THREADS * ITEMS), blocks(words, THREADS * ITEMS)
-        steps.append(Launch(place(row_of, number, index, word), grid, THREADS, [*arguments, words, Flag(), Ticket()]))
-        steps.append(Launch(correct(row_of, number, index, words == m), grid, THREADS, [*arguments, words]))
+        steps.append(
+            Launch(
+                place(row_of, number, index, word),
+                grid,
+                THREADS,
+                [*arguments, words, Flag(), Ticket()],
+            )
+        )
+        steps.append(
+            Launch(correct(row_of, number, index, words == m), grid, THREADS, [*arguments, words])
+        )
     if copied is not None:
         steps += copy_part(copied, whole(Input(0), x))
     return Plan([], steps, temps)
 
 
-def _once(arguments: list[Any], x: Layout, word: np.dtype, row_of: Any, number: Any, temps: list[Layout]) -> list[Launch]:
-    """Launches for single elements of a long array; arguments: as of place, the last temporary being `winner`."""
+def _once(
+    arguments: list[Any], x: Layout, word: np.dtype, row_of: Any, number: Any, temps: list[Layout]
+) -> list[Launch]:
+    """Launches for single elements of a long array; arguments: as of place, the last temporary
+    being `winner`."""
     rows, m = temps[-1].size, arguments[-1].shape[1]
     shift = blocks(power_of_two(rows), 32).bit_length() - 1
     marks = x.like(((2 << shift) + 2,), np.dtype(np.uint32))
     temps.append(marks)
     table = Temp(len(temps) - 1)
-    seen, again, doubt = (table.view((n,), offset=4 * at) for n, at in ((1 << shift, 0), (1 << shift, 1 << shift),
-                                                                       (2, 2 << shift)))
+    seen, again, doubt = (
+        table.view((n,), offset=4 * at)
+        for n, at in ((1 << shift, 0), (1 << shift, 1 << shift), (2, 2 << shift))
+    )
     groups = blocks(rows * word.itemsize, STRETCH)
     if groups > MOST_STRETCHES:
         groups = 1
     grid, zero = blocks(m, THREADS * ITEMS), np.uint64(0)
-    return [*fill_part(whole(table, marks), zero, zero, None),
-            Launch(once(row_of, number, numba_type(word)), (grid, groups), THREADS,
-                   [*arguments, seen, again, doubt, shift, blocks(rows, groups), Flag(), Ticket()]),
-            Launch(last(row_of, number), grid, THREADS, [*arguments, again, doubt, shift])]
+    return [
+        *fill_part(whole(table, marks), zero, zero, None),
+        Launch(
+            once(row_of, number, numba_type(word)),
+            (grid, groups),
+            THREADS,
+            [*arguments, seen, again, doubt, shift, blocks(rows, groups), Flag(), Ticket()],
+        ),
+        Launch(last(row_of, number), grid, THREADS, [*arguments, again, doubt, shift]),
+    ]

@@ -1,16 +1,20 @@
-"""Places in a sorted array: searchsorted, digitize; membership: isin; interpolation in a table: interp.
+"""Places in a sorted array: searchsorted, digitize; membership: isin; interpolation in a table:
+interp.
 
-The idea. Each thread halves the range in which its number can lie until nothing is left: log2(n) + 1 steps, each a
-read of the sorted array. Steps near the middle of the array are the same for everybody and come from the caches; the later
-ones are one 32-byte sector each. Numbers are compared by their keys (keys.py), so NaN is the largest of all.
+The idea. Each thread halves the range in which its number can lie until nothing is left: log2(n) +
+1 steps, each a read of the sorted array. Steps near the middle of the array are the same for
+everybody and come from the caches; the later ones are one 32-byte sector each. Numbers are compared
+by their keys (keys.py), so NaN is the largest of all.
 
-``find`` runs anywhere; the keys of a short array it keeps in shared memory, and a thread searches for several numbers at the
-same time there. The floor is a read of the numbers and a write of 8 bytes each; searches in arrays larger than the caches are
-bound by their last steps, about one sector from DRAM a number and doubling of the array beyond the cache.
+``find`` runs anywhere; the keys of a short array it keeps in shared memory, and a thread searches
+for several numbers at the same time there. The floor is a read of the numbers and a write of 8
+bytes each; searches in arrays larger than the caches are bound by their last steps, about one
+sector from DRAM a number and doubling of the array beyond the cache.
 
-Whether numbers occur in an array needs no place: ``among_few`` compares each with all of a few, which a block holds in shared
-memory, ITEMS numbers per thread for every element read from there; ``among_sorted`` searches as ``find`` does and compares the
-element it ends at. ``interpolate`` searches the interval of each number and draws the line through its ends.
+Whether numbers occur in an array needs no place: ``among_few`` compares each with all of a few,
+which a block holds in shared memory, ITEMS numbers per thread for every element read from there;
+``among_sorted`` searches as ``find`` does and compares the element it ends at. ``interpolate``
+searches the interval of each number and draws the line through its ends.
 
 Measured (row searchsorted):
 searchsorted(a, v), 2^20 and 2^24; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
@@ -41,18 +45,22 @@ THREADS = 256
 FEW = 256  # elements that every number is compared with, without a sort
 ITEMS = 8
 HELD = 1024  # sorted elements whose keys a block keeps
-SOUGHT = 4  # numbers a thread searches for in a short array; in a long one, more would drive each other's lines from the caches
+# numbers a thread searches for in a short array; in a long one, more would drive each other's lines
+# from the caches
+SOUGHT = 4
 
 flags.failures["digitize"], flags.exceptions["digitize"] = "bins must ascend or descend", ValueError
 
 
 @functools.cache
 def find(coding: Coding, right: bool, either: bool, held: bool) -> Any:
-    """places[i] = how many elements of the sorted array are less than (right: not greater than) numbers[i].
+    """places[i] = how many elements of the sorted array are less than (right: not greater than)
+    numbers[i].
 
-    either: the array may also descend, and it is digitize's bins that are meant: ascending, `right` is about the bins' edges,
-    which is the other way round; descending order is ascending order of keys with all bits flipped. held: it has at most HELD
-    elements, whose keys the block keeps in shared memory.
+    either: the array may also descend, and it is digitize's bins that are meant: ascending, `right`
+    is about the bins' edges, which is the other way round; descending order is ascending order of
+    keys with all bits flipped. held: it has at most HELD elements, whose keys the block keeps in
+    shared memory.
     """
     _, key_of, K, bits = coding
     plain, every = K(0), K((1 << bits) - 1)
@@ -60,7 +68,8 @@ def find(coding: Coding, right: bool, either: bool, held: bool) -> Any:
 
     @cuda.jit
     def find(ordered, numbers, places, top, flag, ticket):
-        # ordered: (n,) words, numbers: (m,) words, places: (m,) int64; top: the largest power of two up to n, or 0
+        # ordered: (n,) words, numbers: (m,) words, places: (m,) int64; top: the largest power of
+        # two up to n, or 0
         n = ordered.size
         t = cuda.threadIdx.x
         flip = plain
@@ -69,7 +78,11 @@ def find(coding: Coding, right: bool, either: bool, held: bool) -> Any:
             falling = key_of(ordered[0], plain) > key_of(ordered[n - 1], plain)
             flip = every if falling else plain
             inclusive = falling == right
-            for k in range(types.int64(cuda.blockIdx.x) * THREADS + t, n - 1, types.int64(cuda.gridDim.x) * THREADS):
+            for k in range(
+                types.int64(cuda.blockIdx.x) * THREADS + t,
+                n - 1,
+                types.int64(cuda.gridDim.x) * THREADS,
+            ):
                 if key_of(ordered[k], flip) > key_of(ordered[k + 1], flip):
                     flag[0] = -ticket
         table = cuda.shared.array(HELD if held else 1, K)
@@ -101,7 +114,8 @@ def find(coding: Coding, right: bool, either: bool, held: bool) -> Any:
 
 @functools.cache
 def among_few(dtype: np.dtype) -> Any:
-    """out[i] = whether numbers[i] equals one of table's at most FEW elements, or with `invert` whether not."""
+    """out[i] = whether numbers[i] equals one of table's at most FEW elements, or with `invert`
+    whether not."""
     load, _, T = codec(dtype)
     shared, zero = T, T(0)
 
@@ -133,13 +147,16 @@ def among_few(dtype: np.dtype) -> Any:
 
 @functools.cache
 def among_sorted(dtype: np.dtype, coding: Coding) -> Any:
-    """The same of a sorted table of any length. The last element that is not greater is the only one that can be equal."""
+    """The same of a sorted table of any length. The last element that is not greater is the only
+    one that can be equal."""
     load = codec(dtype)[0]
     _, key_of, K, word = coding
     plain = K(0)
 
     @cuda.jit
-    def among_sorted(keys, ordered, words, numbers, out, invert):  # keys, words: the elements of ordered, numbers as words
+    def among_sorted(
+        keys, ordered, words, numbers, out, invert
+    ):  # keys, words: the elements of ordered, numbers as words
         i = cuda.grid(1)
         if i < out.size:
             wanted = key_of(words[i], plain)
@@ -167,25 +184,41 @@ def isin(numbers: Layout, table: Layout, *, invert: bool) -> Plan:
     second, among = dense(Input(1), table, table.shape, table.dtype, temps)
     n, m = numbers.size, table.size
     if m <= FEW:
-        step = Launch(among_few(numbers.dtype), blocks(n, THREADS * ITEMS), THREADS,
-                      [given.view((n,)), among.view((m,)), Output(0).flat, int(invert)])
+        step = Launch(
+            among_few(numbers.dtype),
+            blocks(n, THREADS * ITEMS),
+            THREADS,
+            [given.view((n,)), among.view((m,)), Output(0).flat, int(invert)],
+        )
     else:
         code = coding(numbers.dtype)
-        step = Launch(among_sorted(numbers.dtype, code), blocks(n, THREADS), THREADS,
-                      [among.view((m,), dtype=code.word), among.view((m,)), given.view((n,), dtype=code.word),
-                       given.view((n,)), Output(0).flat, int(invert)])
+        step = Launch(
+            among_sorted(numbers.dtype, code),
+            blocks(n, THREADS),
+            THREADS,
+            [
+                among.view((m,), dtype=code.word),
+                among.view((m,)),
+                given.view((n,), dtype=code.word),
+                given.view((n,)),
+                Output(0).flat,
+                int(invert),
+            ],
+        )
     return Plan([out], [*first, *second, step], temps)
 
 
 @functools.cache
 def interpolate(dtype: np.dtype) -> Any:
-    """out[i] = the line through (places, values) at x[i]; outside left and right where sides has bits 1 and 2, else the
-    first and the last value."""
+    """out[i] = the line through (places, values) at x[i]; outside left and right where sides has
+    bits 1 and 2, else the first and the last value."""
     load, store, T = codec(dtype)
     zero, one = T(0), T(1)
 
     @cuda.jit
-    def interpolate(x, places, values, out, left, right, sides):  # x, out: (n,); places, values: (m,), m > 0
+    def interpolate(
+        x, places, values, out, left, right, sides
+    ):  # x, out: (n,); places, values: (m,), m > 0
         i = cuda.grid(1)
         if i < out.size:
             v = load(x[i])
@@ -211,7 +244,9 @@ def interpolate(dtype: np.dtype) -> Any:
                     y = below
             if t == zero:
                 y = below
-            if t == one or low > last or last == 0:  # at the last of equal places; in a table of one place even for NaN
+            if (
+                t == one or low > last or last == 0
+            ):  # at the last of equal places; in a table of one place even for NaN
                 y = above
             if v < load(places[0]):
                 y = left if sides & 1 else load(values[0])
@@ -223,7 +258,8 @@ def interpolate(dtype: np.dtype) -> Any:
 
 
 def interp(x: Layout, places: Layout, values: Layout, *, sides: int) -> Plan:
-    """Interpolation at x, of any shape, all of one dtype; scalars: the values left and right of the table."""
+    """Interpolation at x, of any shape, all of one dtype; scalars: the values left and right of the
+    table."""
     out = x.like()
     if not out.size:
         return Plan([out], [])
@@ -234,8 +270,19 @@ def interp(x: Layout, places: Layout, values: Layout, *, sides: int) -> Plan:
         steps += more
         seen.append(given.view((layout.size,)))
     T = compute_dtype(x.dtype)
-    return Plan([out], [*steps, Launch(interpolate(x.dtype), blocks(out.size, THREADS), THREADS,
-                                       [*seen, Output(0).flat, Scalar(0, T), Scalar(1, T), sides])], temps)
+    return Plan(
+        [out],
+        [
+            *steps,
+            Launch(
+                interpolate(x.dtype),
+                blocks(out.size, THREADS),
+                THREADS,
+                [*seen, Output(0).flat, Scalar(0, T), Scalar(1, T), sides],
+            ),
+        ],
+        temps,
+    )
 
 
 def searchsorted(ordered: Layout, numbers: Layout, *, right: bool) -> Plan:
@@ -260,5 +307,23 @@ def _places(ordered: Layout, numbers: Layout, right: bool, either: bool) -> Plan
     n = ordered.size
     held = n <= HELD
     grid = blocks(out.size, THREADS * (SOUGHT if held else 1))
-    return Plan([out], [*first, *second, Launch(find(code, right, either, held), grid, THREADS, [
-        *seen, Output(0).flat, 1 << n.bit_length() - 1 if n else 0, Flag(), Ticket() if either else 0])], temps)
+    return Plan(
+        [out],
+        [
+            *first,
+            *second,
+            Launch(
+                find(code, right, either, held),
+                grid,
+                THREADS,
+                [
+                    *seen,
+                    Output(0).flat,
+                    1 << n.bit_length() - 1 if n else 0,
+                    Flag(),
+                    Ticket() if either else 0,
+                ],
+            ),
+        ],
+        temps,
+    )

@@ -1,23 +1,28 @@
-"""Adding rows into rows chosen by index, in a fixed order: the gradient of a gather, and ``add_at``; so with max and min.
+"""Adding rows into rows chosen by index, in a fixed order: the gradient of a gather, and
+``add_at``; so with max and min.
 
-Many sources may go to one destination. Float atomics would add them in an order that changes from run to run; here
-the order is that of the sources, so the sum is the same bit for bit every time. Three steps:
+Many sources may go to one destination. Float atomics would add them in an order that changes from
+run to run; here the order is that of the sources, so the sum is the same bit for bit every time.
+Three steps:
 
-1. Sort the destinations, keeping each one's source number, by as many bits as the largest destination has (sort.py):
-   two passes of 8 bits for a vocabulary of 50,257.
-2. ``sum_chunks``: the sorted sources are cut into chunks of 32. A block walks its chunk in order with a sum per
-   column in registers. A destination that lies within the chunk is written at once; a sum that began in the chunk
-   before or goes on in the next is put aside.
-3. ``join_chunks``: where a destination goes on over chunks, the block of its first chunk adds what was put aside.
+1. Sort the destinations, keeping each one's source number, by as many bits as the largest
+   destination has (sort.py): two passes of 8 bits for a vocabulary of 50,257.
+2. ``sum_chunks``: the sorted sources are cut into chunks of 32. A block walks its chunk in order
+   with a sum per column in registers. A destination that lies within the chunk is written at once;
+   a sum that began in the chunk before or goes on in the next is put aside.
+3. ``join_chunks``: where a destination goes on over chunks, the block of its first chunk adds what
+   was put aside.
 
-Long rows, and not too many sources of them, do without a sort: add_rows.py; gradients of many rows: add_claimed.py.
+Long rows, and not too many sources of them, do without a sort: add_rows.py; gradients of many rows:
+add_claimed.py.
 
-Where there are few sources, `add_few` does without all that: each element of the result goes through all destinations, in
-their order, and adds what is for it. In place, `fold_few`: each element of the sources looks whether it is the first one of
-its destination, and if so, folds it and those behind it.
+Where there are few sources, `add_few` does without all that: each element of the result goes
+through all destinations, in their order, and adds what is for it. In place, `fold_few`: each
+element of the sources looks whether it is the first one of its destination, and if so, folds it and
+those behind it.
 
-So a destination that occurs 16,000 times (padding) costs 500 additions one after another, not 16,000. The floor is
-one read of the sources and a read and a write of the destinations that occur:
+So a destination that occurs 16,000 times (padding) costs 500 additions one after another, not
+16,000. The floor is one read of the sources and a read and a write of the destinations that occur:
 (sources + 2 x distinct destinations) x row bytes / bandwidth.
 
 Measured (row embedding_gradient):
@@ -53,15 +58,22 @@ from .sort import key_steps
 CHUNK = 32
 AHEAD = 8  # sources of it whose loads are in flight at once
 THREADS = 256
-FEW, COMPARED = 1024, 1 << 24  # sources of `add_few`, and comparisons of a destination with an element's row. To find the
-OWN = 10  # row costs an element as much as so many comparisons. (2^24 of them: about 20 us on an H200, sorting 40.)
-ALIKE = 1 << 20  # comparisons of destinations, by all elements of the sources, up to which `fold_few` is chosen
+FEW, COMPARED = (
+    1024,
+    1 << 24,
+)  # sources of `add_few`, and comparisons of a destination with an element's row. To find the
+# row costs an element as much as so many comparisons. (2^24 of them: about 20 us on an H200,
+# sorting 40.)
+OWN = 10
+ALIKE = (
+    1 << 20
+)  # comparisons of destinations, by all elements of the sources, up to which `fold_few` is chosen
 OWNED = "each block looks for the sources of its rows"
 CLAIMED = "each source claims a slot of its row"
 FEW_STEPS = 64  # along an axis, that a thread may make one after another
 
 
-# -------------------------------------------------------------------------------------------------- sorting
+# --------------------------------------------------------------------------------------------------
 
 
 @cuda.jit
@@ -72,32 +84,40 @@ def number_keys(positions, keys, rows):  # positions: (m,) int64, keys: (m,) uin
         keys[j] = positions[j] if positions[j] >= 0 else rows
 
 
-def sort_steps(positions: Any, m: int, rows: int, device: int, temps: list[Layout]) -> tuple[list[Launch], Any, Any]:
-    """Steps that sort ``m`` positions below ``rows``: (steps, sorted keys, source number of each). Keys out of range
-    come last, as ``rows``."""
+def sort_steps(
+    positions: Any, m: int, rows: int, device: int, temps: list[Layout]
+) -> tuple[list[Launch], Any, Any]:
+    """Steps that sort ``m`` positions below ``rows``: (steps, sorted keys, source number of each).
+    Keys out of range come last, as ``rows``."""
     code = coding(np.dtype(np.uint32 if rows < 2**32 else np.uint64))
     here = len(temps)
     keys = Layout.new((m,), code.word, device)
     temps += [keys, keys, Layout.new((m,), np.dtype(np.int64), device)]
     given, ordered, order = (Temp(here + i) for i in range(3))
-    steps = [Launch(number_keys, blocks(m, THREADS), THREADS, [positions, given, rows]),
-             *key_steps(given, ordered, order, code, (1, m), code.no_flip, device, temps, rows.bit_length())]
+    steps = [
+        Launch(number_keys, blocks(m, THREADS), THREADS, [positions, given, rows]),
+        *key_steps(
+            given, ordered, order, code, (1, m), code.no_flip, device, temps, rows.bit_length()
+        ),
+    ]
     return steps, ordered, order
 
 
-# -------------------------------------------------------------------------------------------------- summing
+# --------------------------------------------------------------------------------------------------
 
 
 @functools.cache
 def sum_chunks(dtype: np.dtype, kind: str) -> Any:
-    """x[b, key, a] += the sum of the sources of that key, for keys within one chunk; other sums are put aside:
-    aside[0] for a key that began in an earlier chunk, aside[1] for one that goes on in the next."""
+    """x[b, key, a] += the sum of the sources of that key, for keys within one chunk; other sums are
+    put aside: aside[0] for a key that began in an earlier chunk, aside[1] for one that goes on in
+    the next."""
     load, store, T = codec(dtype)
     fold, nothing = folding(kind, dtype)
 
     @cuda.jit
     def sum_chunks(x, values, keys, order, aside):
-        # x: (before, rows, after), values: (before, m, after), keys, order: (m,), aside: (2, chunks, columns) of T
+        # x: (before, rows, after), values: (before, m, after), keys, order: (m,), aside: (2,
+        # chunks, columns) of T
         i = cuda.grid(1)  # neighbouring threads: neighbouring columns
         columns = aside.shape[2]
         chunk = i // columns
@@ -144,12 +164,15 @@ def sum_chunks(dtype: np.dtype, kind: str) -> Any:
 
 @functools.cache
 def join_chunks(dtype: np.dtype, kind: str) -> Any:
-    """For a key that begins in this thread's chunk and goes on: x[b, key, a] += all that was put aside for it."""
+    """For a key that begins in this thread's chunk and goes on: x[b, key, a] += all that was put
+    aside for it."""
     load, store, _ = codec(dtype)
     fold, _ = folding(kind, dtype)
 
     @cuda.jit
-    def join_chunks(x, keys, aside, after):  # x: (before, rows, after), keys: (m,), aside: (2, chunks, columns) of T
+    def join_chunks(
+        x, keys, aside, after
+    ):  # x: (before, rows, after), keys: (m,), aside: (2, chunks, columns) of T
         i = cuda.grid(1)
         chunk = i // aside.shape[2]
         column = i - chunk * aside.shape[2]
@@ -169,10 +192,18 @@ def join_chunks(dtype: np.dtype, kind: str) -> Any:
     return join_chunks
 
 
-def add_steps(target: Any, x: Layout, source: Any, positions: Any, m: int, temps: list[Layout],
-              kind: str = "add") -> list[Launch]:
-    """Steps for ``x[:, positions[j], :] += values[:, j, :]``; x: (before, rows, after) with its argument ``target``;
-    ``source``: the argument of the values, contiguous (before, m, after); kind: see ``folding``."""
+def add_steps(
+    target: Any,
+    x: Layout,
+    source: Any,
+    positions: Any,
+    m: int,
+    temps: list[Layout],
+    kind: str = "add",
+) -> list[Launch]:
+    """Steps for ``x[:, positions[j], :] += values[:, j, :]``; x: (before, rows, after) with its
+    argument ``target``; ``source``: the argument of the values, contiguous (before, m, after);
+    kind: see ``folding``."""
     before, rows, after = x.shape
     steps, keys, order = sort_steps(positions, m, rows, x.device, temps)
     columns = before * after
@@ -181,15 +212,17 @@ def add_steps(target: Any, x: Layout, source: Any, positions: Any, m: int, temps
     aside = Temp(len(temps) - 1)
     grid = blocks(chunks * columns, THREADS)
     values = source.view((before, m, after))
-    return [*steps,
-            Launch(sum_chunks(x.dtype, kind), grid, THREADS, [target, values, keys, order, aside]),
-            Launch(join_chunks(x.dtype, kind), grid, THREADS, [target, keys, aside, after])]
+    return [
+        *steps,
+        Launch(sum_chunks(x.dtype, kind), grid, THREADS, [target, values, keys, order, aside]),
+        Launch(join_chunks(x.dtype, kind), grid, THREADS, [target, keys, aside, after]),
+    ]
 
 
 @functools.cache
 def listing(row_of: Any) -> Any:
-    """Device function (index, places, rows, flag, ticket): the rows that few indices choose, for a block, in shared memory.
-    row_of: (index, rows) -> row or -1."""
+    """Device function (index, places, rows, flag, ticket): the rows that few indices choose, for a
+    block, in shared memory. row_of: (index, rows) -> row or -1."""
 
     @device
     def list_places(index, places, rows, flag, ticket):
@@ -205,7 +238,8 @@ def listing(row_of: Any) -> Any:
 
 @functools.cache
 def add_few(dtype: np.dtype) -> Any:
-    """out[b, k, a] = x[b, k, a] + the sum of values[b, j, a] over the j with index[j] == k; one thread per element."""
+    """out[b, k, a] = x[b, k, a] + the sum of values[b, j, a] over the j with index[j] == k; one
+    thread per element."""
     load, store, _ = codec(dtype)
     nothing, list_places = no_sum(dtype), listing(own)
 
@@ -230,11 +264,12 @@ def add_few(dtype: np.dtype) -> Any:
     return add_few
 
 
-# ------------------------------------------------------------------------------------------------- planners
+# -------------------------------------------------------------------------------------------------
 
 
 def index_add(x: Layout, index: Layout, values: Layout, *, axis: int) -> Plan:
-    """``x`` with values[..., j, ...] added at index[j] along an axis; values in the shape that this makes."""
+    """``x`` with values[..., j, ...] added at index[j] along an axis; values in the shape that this
+    makes."""
     out = x.like()
     m = index.size
     if not out.size:
@@ -245,9 +280,20 @@ def index_add(x: Layout, index: Layout, values: Layout, *, axis: int) -> Plan:
     shape = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :])
     if few and m:
         more, given, _, _ = box(Input(0), x, axis, 1, temps)
-        arguments = [given, source.view((shape[0], m, shape[2])), Input(1), Output(0).view(shape), Flag(), Ticket()]
-        return Plan([out], [*more, *again, Launch(add_few(x.dtype), blocks(x.size, THREADS), THREADS, arguments)], temps,
-                    f"each element looks through the {m} indices")
+        arguments = [
+            given,
+            source.view((shape[0], m, shape[2])),
+            Input(1),
+            Output(0).view(shape),
+            Flag(),
+            Ticket(),
+        ]
+        return Plan(
+            [out],
+            [*more, *again, Launch(add_few(x.dtype), blocks(x.size, THREADS), THREADS, arguments)],
+            temps,
+            f"each element looks through the {m} indices",
+        )
     if fits(out.like(shape), m):
         more, given = dense(Input(0), x, x.shape, x.dtype, temps)
         found, *places = positions_of((index,), (x.shape[axis],), 1, temps)
@@ -256,19 +302,26 @@ def index_add(x: Layout, index: Layout, values: Layout, *, axis: int) -> Plan:
     steps = copy_part(whole(Input(0), x), whole(Output(0), out))
     if m:
         more, positions = flat_positions((index,), (x.shape[axis],), 1, temps)
-        steps += [*again, *more, *add_steps(Output(0).view(shape), out.like(shape), source, positions, m, temps)]
+        steps += [
+            *again,
+            *more,
+            *add_steps(Output(0).view(shape), out.like(shape), source, positions, m, temps),
+        ]
     return Plan([out], steps, temps, "sorted by their destinations")
 
 
 @functools.cache
 def fold_few(dtype: np.dtype, kind: str, row_of: Any) -> Any:
-    """x[b, k, a] folded with values[b, j, a] of all j that lead to row k, in their order; kind: see ``folding``; row_of:
-    (index, rows) -> row or -1. One thread per element of the values: that of a row's first j does what there is to do."""
+    """x[b, k, a] folded with values[b, j, a] of all j that lead to row k, in their order; kind: see
+    ``folding``; row_of: (index, rows) -> row or -1. One thread per element of the values: that of a
+    row's first j does what there is to do."""
     load, store, _ = codec(dtype)
     (fold, nothing), list_places = folding(kind, dtype), listing(row_of)
 
     @cuda.jit
-    def fold_few(x, values, index, flag, ticket):  # x: (before, rows, after), values: (before, m, after), index: (m,), m <= FEW
+    def fold_few(
+        x, values, index, flag, ticket
+    ):  # x: (before, rows, after), values: (before, m, after), index: (m,), m <= FEW
         places = cuda.shared.array(FEW, np.int64)
         m, rows, after = index.size, x.shape[1], x.shape[2]
         list_places(index, places, rows, flag, ticket)
@@ -294,8 +347,8 @@ def fold_few(dtype: np.dtype, kind: str, row_of: Any) -> Any:
 
 
 def scatter_add(x: Layout, values: Layout, *indices: Layout, axis: int, kind: str = "add") -> Plan:
-    """``x[..., indices, ...] += values`` in place, equal indices added in their order; values are broadcast. ``kind``:
-    what is done instead of adding, see ``folding``."""
+    """``x[..., indices, ...] += values`` in place, equal indices added in their order; values are
+    broadcast. ``kind``: what is done instead of adding, see ``folding``."""
     count = len(indices)
     shape = (*x.shape[:axis], *indices[0].shape, *x.shape[axis + count :])
     sizes, m = x.shape[axis : axis + count], indices[0].size
@@ -308,11 +361,21 @@ def scatter_add(x: Layout, values: Layout, *indices: Layout, axis: int, kind: st
     before, _, after = layout.shape
     if m <= FEW and m * (m + OWN) * before * after <= ALIKE:
         found, positions, row_of = positions_of(indices, sizes, 2, temps)
-        steps += [*found, Launch(fold_few(x.dtype, kind, row_of), blocks(before * m * after, THREADS), THREADS,
-                                 [target, source.view((before, m, after)), positions, Flag(), Ticket()])]
+        steps += [
+            *found,
+            Launch(
+                fold_few(x.dtype, kind, row_of),
+                blocks(before * m * after, THREADS),
+                THREADS,
+                [target, source.view((before, m, after)), positions, Flag(), Ticket()],
+            ),
+        ]
     elif fits(layout, m):
         found, *places = positions_of(indices, sizes, 2, temps)
-        steps += [*found, *row_steps("place", target, target, layout, source, *places, m, temps, kind)]
+        steps += [
+            *found,
+            *row_steps("place", target, target, layout, source, *places, m, temps, kind),
+        ]
     else:
         found, positions = flat_positions(indices, sizes, 2, temps)
         steps += [*found, *add_steps(target, layout, source, positions, m, temps, kind)]
@@ -333,7 +396,12 @@ def gather_grad(g: Layout, *indices: Layout, shape: tuple[int, ...], axis: int) 
     again, source = dense(Input(0), g, g.shape, g.dtype, temps)
     if claims(rows, m):
         found, *places = positions_of(indices, sizes, 1, temps)
-        return Plan([out], [*again, *found, *claimed_steps(Output(0), rows, source, *places, m, temps)], temps, CLAIMED)
+        return Plan(
+            [out],
+            [*again, *found, *claimed_steps(Output(0), rows, source, *places, m, temps)],
+            temps,
+            CLAIMED,
+        )
     if fits(rows, m):
         found, *places = positions_of(indices, sizes, 1, temps)
         added = row_steps("zeros", source, Output(0), rows, source, *places, m, temps)
@@ -341,15 +409,21 @@ def gather_grad(g: Layout, *indices: Layout, shape: tuple[int, ...], axis: int) 
     steps: list[Launch] = fill_part(whole(Output(0), out), np.uint64(0), np.uint64(0), None)
     if g.size:
         found, positions = flat_positions(indices, sizes, 1, temps)
-        steps += [*again, *found, *add_steps(Output(0).view(rows.shape), rows, source, positions, m, temps)]
+        steps += [
+            *again,
+            *found,
+            *add_steps(Output(0).view(rows.shape), rows, source, positions, m, temps),
+        ]
     return Plan([out], steps, temps)
 
 
 def take_along_grad(g: Layout, index: Layout, *, size: int, axis: int) -> Plan:
-    """Zeros of ``size`` along ``axis`` with g[..., j, ...] added at index[..., j, ...], in the order of j.
+    """Zeros of ``size`` along ``axis`` with g[..., j, ...] added at index[..., j, ...], in the
+    order of j.
 
-    Lines that are short, or many, are walked by a thread each (``index.add_along``). Otherwise every element of g has a
-    position in the result, and all are sorted and summed as rows of one element are.
+    Lines that are short, or many, are walked by a thread each (``index.add_along``). Otherwise
+    every element of g has a position in the result, and all are sorted and summed as rows of one
+    element are.
     """
     out = g.like((*g.shape[:axis], size, *g.shape[axis + 1 :]))
     if not out.size:
@@ -370,15 +444,39 @@ def take_along_grad(g: Layout, index: Layout, *, size: int, axis: int) -> Plan:
         steps += [*more, *again]
         shape = (before, m, after)
         if walk:
-            steps.append(Launch(add_along(g.dtype), blocks(before * after, THREADS), THREADS,
-                                [given.view(shape), indices.view(shape), total.view((before, size, after)), Flag(),
-                                 Ticket()]))
+            steps.append(
+                Launch(
+                    add_along(g.dtype),
+                    blocks(before * after, THREADS),
+                    THREADS,
+                    [
+                        given.view(shape),
+                        indices.view(shape),
+                        total.view((before, size, after)),
+                        Flag(),
+                        Ticket(),
+                    ],
+                )
+            )
         else:
             temps.append(Layout.new((g.size,), np.dtype(np.int64), g.device))
             positions = Temp(len(temps) - 1)
-            steps.append(Launch(along_positions, blocks(g.size, THREADS), THREADS,
-                                [indices.view((g.size,)), positions, m, size, after, Flag(), Ticket()]))
-            steps += add_steps(total.view((1, out.size, 1)), out.like((1, out.size, 1)), given, positions, g.size, temps)
+            steps.append(
+                Launch(
+                    along_positions,
+                    blocks(g.size, THREADS),
+                    THREADS,
+                    [indices.view((g.size,)), positions, m, size, after, Flag(), Ticket()],
+                )
+            )
+            steps += add_steps(
+                total.view((1, out.size, 1)),
+                out.like((1, out.size, 1)),
+                given,
+                positions,
+                g.size,
+                temps,
+            )
     if T != g.dtype:
         steps += copy_part(sums, whole(Output(0), out))
     return Plan([out], steps, temps)

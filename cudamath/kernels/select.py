@@ -1,22 +1,25 @@
-"""Order statistics: the elements that would stand at some ranks of a sorted line, without sorting it; lines divided there.
+"""Order statistics: the elements that would stand at some ranks of a sorted line, without sorting
+it; lines divided there.
 
-The idea. A key (keys.py) is a number of so many digits of up to DIGIT bits. Counting how often each value of the highest
-digit occurs tells, by running sums, with which digit the key at a rank begins, and what its rank is among the keys that begin
-so (``narrow``). Then the next digit is counted of those keys alone (``count_candidates``): of most lines the first counting
-leaves one candidate in a hundred. All ranks are looked for at the same time, each with its own beginning of a key. Three
+The idea. A key (keys.py) is a number of so many digits of up to DIGIT bits. Counting how often each
+value of the highest digit occurs tells, by running sums, with which digit the key at a rank begins,
+and what its rank is among the keys that begin so (``narrow``). Then the next digit is counted of
+those keys alone (``count_candidates``): of most lines the first counting leaves one candidate in a
+hundred. All ranks are looked for at the same time, each with its own beginning of a key. Three
 digits find a float32: three reads of the line, where a sort reads and writes it four times.
 
-The element is made from its key again, so a zero is 0.0 and a NaN is the usual one. Counts are integers: the same result on
-every run. The floor is one read of the elements for each digit.
+The element is made from its key again, so a zero is 0.0 and a NaN is the usual one. Counts are
+integers: the same result on every run. The floor is one read of the elements for each digit.
 
 A line is divided at a rank (``divide``) in one more read and one write, however its elements lie:
 
     rank 4 of    7 1 5 5 9 3 5 8          border: 5, of which 2 are less
-                 1 3 | 5 5 5 | 8 9 7      less and equal elements from where they begin upwards, greater ones from the end down
+                 1 3 | 5 5 5 | 8 9 7      less and equal elements from where they begin upwards,
+                                          greater ones from the end down
 
-So the position of an element follows from how many less and how many equal ones are before it. Both counts share a word, which
-tiles publish while they run (decoupled look-back, see onesweep.py). Less and equal elements keep their order, which ``topk``
-needs.
+So the position of an element follows from how many less and how many equal ones are before it. Both
+counts share a word, which tiles publish while they run (decoupled look-back, see onesweep.py). Less
+and equal elements keep their order, which ``topk`` needs.
 
 Measured (row partition_float32):
 partition(a, 2^23), float32, 2^24; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
@@ -52,7 +55,8 @@ EACH = VALUES // THREADS  # values of a digit that a thread of `narrow` adds
 ITEMS = 8  # elements that a thread has in flight
 MOST_BLOCKS = 1056  # of all lines together, about: eight a multiprocessor
 MOST = 5  # ranks: 40 KB of counters in shared memory
-COPIES = 4  # of the first digit's counters, by turns: half of all normal numbers begin with one of 20 digits
+# of the first digit's counters, by turns: half of all normal numbers begin with one of 20 digits
+COPIES = 4
 WARPS = THREADS // WARP
 LOOK = 8  # times 32 tiles that a warp looks back at in one go
 LINE_THREADS = 1024  # of `divide_line`
@@ -62,8 +66,8 @@ EQUAL = 31  # bits of a count: less elements below, equal ones above, and two fl
 
 @functools.cache
 def count_candidates(coding: Coding, ranks: int, first: bool) -> Any:
-    """counts[line, r, d] += how many keys of the line begin as the r-th one wanted does and go on with digit d; at `first`
-    none is known to begin in any way, and all count for r = 0."""
+    """counts[line, r, d] += how many keys of the line begin as the r-th one wanted does and go on
+    with digit d; at `first` none is known to begin in any way, and all count for r = 0."""
     _, key_of, K, _ = coding
     plain = K(0)
     tables = 1 if first else ranks
@@ -74,7 +78,8 @@ def count_candidates(coding: Coding, ranks: int, first: bool) -> Any:
 
     @cuda.jit
     def count_candidates(x, begins, counts, shift, width, flip):
-        # x: (lines, n) words, begins: (lines, ranks) uint64: keys above the digit, which is `width` bits from `shift` on
+        # x: (lines, n) words, begins: (lines, ranks) uint64: keys above the digit, which is `width`
+        # bits from `shift` on
         seen = cuda.shared.array(all_seen, types.int32)
         begin = cuda.local.array(tables, K)
         held = cuda.local.array(ITEMS, K)
@@ -128,15 +133,15 @@ def word_of(kind: str, bits: int) -> Any:
 
 @functools.cache
 def narrow(kind: str, bits: int, ranks: int, first: bool) -> Any:
-    """begins[line, r]: longer by the digit that the key at rank left[line, r] has; left: its rank among those that begin so.
-    The counts become zero again. One block per line."""
+    """begins[line, r]: longer by the digit that the key at rank left[line, r] has; left: its rank
+    among those that begin so. The counts become zero again. One block per line."""
     K = types.uint64 if bits == 64 else types.uint32
     decoded = word_of(kind, bits)
 
     @cuda.jit
     def narrow(counts, wanted, begins, left, out, width, last):
-        # counts: (lines, ranks, VALUES) int32, wanted: (ranks,) int64, begins: (lines, ranks) uint64, left: the same, int64;
-        # out: (lines, ranks) words, written at the last digit
+        # counts: (lines, ranks, VALUES) int32, wanted: (ranks,) int64, begins: (lines, ranks)
+        # uint64, left: the same, int64; out: (lines, ranks) words, written at the last digit
         sums = cuda.shared.array(THREADS, types.int64)
         t = cuda.threadIdx.x
         line = cuda.blockIdx.x
@@ -183,14 +188,15 @@ def held_of(size: int) -> int:
 
 @functools.cache
 def placing(coding: Coding, positions: bool, items: int) -> Any:
-    """Device function: writes a warp's elements to their places; lane l holds number first + 32 i of the line."""
+    """Device function: writes a warp's elements to their places; lane l holds number first + 32 i
+    of the line."""
     _, key_of, _, _ = coding
     W = types.uint64
 
     @device
     def place(held, out, base, first, n, border, flip, less, equal, begin, limit, below):
-        # less, equal: how many are before the warp's elements; begin: where the equal ones begin; base: out's first place;
-        # below: the lower lanes, as a mask
+        # less, equal: how many are before the warp's elements; begin: where the equal ones begin;
+        # base: out's first place; below: the lower lanes, as a mask
         for i in range(items):
             at = first + i * WARP
             key = key_of(held[i], flip)
@@ -218,8 +224,8 @@ def placing(coding: Coding, positions: bool, items: int) -> Any:
 
 @functools.cache
 def divide_line(coding: Coding, positions: bool, items: int) -> Any:
-    """``divide`` for lines of up to 1,024 items elements, which a block holds: it finds the key at the rank itself, byte by
-    byte."""
+    """``divide`` for lines of up to 1,024 items elements, which a block holds: it finds the key at
+    the rank itself, byte by byte."""
     word, key_of, K, bits = coding
     kind = getattr(types, word.name)
     place = placing(coding, positions, items)
@@ -290,16 +296,28 @@ def divide_line(coding: Coding, positions: bool, items: int) -> Any:
         for w in range(warps):
             if w < warp:
                 before += of_warp[types.uint32(w)]
-        place(held, out, line * limit, first, n, border, flip, types.int64(before & types.int32(0xFFFF)),
-              types.int64(before >> types.int32(16)), rank - types.int64(left), limit,
-              types.uint32((types.uint32(1) << types.uint32(lane)) - types.uint32(1)))
+        place(
+            held,
+            out,
+            line * limit,
+            first,
+            n,
+            border,
+            flip,
+            types.int64(before & types.int32(0xFFFF)),
+            types.int64(before >> types.int32(16)),
+            rank - types.int64(left),
+            limit,
+            types.uint32((types.uint32(1) << types.uint32(lane)) - types.uint32(1)),
+        )
 
     return divide_line
 
 
 @functools.cache
 def divide(coding: Coding, positions: bool) -> Any:
-    """A line's elements that are less than its border, those that equal it, those that are greater; or their positions."""
+    """A line's elements that are less than its border, those that equal it, those that are greater;
+    or their positions."""
     word, key_of, K, _ = coding
     kind = getattr(types, word.name)
     items = held_of(word.itemsize)
@@ -312,9 +330,10 @@ def divide(coding: Coding, positions: bool) -> Any:
 
     @bounded((THREADS, 3 if word.itemsize == 8 else 4))
     def divide(x, borders, wanted, left, out, status, flip, n, per_line, limit):
-        # x: (lines * n,) words; borders: (lines, 1) keys, uint64, of rank wanted: (1,) in the line and left: (lines, 1) among
-        # equal ones; out: (lines * limit,), places from limit on are not written; per_line: tiles per line;
-        # status: (lines * per_line + 1,) uint64, 0 at first: a word of each tile, and how many tiles have begun
+        # x: (lines * n,) words; borders: (lines, 1) keys, uint64, of rank wanted: (1,) in the line
+        # and left: (lines, 1) among equal ones; out: (lines * limit,), places from limit on are not
+        # written; per_line: tiles per line; status: (lines * per_line + 1,) uint64, 0 at first: a
+        # word of each tile, and how many tiles have begun
         held = cuda.local.array(items, kind)
         of_warp = cuda.shared.array(WARPS, W)
         before_tile = cuda.shared.array(1, W)
@@ -330,7 +349,9 @@ def divide(coding: Coding, positions: bool) -> Any:
         line = tile // per_line
         k = tile - line * per_line
         border = K(borders[line, 0])
-        first = k * tile_size + types.int64(warp * types.uint32(warp_size) + lane)  # of this thread's elements, within the line
+        first = k * tile_size + types.int64(
+            warp * types.uint32(warp_size) + lane
+        )  # of this thread's elements, within the line
         for i in range(items):
             at = first + i * WARP
             held[i] = x[W(line * n + at)] if at < n else kind(0)
@@ -356,7 +377,8 @@ def divide(coding: Coding, positions: bool) -> Any:
             if lane == 0:
                 store_relaxed(status, tile, PARTIAL | whole_tile)
 
-            # 2. Look back: lane l at tile k - 1 - l, and so on, until a total is met. Before the line's first tile: nothing.
+            # 2. Look back: lane l at tile k - 1 - l, and so on, until a total is met. Before the
+            # line's first tile: nothing.
             words = cuda.local.array(LOOK, W)
             before = W(0)
             back = k - 1 - types.int64(lane)
@@ -373,7 +395,9 @@ def divide(coding: Coding, positions: bool) -> Any:
                             if words[j] == W(0):
                                 words[j] = load_relaxed(status, line * per_line + back - j * WARP)
                         totals = types.uint32(cuda.ballot_sync(FULL, words[j] >= TOTAL))
-                        if types.uint32(totals & below) == types.uint32(0):  # no total nearer than this lane's tile
+                        if types.uint32(totals & below) == types.uint32(
+                            0
+                        ):  # no total nearer than this lane's tile
                             before += words[j] & VALUE
                         looking = totals == types.uint32(0)
                 back -= LOOK * WARP
@@ -390,25 +414,49 @@ def divide(coding: Coding, positions: bool) -> Any:
             if types.uint32(w) < warp:
                 before += of_warp[types.uint32(w)]
         begin = wanted[0] - left[line, 0]  # of the equal elements
-        place(held, out, line * limit, first, n, border, flip, types.int64(before & COUNT), types.int64(before >> W(EQUAL)),
-              begin, limit, below)
+        place(
+            held,
+            out,
+            line * limit,
+            first,
+            n,
+            border,
+            flip,
+            types.int64(before & COUNT),
+            types.int64(before >> W(EQUAL)),
+            begin,
+            limit,
+            below,
+        )
 
     return divide
 
 
-def rank_steps(given: Any, target: Any, x: Layout, shape: tuple[int, int], ranks: tuple[int, ...], flip: Any,
-               temps: list[Layout], words: int = 0) -> tuple[list[Launch], tuple[Any, ...]]:
-    """Steps that find the elements at these ranks of the rows of ``given``, an argument of x's dtype and of that shape, and
-    write them to ``target``. And arguments: the ranks (int64); the keys there, (lines, ranks) uint64; their ranks among equal
-    ones (int64); so many words of 64 bits that are 0."""
+def rank_steps(
+    given: Any,
+    target: Any,
+    x: Layout,
+    shape: tuple[int, int],
+    ranks: tuple[int, ...],
+    flip: Any,
+    temps: list[Layout],
+    words: int = 0,
+) -> tuple[list[Launch], tuple[Any, ...]]:
+    """Steps that find the elements at these ranks of the rows of ``given``, an argument of x's
+    dtype and of that shape, and write them to ``target``. And arguments: the ranks (int64); the
+    keys there, (lines, ranks) uint64; their ranks among equal ones (int64); so many words of 64
+    bits that are 0."""
     lines, n = shape
     count = len(ranks)
     code = coding(x.dtype)
     kind = {"b": "u", "V": "f"}.get(x.dtype.kind, x.dtype.kind)
     here = len(temps)
     table = lines * count * VALUES  # counts of 32 bits, ahead of the words
-    temps += [x.like((table // 2 + words,), np.dtype(np.uint64)), x.like((lines, count), np.dtype(np.uint64)),
-              x.like((lines, count), np.dtype(np.int64))]
+    temps += [
+        x.like((table // 2 + words,), np.dtype(np.uint64)),
+        x.like((lines, count), np.dtype(np.uint64)),
+        x.like((lines, count), np.dtype(np.int64)),
+    ]
     state, begins, left = (Temp(here + i) for i in range(3))
     counts = state.view((lines, count, VALUES), dtype=np.dtype(np.int32))
     wanted = Constant(np.array(ranks, np.int64))
@@ -419,10 +467,28 @@ def rank_steps(given: Any, target: Any, x: Layout, shape: tuple[int, int], ranks
     for d in range(digits):
         width = blocks(high, digits - d)
         high -= width
-        steps += [Launch(count_candidates(code, count, d == 0), grid, THREADS,
-                         [given.view((lines, n), dtype=code.word), begins, counts, high, width, flip]),
-                  Launch(narrow(kind, code.bits, count, d == 0), lines, THREADS,
-                         [counts, wanted, begins, left, target.view((lines, count), dtype=code.word), width, int(high == 0)])]
+        steps += [
+            Launch(
+                count_candidates(code, count, d == 0),
+                grid,
+                THREADS,
+                [given.view((lines, n), dtype=code.word), begins, counts, high, width, flip],
+            ),
+            Launch(
+                narrow(kind, code.bits, count, d == 0),
+                lines,
+                THREADS,
+                [
+                    counts,
+                    wanted,
+                    begins,
+                    left,
+                    target.view((lines, count), dtype=code.word),
+                    width,
+                    int(high == 0),
+                ],
+            ),
+        ]
     return steps, (wanted, begins, left, state.view((words,), offset=4 * table))
 
 
@@ -434,24 +500,55 @@ def order_statistics(x: Layout, *, ranks: tuple[int, ...]) -> Plan:
     temps: list[Layout] = []
     steps, given = dense(Input(0), x, x.shape, x.dtype, temps)
     n = x.shape[-1]
-    found, _ = rank_steps(given, Output(0), x, (x.size // n, n), ranks, coding(x.dtype).no_flip, temps)
+    found, _ = rank_steps(
+        given, Output(0), x, (x.size // n, n), ranks, coding(x.dtype).no_flip, temps
+    )
     return Plan([out], [*steps, *found], temps)
 
 
-def divide_steps(source: Any, target: Any, x: Layout, shape: tuple[int, int], rank: int, flip: Any, positions: bool,
-                 limit: int, temps: list[Layout]) -> list[Launch]:
-    """Steps that divide the rows of ``source``, an argument of x's dtype and of that shape, at a rank, and write the first
-    ``limit`` elements of each, or their positions (int64), to ``target``."""
+def divide_steps(
+    source: Any,
+    target: Any,
+    x: Layout,
+    shape: tuple[int, int],
+    rank: int,
+    flip: Any,
+    positions: bool,
+    limit: int,
+    temps: list[Layout],
+) -> list[Launch]:
+    """Steps that divide the rows of ``source``, an argument of x's dtype and of that shape, at a
+    rank, and write the first ``limit`` elements of each, or their positions (int64), to ``target``.
+    """
     lines, n = shape
     code = coding(x.dtype)
     kind = np.dtype(np.int64) if positions else code.word
-    source, target = source.view((lines * n,), dtype=code.word), target.view((lines * limit,), dtype=kind)
+    source, target = (
+        source.view((lines * n,), dtype=code.word),
+        target.view((lines * limit,), dtype=kind),
+    )
     if n <= LINE_THREADS * MOST_HELD:
         items = power_of_two(blocks(n, LINE_THREADS))
-        return [Launch(divide_line(code, positions, items), lines, LINE_THREADS, [source, target, flip, n, rank, limit])]
+        return [
+            Launch(
+                divide_line(code, positions, items),
+                lines,
+                LINE_THREADS,
+                [source, target, flip, n, rank, limit],
+            )
+        ]
     temps.append(x.like((lines, 1)))  # the elements at the rank, which nobody asks for
     per_line = blocks(n, THREADS * held_of(code.word.itemsize))
     tiles = lines * per_line
-    steps, (wanted, borders, left, state) = rank_steps(source, Temp(len(temps) - 1), x, shape, (rank,), flip, temps, tiles + 1)
-    return [*steps, Launch(divide(code, positions), tiles, THREADS,
-                           [source, borders, wanted, left, target, state, flip, n, per_line, limit])]
+    steps, (wanted, borders, left, state) = rank_steps(
+        source, Temp(len(temps) - 1), x, shape, (rank,), flip, temps, tiles + 1
+    )
+    return [
+        *steps,
+        Launch(
+            divide(code, positions),
+            tiles,
+            THREADS,
+            [source, borders, wanted, left, target, state, flip, n, per_line, limit],
+        ),
+    ]

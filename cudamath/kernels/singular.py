@@ -1,20 +1,24 @@
-"""Singular values and vectors: plans. Of small matrices by kernels of our own (jacobi.py), of others by products.
+"""Singular values and vectors: plans. Of small matrices by kernels of our own (jacobi.py), of
+others by products.
 
-The idea of the products. V, the eigenvectors of A^H A, makes the columns of A V orthogonal to each other, and an orthonormal
-basis Q of these, the largest first, makes Q^H A V = R triangular. R is the diagonal of singular values but for what rounding
-left: an error of A^H A, eps s_1^2, is one of eps s_1^2 / s_i in row i. Q and V are orthonormal whatever the values are.
+The idea of the products. V, the eigenvectors of A^H A, makes the columns of A V orthogonal to each
+other, and an orthonormal basis Q of these, the largest first, makes Q^H A V = R triangular. R is
+the diagonal of singular values but for what rounding left: an error of A^H A, eps s_1^2, is one of
+eps s_1^2 / s_i in row i. Q and V are orthonormal whatever the values are.
 
-- float32 and complex64 are computed in double precision, where all of that is below their own rounding (of the largest value):
-  R's diagonal is the answer.
-- Of float64 and complex128, R goes to cuSOLVER's Jacobi method: from where A would take 12 to 25 sweeps over all pairs of
-  columns, R takes none to 6. Powers of two bring A near 1 first, or its squares could leave the range.
+- float32 and complex64 are computed in double precision, where all of that is below their own
+  rounding (of the largest value): R's diagonal is the answer.
+- Of float64 and complex128, R goes to cuSOLVER's Jacobi method: from where A would take 12 to 25
+  sweeps over all pairs of columns, R takes none to 6. Powers of two bring A near 1 first, or its
+  squares could leave the range.
 
-Of -A^H A instead, since eigenvalues come ascending. A wide matrix is decomposed as its transpose: A^T = U S V^H gives
-A = conj(V) S U^T.
+Of -A^H A instead, since eigenvalues come ascending. A wide matrix is decomposed as its transpose:
+A^T = U S V^H gives A = conj(V) S U^T.
 
-The floor: 2 m n^2 operations for A^H A, 9 n^3 for its eigenvectors, some 4 m n^2 for Q R. On an H200 512 columns of float32
-take 6.6 ms, of float64 7.1, where cuSOLVER's QR algorithm (gesvd, version "bidiagonal") takes 49 and 55 and its Jacobi method
-17 and 26, with errors that are 20 times as large and more.
+The floor: 2 m n^2 operations for A^H A, 9 n^3 for its eigenvectors, some 4 m n^2 for Q R. On an
+H200 512 columns of float32 take 6.6 ms, of float64 7.1, where cuSOLVER's QR algorithm (gesvd,
+version "bidiagonal") takes 49 and 55 and its Jacobi method 17 and 26, with errors that are 20 times
+as large and more.
 """
 
 import functools
@@ -34,18 +38,24 @@ from .jacobi import arithmetic, decomposed, exponent
 from .lazy import cuda
 from .matrices import triangle
 
-SMALL = 64  # rows or columns beyond which the singular values of one matrix of float32 come sooner from products
+# rows or columns beyond which the singular values of one matrix of float32 come sooner from
+# products
+SMALL = 64
 THREADS = 512
 DOUBLE = np.dtype(np.float64)
 
 
-# ------------------------------------------------------------------------------------------------ kernels
+# ------------------------------------------------------------------------------------------------ k
 
 
 @functools.cache
 def near_one(dtype: np.dtype) -> Any:
     """Bring the largest element of each matrix near 1 by a power of two; a block has one."""
-    R, (_, _, largest_part, scaled, _), top = numba_type(real_dtype(dtype)), arithmetic(dtype), float(np.finfo(dtype).max)
+    R, (_, _, largest_part, scaled, _), top = (
+        numba_type(real_dtype(dtype)),
+        arithmetic(dtype),
+        float(np.finfo(dtype).max),
+    )
 
     @cuda.jit
     def near_one(a, powers):  # a: (count, m n), changed; powers: (count,) int32
@@ -54,7 +64,9 @@ def near_one(dtype: np.dtype) -> Any:
         largest = R(0)
         for i in range(t, a.shape[1], THREADS):
             size = largest_part(a[b, i])
-            if size > largest and size <= R(top):  # neither NaN nor infinity: they stay what they are
+            if size > largest and size <= R(
+                top
+            ):  # neither NaN nor infinity: they stay what they are
                 largest = size
         parts[t] = largest
         half = THREADS // 2
@@ -87,9 +99,11 @@ def as_they_were(found, powers, s, flag, ticket):  # found, s: (count, n); power
 
 
 @cuda.jit
-def diagonal_values(r, signed, s, flag, ticket):  # r: (count, m, k), in double precision; signed, s: (count, n), n <= k
-    """Singular values from R, whose diagonal holds them with either sign. Those that are but rounding may not descend; each
-    is raised to the largest of those behind it, so that all do."""
+def diagonal_values(
+    r, signed, s, flag, ticket
+):  # r: (count, m, k), in double precision; signed, s: (count, n), n <= k
+    """Singular values from R, whose diagonal holds them with either sign. Those that are but
+    rounding may not descend; each is raised to the largest of those behind it, so that all do."""
     i = cuda.grid(1)
     n = s.shape[1]
     if i < s.size:
@@ -105,7 +119,8 @@ def diagonal_values(r, signed, s, flag, ticket):  # r: (count, m, k), in double 
 
 @functools.cache
 def root_values(dtype: np.dtype) -> Any:
-    """Singular values s = sqrt(-w) from the eigenvalues of -A^H A, of which rounding may leave some above 0."""
+    """Singular values s = sqrt(-w) from the eigenvalues of -A^H A, of which rounding may leave some
+    above 0."""
     T = numba_type(dtype)
 
     @cuda.jit
@@ -128,7 +143,8 @@ def singular_vectors(dtype: np.dtype) -> Any:
 
     @cuda.jit
     def singular_vectors(q, v, signed, left, right):
-        """q, left: (count, m, k); v, right: (count, n, n); signed: (count, n), n <= k. Neighbours lie in columns."""
+        """q, left: (count, m, k); v, right: (count, n, n); signed: (count, n), n <= k. Neighbours
+        lie in columns."""
         i = cuda.grid(1)
         m, k, n = left.shape[1], left.shape[2], right.shape[1]
         if i < left.size:
@@ -143,7 +159,7 @@ def singular_vectors(dtype: np.dtype) -> Any:
     return singular_vectors
 
 
-# ------------------------------------------------------------------------------------------------ plans
+# ------------------------------------------------------------------------------------------------ p
 
 
 class _Products:
@@ -159,34 +175,71 @@ class _Products:
         if not self.single:
             self.powers = work.temp(a.like((self.count,), INT32))
             flat = self.columns.view((self.count, self.m * self.n))
-            work.steps.append(Launch(near_one(self.dtype), self.count, THREADS, [flat, self.powers]))
+            work.steps.append(
+                Launch(near_one(self.dtype), self.count, THREADS, [flat, self.powers])
+            )
 
     def temp(self, *shape: int, real: bool = False) -> Any:
         layout = self.a.like((self.count, *shape), self.dtype)
         return self.work.temp(real_like(layout, layout.shape) if real else layout)
 
-    def multiply(self, rows: int, columns: int, depth: int, a: Any, b: Any, c: Any, *forms: blas.Matrix,
-                 alpha: float = 1) -> None:
+    def multiply(
+        self,
+        rows: int,
+        columns: int,
+        depth: int,
+        a: Any,
+        b: Any,
+        c: Any,
+        *forms: blas.Matrix,
+        alpha: float = 1,
+    ) -> None:
         """C (rows x columns) = alpha A B of what is read row by row."""
-        self.work.call(blas.gemm(self.dtype, rows, columns, depth, *forms, self.count, alpha=alpha), a, b, c)
+        self.work.call(
+            blas.gemm(self.dtype, rows, columns, depth, *forms, self.count, alpha=alpha), a, b, c
+        )
 
     def eigenvectors(self, vectors: bool) -> tuple[Any, Any]:
         """V in columns, and the eigenvalues, of -A^H A, ascending."""
         m, n = self.m, self.n
-        product, values, info = self.temp(n, n), self.temp(n, real=True), self.work.info(self.a, self.count)
-        forms = [blas.Matrix(how, rows, rows * n) for how, rows in ((0, m), (2, m), (0, n))]  # 2: conjugate, transposed
+        product, values, info = (
+            self.temp(n, n),
+            self.temp(n, real=True),
+            self.work.info(self.a, self.count),
+        )
+        forms = [
+            blas.Matrix(how, rows, rows * n) for how, rows in ((0, m), (2, m), (0, n))
+        ]  # 2: conjugate, transposed
         self.multiply(n, n, m, self.columns, self.columns, product, *forms, alpha=-1)
-        self.work.call(symmetric(self.count, n)(self.dtype, n, solver.LOWER, vectors, self.count), product, values, info)
+        self.work.call(
+            symmetric(self.count, n)(self.dtype, n, solver.LOWER, vectors, self.count),
+            product,
+            values,
+            info,
+        )
         self.work.check(info, self.count)
         return product, values
 
     def triangular(self, v: Any, k: int) -> tuple[Any, Any]:
-        """A V = Q R in the first n of k columns, R above the diagonal, and the reflections' factors."""
+        """A V = Q R in the first n of k columns, R above the diagonal, and the reflections'
+        factors."""
         m, n = self.m, self.n
         target, tau = self.temp(k, m), self.temp(n)
-        self.multiply(n, m, n, v, self.columns, target, *[blas.Matrix(0, rows, rows * width) for rows, width in (
-            (n, n), (m, n), (m, k))])
-        self.work.call(solver.geqrf(self.dtype, m, n, m * k, self.count), target, tau, self.work.info(self.a, self.count))
+        self.multiply(
+            n,
+            m,
+            n,
+            v,
+            self.columns,
+            target,
+            *[blas.Matrix(0, rows, rows * width) for rows, width in ((n, n), (m, n), (m, k))],
+        )
+        self.work.call(
+            solver.geqrf(self.dtype, m, n, m * k, self.count),
+            target,
+            tau,
+            self.work.info(self.a, self.count),
+        )
         return target, tau
 
     def orthonormal(self, target: Any, tau: Any, k: int) -> None:
@@ -195,7 +248,8 @@ class _Products:
         self.work.call(solver.orgqr(self.dtype, self.m, k, self.n, self.count), target, tau, info)
 
     def turned_on(self, target: Any, k: int, vectors: bool) -> tuple[Any, Any]:
-        """R = U S V^H by Jacobi's method: U and V in columns, if wanted; s becomes the first output but for those two."""
+        """R = U S V^H by Jacobi's method: U and V in columns, if wanted; s becomes the first output
+        but for those two."""
         n, item = self.n, self.dtype.itemsize
         r, found = self.temp(n, n), self.temp(n, real=True)
         u, v = (self.temp(n, n), self.temp(n, n)) if vectors else (0, 0)
@@ -211,7 +265,9 @@ class _Products:
     def square(self, scratch: Any) -> Any:
         """(count, n, n) in columns."""
         item = self.dtype.itemsize
-        return scratch.view((self.count, self.n, self.n), (self.n * self.n * item, item, self.n * item))
+        return scratch.view(
+            (self.count, self.n, self.n), (self.n * self.n * item, item, self.n * item)
+        )
 
 
 def _by_products(a: Layout, u: Layout, s: Layout, vh: Layout) -> Plan:
@@ -223,12 +279,23 @@ def _by_products(a: Layout, u: Layout, s: Layout, vh: Layout) -> Plan:
     on = _Products(work, a)
     v, _ = on.eigenvectors(True)
     target, tau = on.triangular(v, k)
-    q = target.view((count, m, k), (m * k * on.dtype.itemsize, on.dtype.itemsize, m * on.dtype.itemsize))
+    q = target.view(
+        (count, m, k), (m * k * on.dtype.itemsize, on.dtype.itemsize, m * on.dtype.itemsize)
+    )
     if on.single:
         signed = on.temp(n, real=True)
-        work.launch(diagonal_values, count * n, q, signed, Output(1).view((count, n)), Flag(), Ticket())
+        work.launch(
+            diagonal_values, count * n, q, signed, Output(1).view((count, n)), Flag(), Ticket()
+        )
         on.orthonormal(target, tau, k)
-        work.launch(singular_vectors(a.dtype), u.size + vh.size, q, on.square(v), signed, *map(new_cube, (left, right), outer))
+        work.launch(
+            singular_vectors(a.dtype),
+            u.size + vh.size,
+            q,
+            on.square(v),
+            signed,
+            *map(new_cube, (left, right), outer),
+        )
         return work.plan()
     of_r = on.turned_on(target, k, True)
     on.orthonormal(target, tau, k)
@@ -244,14 +311,20 @@ def _by_products(a: Layout, u: Layout, s: Layout, vh: Layout) -> Plan:
 
 
 def _small(a: Layout, outputs: list[Layout], version: str | None) -> Plan | None:
-    """The plan by our own kernels, where the matrices fit. They take as long for one as for a hundred, all at once; products of
-    many give their eigenvalues together, but one by one their vectors."""
-    alone = (batch(a) == 1 or len(outputs) == 1) and real_dtype(a.dtype).itemsize == 4 and min(a.shape[-2:]) > SMALL
+    """The plan by our own kernels, where the matrices fit. They take as long for one as for a
+    hundred, all at once; products of many give their eigenvalues together, but one by one their
+    vectors."""
+    alone = (
+        (batch(a) == 1 or len(outputs) == 1)
+        and real_dtype(a.dtype).itemsize == 4
+        and min(a.shape[-2:]) > SMALL
+    )
     return decomposed(a, outputs) if version == "small" or version is None and not alone else None
 
 
 def svd(a: Layout, *, full: bool, version: str | None = None) -> Plan:
-    """a: (..., m, n) -> u: (..., m, m or k), s: (..., k), vh: (..., n or k, n), where k = min(m, n).
+    """a: (..., m, n) -> u: (..., m, m or k), s: (..., k), vh: (..., n or k, n), where k = min(m,
+    n).
 
     version: "small" (svd_small), where it fits, "products", or "bidiagonal" (gesvd).
     """
@@ -271,7 +344,14 @@ def svd(a: Layout, *, full: bool, version: str | None = None) -> Plan:
     copied = work.copy(Input(0), a, work.temp(inner), inner)
     info = work.info(a, count)
     left, right = (Output(0), Output(2)) if m >= n else (Output(2), Output(0))
-    work.call(solver.gesvd(a.dtype, max(m, n), k, "A" if full else "S", count), copied, Output(1), left, right, info)
+    work.call(
+        solver.gesvd(a.dtype, max(m, n), k, "A" if full else "S", count),
+        copied,
+        Output(1),
+        left,
+        right,
+        info,
+    )
     work.check(info, count)
     return work.plan()
 
@@ -289,7 +369,9 @@ def svdvals(a: Layout, *, version: str | None = None) -> Plan:
         on = _Products(work, a if m >= n else turned(a))
         v, values = on.eigenvectors(not on.single)
         if on.single:
-            work.launch(root_values(s.dtype), s.size, values, Output(0).view((count, k)), Flag(), Ticket())
+            work.launch(
+                root_values(s.dtype), s.size, values, Output(0).view((count, k)), Flag(), Ticket()
+            )
         else:
             on.turned_on(on.triangular(v, k)[0], k, False)
         return work.plan()

@@ -1,9 +1,11 @@
-"""Slopes along an axis with one spacing (``gradient``): central differences inside, one-sided ones at the ends.
+"""Slopes along an axis with one spacing (``gradient``): central differences inside, one-sided ones
+at the ends.
 
-    y[i] = (x[i + 1] - x[i - 1]) / 2h;   at the ends (x[1] - x[0]) / h, or of second order (-3 x[0] + 4 x[1] - x[2]) / 2h
+    y[i] = (x[i + 1] - x[i - 1]) / 2h;   at the ends (x[1] - x[0]) / h, or of second order (-3 x[0]
+                                         + 4 x[1] - x[2]) / 2h
 
-A thread has an element. The floor is a read of x, whose neighbours come from the caches, and a write of y, in one launch; as
-differences, quotients and a join of three parts it would be seven.
+A thread has an element. The floor is a read of x, whose neighbours come from the caches, and a
+write of y, in one launch; as differences, quotients and a join of three parts it would be seven.
 """
 
 import functools
@@ -24,7 +26,8 @@ THREADS = 256
 
 @functools.cache
 def slopes_of_lines(dtype: np.dtype, second: bool) -> Any:
-    """x, y: (before, n, after); h: real. second: of second order at the ends, too, for which n is at least 3."""
+    """x, y: (before, n, after); h: real. second: of second order at the ends, too, for which n is
+    at least 3."""
     load, store, T = codec(dtype)
     R = numba_type(real_dtype(compute_dtype(dtype)))
 
@@ -42,8 +45,11 @@ def slopes_of_lines(dtype: np.dtype, second: bool) -> Any:
             slope = (load(x[b, k + 1, a]) - load(x[b, k - 1, a])) / (R(2) * h)
         elif second:
             end, step = (0, 1) if k == 0 else (n - 1, -1)
-            slope = (load(x[b, end, a]) * R(-1.5) + load(x[b, end + step, a]) * R(2)
-                     + load(x[b, end + 2 * step, a]) * R(-0.5)) / (h * R(step))
+            slope = (
+                load(x[b, end, a]) * R(-1.5)
+                + load(x[b, end + step, a]) * R(2)
+                + load(x[b, end + 2 * step, a]) * R(-0.5)
+            ) / (h * R(step))
         else:
             first = 0 if k == 0 else n - 2
             slope = (load(x[b, first + 1, a]) - load(x[b, first, a])) / h
@@ -60,6 +66,10 @@ def gradient(x: Layout, *, axis: int, second: bool) -> Plan:
     temps: list[Layout] = []
     steps, given = dense(Input(0), x, x.shape, x.dtype, temps)
     lines = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :])
-    launch = Launch(slopes_of_lines(x.dtype, second), blocks(x.size, THREADS), THREADS,
-                    [given.view(lines), Output(0).view(lines), Scalar(0, real_dtype(compute_dtype(x.dtype)))])
+    launch = Launch(
+        slopes_of_lines(x.dtype, second),
+        blocks(x.size, THREADS),
+        THREADS,
+        [given.view(lines), Output(0).view(lines), Scalar(0, real_dtype(compute_dtype(x.dtype)))],
+    )
     return Plan([y], [*steps, launch], temps)

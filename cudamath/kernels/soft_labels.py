@@ -1,16 +1,19 @@
 """Cross entropy with probabilities as targets, and its gradient.
 
-For logits x and targets q with label smoothing a,   q'_c = (1 - a) q_c + a / C,   W = sum q'_c,   top = max x,
-                                loss = W log_sum - sum q'_c (x_c - top),   log_sum = log sum exp(x_c - top)
+For logits x and targets q with label smoothing a,   q'_c = (1 - a) q_c + a / C,   W = sum q'_c,
+    top = max x,
+                                loss = W log_sum - sum q'_c (x_c - top),   log_sum = log sum exp(x_c
+                                    - top)
 gradient:                       (W exp(x_c - top - log_sum) - q'_c) * g / divisor
 
-One trip over both arrays: as the maximum of what has been read grows by d, the sum of exponentials shrinks by exp(-d) and
-sum q' (x - maximum) falls by d sum q'. Nothing as large as the logits is written; top, log_sum and W are kept for the
-gradient. So the floor is 2 x size bytes forward and 3 x backward; log_softmax, a product and a sum, and their gradients,
-move 11 x.
+One trip over both arrays: as the maximum of what has been read grows by d, the sum of exponentials
+shrinks by exp(-d) and sum q' (x - maximum) falls by d sum q'. Nothing as large as the logits is
+written; top, log_sum and W are kept for the gradient. So the floor is 2 x size bytes forward and 3
+x backward; log_softmax, a product and a sum, and their gradients, move 11 x.
 
-Logits and targets are (N, C, D), as in loss.py, whose last kernels add the losses. Versions: `plain`, one thread per sample
-and position, also the fast one for D > 1; `rows`, D = 1, one group of threads per row.
+Logits and targets are (N, C, D), as in loss.py, whose last kernels add the losses. Versions:
+`plain`, one thread per sample and position, also the fast one for D > 1; `rows`, D = 1, one group
+of threads per row.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ HELD = 8  # elements of a row of each array that a thread has at a time
 
 @functools.cache
 def soft_plain(dtype):
-    """One thread per sample and position; x, q: (N, C, D); pairs: (2, N, D) loss, 1; stats: (3, N, D) top, log_sum, W."""
+    """One thread per sample and position; x, q: (N, C, D); pairs: (2, N, D) loss, 1; stats: (3, N,
+    D) top, log_sum, W."""
     load, _, T = codec(dtype)
     exp = exponential(dtype)
     lowest = T(-math.inf)
@@ -59,7 +63,9 @@ def soft_plain(dtype):
                 total += exp(below)
                 weight += p
                 dot += p * below
-            log_sum = math.log(total) if total != T(0) else top - top  # NaN: -inf throughout, or +inf
+            log_sum = (
+                math.log(total) if total != T(0) else top - top
+            )  # NaN: -inf throughout, or +inf
             pairs[0, n, d] = weight * log_sum - dot
             pairs[1, n, d] = T(1)
             stats[0, n, d] = top
@@ -71,7 +77,8 @@ def soft_plain(dtype):
 
 @functools.cache
 def soft_rows(dtype, threads, width, edges):
-    """A group of `threads` threads per row; x, q: (N * C,); pairs: (2, N); stats: (3, N); block (threads, rows)."""
+    """A group of `threads` threads per row; x, q: (N * C,); pairs: (2, N); stats: (3, N); block
+    (threads, rows)."""
     _, _, T = codec(dtype)
     read = row_reader(dtype, width, edges)
     exp = exponential(dtype)
@@ -87,7 +94,9 @@ def soft_rows(dtype, threads, width, edges):
         inside = row < count
         start = row * classes
         end = classes if inside else 0
-        before = start % width if edges and inside else 0  # accesses lie on borders, the first may begin before the row
+        before = (
+            start % width if edges and inside else 0
+        )  # accesses lie on borders, the first may begin before the row
         v = cuda.local.array(held, T)
         p = cuda.local.array(held, T)
         m = lowest
@@ -110,7 +119,9 @@ def soft_rows(dtype, threads, width, edges):
                 dot += weight * (m - largest)
             m = largest
             for k in range(vectors):
-                low = -(first + k * stride)  # elements low ... high - 1 of the access belong to the row
+                low = -(
+                    first + k * stride
+                )  # elements low ... high - 1 of the access belong to the row
                 high = low + classes
                 for j in range(width):
                     if j >= low and j < high:
@@ -140,7 +151,8 @@ def soft_rows(dtype, threads, width, edges):
 
 @functools.cache
 def soft_plain_grad(dtype, reduced):
-    """One thread per element; x, q, dx: (N, C, D); stats: (3, N, D); divisor: (1,); g: (1,) or (N, D)."""
+    """One thread per element; x, q, dx: (N, C, D); stats: (3, N, D); divisor: (1,); g: (1,) or (N,
+    D)."""
     load, store, T = codec(dtype)
     exp = exponential(dtype)
 
@@ -162,8 +174,8 @@ def soft_plain_grad(dtype, reduced):
 
 @functools.cache
 def soft_rows_grad(dtype, reduced, threads, rows, width, edges):
-    """x, q, dx: (N * C,); stats: (3, N); divisor: (1,); g: (1,) or (N,). Block (threads, rows); `chunks` blocks share their
-    rows and follow each other, as in memory (see loss_long.py)."""
+    """x, q, dx: (N * C,); stats: (3, N); divisor: (1,); g: (1,) or (N,). Block (threads, rows);
+    `chunks` blocks share their rows and follow each other, as in memory (see loss_long.py)."""
     load, _, T = codec(dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     exp = exponential(dtype)
@@ -174,7 +186,9 @@ def soft_rows_grad(dtype, reduced, threads, rows, width, edges):
     def soft_rows_grad(g, x, q, stats, divisor, dx, classes, count, keep, share, chunks):
         block = types.uint32(cuda.blockIdx.x)
         row = types.int64(block // types.uint32(chunks)) * rows + cuda.threadIdx.y
-        first = types.int64(block % types.uint32(chunks)) * (threads * held) + cuda.threadIdx.x * width
+        first = (
+            types.int64(block % types.uint32(chunks)) * (threads * held) + cuda.threadIdx.x * width
+        )
         v = cuda.local.array(held, T)
         p = cuda.local.array(held, T)
         if row < count:
@@ -182,8 +196,12 @@ def soft_rows_grad(dtype, reduced, threads, rows, width, edges):
             first -= start % width if edges else 0
             for k in range(vectors):
                 if first + k * threads * width < classes:
-                    read(x, start + first + k * threads * width, v, k * width, start, start + classes)
-                    read(q, start + first + k * threads * width, p, k * width, start, start + classes)
+                    read(
+                        x, start + first + k * threads * width, v, k * width, start, start + classes
+                    )
+                    read(
+                        q, start + first + k * threads * width, p, k * width, start, start + classes
+                    )
             factor = (load(g[0]) if reduced else load(g[row])) / divisor[0]
             top = stats[0, row]
             log_sum = stats[1, row]
@@ -199,7 +217,7 @@ def soft_rows_grad(dtype, reduced, threads, rows, width, edges):
     return soft_rows_grad
 
 
-# ------------------------------------------------------------------------------------------------ planners
+# ------------------------------------------------------------------------------------------------ p
 
 
 def _numbers(x: Layout, label_smoothing: float) -> list:
@@ -208,40 +226,94 @@ def _numbers(x: Layout, label_smoothing: float) -> list:
     return [T.type(1 - label_smoothing), T.type(label_smoothing / max(x.shape[1], 1))]
 
 
-def soft_cross_entropy(x: Layout, q: Layout, *, reduction: str, label_smoothing: float, version: str | None = None) -> Plan:
-    """x, q: (N, C, D), C order -> loss () or (N, D), stats (3, N, D): top, log_sum, W; divisor ()."""
+def soft_cross_entropy(
+    x: Layout, q: Layout, *, reduction: str, label_smoothing: float, version: str | None = None
+) -> Plan:
+    """x, q: (N, C, D), C order -> loss () or (N, D), stats (3, N, D): top, log_sum, W; divisor
+    ()."""
     T = wide(x.dtype)
     n, classes, depth = x.shape
     version = version or ("rows" if depth == 1 else "plain")
-    outputs = [x.like((n, depth) if reduction == "none" else ()), x.like((3, n, depth), T), x.like((), T)]
+    outputs = [
+        x.like((n, depth) if reduction == "none" else ()),
+        x.like((3, n, depth), T),
+        x.like((), T),
+    ]
     numbers = _numbers(x, label_smoothing)
     if version == "plain":
-        first = Launch(soft_plain(x.dtype), max(blocks(n * depth, 128), 1), 128,
-                       [Input(0), Input(1), Temp(0), Output(1), *numbers])
+        first = Launch(
+            soft_plain(x.dtype),
+            max(blocks(n * depth, 128), 1),
+            128,
+            [Input(0), Input(1), Temp(0), Output(1), *numbers],
+        )
     else:
         width, edges = access(classes, x, q)
         threads = min(power_of_two(blocks(classes, fitting(HELD, x.dtype))), THREADS)
         block = threads, max(128 // threads, 1) if threads <= WARP else 1
-        first = Launch(soft_rows(x.dtype, threads, width, edges), max(blocks(n, block[1]), 1), block,
-                       [Input(0).flat, Input(1).flat, Temp(0).view((2, n)), Output(1).view((3, n)), classes, n, *numbers])
+        first = Launch(
+            soft_rows(x.dtype, threads, width, edges),
+            max(blocks(n, block[1]), 1),
+            block,
+            [
+                Input(0).flat,
+                Input(1).flat,
+                Temp(0).view((2, n)),
+                Output(1).view((3, n)),
+                classes,
+                n,
+                *numbers,
+            ],
+        )
     rest, temps = reduction_steps(version, x.dtype, x.like((n, depth), T), reduction, Output(2))
     return Plan(outputs, [first, *rest], temps)
 
 
-def soft_cross_entropy_grad(g: Layout, x: Layout, q: Layout, stats: Layout, divisor: Layout, *, label_smoothing: float,
-                            version: str | None = None) -> Plan:
+def soft_cross_entropy_grad(
+    g: Layout,
+    x: Layout,
+    q: Layout,
+    stats: Layout,
+    divisor: Layout,
+    *,
+    label_smoothing: float,
+    version: str | None = None,
+) -> Plan:
     """g: () or (N, D), x, q: (N, C, D), stats: (3, N, D), divisor: () -> like x."""
     n, classes, depth = x.shape
     reduced, numbers = g.ndim == 0, _numbers(x, label_smoothing)
     if (version or ("rows" if depth == 1 else "plain")) == "plain":
-        return Plan([x.like()], [Launch(soft_plain_grad(x.dtype, reduced), max(blocks(x.size, 128), 1), 128,
-                                        [*map(Input, range(5)), Output(0), *numbers])])
+        return Plan(
+            [x.like()],
+            [
+                Launch(
+                    soft_plain_grad(x.dtype, reduced),
+                    max(blocks(x.size, 128), 1),
+                    128,
+                    [*map(Input, range(5)), Output(0), *numbers],
+                )
+            ],
+        )
     width, edges = access(classes, x, q)
     held = fitting(HELD, x.dtype)
     threads = min(power_of_two(blocks(classes, held)), THREADS)
     block = threads, max(128 // threads, 1)
     chunks = blocks(classes + (width - 1 if edges else 0), threads * held)
-    flat = [Input(0) if reduced else Input(0).flat, Input(1).flat, Input(2).flat, Input(3).view((3, n)), Input(4)]
-    return Plan([x.like()], [Launch(soft_rows_grad(x.dtype, reduced, *block, width, edges),
-                                    max(blocks(n, block[1]), 1) * chunks, block,
-                                    [*flat, Output(0).flat, classes, n, *numbers, chunks])])
+    flat = [
+        Input(0) if reduced else Input(0).flat,
+        Input(1).flat,
+        Input(2).flat,
+        Input(3).view((3, n)),
+        Input(4),
+    ]
+    return Plan(
+        [x.like()],
+        [
+            Launch(
+                soft_rows_grad(x.dtype, reduced, *block, width, edges),
+                max(blocks(n, block[1]), 1) * chunks,
+                block,
+                [*flat, Output(0).flat, classes, n, *numbers, chunks],
+            )
+        ],
+    )

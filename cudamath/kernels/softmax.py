@@ -1,23 +1,33 @@
 """Softmax and log-softmax along one axis, and their gradients.
 
-    y_i = exp(x_i - m) / s,   m = max x,   s = sum exp(x_j - m)          log-softmax: (x_i - m) - log s
-    dx  = y (g - sum(g y))                                               log-softmax: g - exp(y) sum(g)
+    y_i = exp(x_i - m) / s,   m = max x,   s = sum exp(x_j - m)          log-softmax: (x_i - m) -
+                              log s
+    dx  = y (g - sum(g y))                                               log-softmax: g - exp(y)
+        sum(g)
 
-The floor is memory: read x once, write y once (2 x size bytes); the gradient reads g and y and writes dx (3 x).
-An exponential is cheaper than a trip to memory, so nothing is stored that can be computed again.
+The floor is memory: read x once, write y once (2 x size bytes); the gradient reads g and y and
+writes dx (3 x). An exponential is cheaper than a trip to memory, so nothing is stored that can be
+computed again.
 
 Versions, from simple to fast. An array is seen as (outer, n, inner), the axis in the middle.
 
-1. `plain`      one thread per line of n elements; three trips over it. Any axis, any GPU, and the simulator.
-2. `rows`       inner = 1: a line spread over the registers of a group of threads (see rows.py). One trip.
-3. `long_rows`  inner = 1, lines too long for registers: the *online* softmax. Maximum and sum are found in one trip:
-                when the maximum grows from m to m', the sum so far is multiplied by exp(m - m'). A second trip,
-                mostly served by the L2 cache, writes.
-4. `cached_rows` (softmax_cached.py)  inner = 1, the same lines on devices whose multiprocessors have room for two lines of
+1. `plain`      one thread per line of n elements; three trips over it. Any axis, any GPU, and the
+                simulator.
+2. `rows`       inner = 1: a line spread over the registers of a group of threads (see rows.py). One
+                trip.
+3. `long_rows`  inner = 1, lines too long for registers: the *online* softmax. Maximum and sum are
+   found in one trip:
+                when the maximum grows from m to m', the sum so far is multiplied by exp(m - m'). A
+                second trip, mostly served by the L2 cache, writes.
+4. `cached_rows` (softmax_cached.py)  inner = 1, the same lines on devices whose multiprocessors
+   have room for two lines of
                 100 KB in shared memory: one trip for what fits.
-5. `cluster`    (softmax_cluster.py)  inner = 1, on 9.0 and later: such a line in the registers of several blocks. One trip.
-6. `columns`    inner > 1: 32 neighbouring lines to a block, so that a warp reads 32 neighbouring elements;
-                8 threads share a line, each finds an online (m, s) of its part, and the parts are merged.
+5. `cluster`    (softmax_cluster.py)  inner = 1, on 9.0 and later: such a line in the registers of
+                several blocks. One trip.
+6. `columns`    inner > 1: 32 neighbouring lines to a block, so that a warp reads 32 neighbouring
+                elements;
+                8 threads share a line, each finds an online (m, s) of its part, and the parts are
+                merged.
 
 A line with +inf or NaN, or with -inf throughout, is NaN throughout, as on the CPU.
 
@@ -41,13 +51,27 @@ from ..runtime.device import capability
 from .build import blocks, codec
 from .lazy import cuda
 from .normal import exponential
-from .rows import RUN, access, bounded, device, fitting, group_max, group_sum, row_reader, row_writer, spread
+from .rows import (
+    RUN,
+    access,
+    bounded,
+    device,
+    fitting,
+    group_max,
+    group_sum,
+    row_reader,
+    row_writer,
+    spread,
+)
 
-HELD = 32  # elements of a line a thread holds: half of the 64 registers that a block of 1024 threads leaves it
+# elements of a line a thread holds: half of the 64 registers that a block of 1024 threads leaves it
+HELD = 32
 HELD_GRAD = 16  # the gradient holds g and y
 TOGETHER = 32  # elements that neighbouring threads read in one piece, in lines that have so many
-LONG = 1024  # threads for a line of any length; half as many for float64, whose numbers take twice the registers
-#: Bytes of shared memory for each of two blocks on a multiprocessor, by capability: elsewhere there is too little.
+# threads for a line of any length; half as many for float64, whose numbers take twice the registers
+LONG = 1024
+#: Bytes of shared memory for each of two blocks on a multiprocessor, by capability: elsewhere there
+#: is too little.
 CACHE = {(8, 0): 80 << 10, (9, 0): 112 << 10, (10, 0): 112 << 10}
 VECTORS = 4  # independent reads in flight in long_rows
 LANES, PARTS = 32, 8  # columns: lines per block, threads per line
@@ -85,7 +109,8 @@ def plain(dtype, log):
 
 @functools.cache
 def rows(dtype, threads, vectors, width, edges, log):
-    """A line in the registers of `threads` threads; x, y: (lines * columns,); block (threads, lines per block)."""
+    """A line in the registers of `threads` threads; x, y: (lines * columns,); block (threads, lines
+    per block)."""
     _, _, T = codec(dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     group_top, group_total = group_max(threads, T), group_sum(threads, T)
@@ -96,7 +121,9 @@ def rows(dtype, threads, vectors, width, edges, log):
     def softmax_rows(x, y, lines, columns):
         line = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
         start = line * columns
-        before = start % width if edges else 0  # accesses lie on their borders, the first may begin before the line
+        before = (
+            start % width if edges else 0
+        )  # accesses lie on their borders, the first may begin before the line
         v = cuda.local.array(held, T)
         for e in range(held):
             v[e] = lowest  # beyond the end: never the maximum, and exp(-inf) adds nothing
@@ -127,7 +154,8 @@ def rows(dtype, threads, vectors, width, edges, log):
 
 @functools.cache
 def online(dtype):
-    """Device function (m, s, v, count): maximum and sum of exp(. - maximum), with v[0], ..., v[count - 1] added to them.
+    """Device function (m, s, v, count): maximum and sum of exp(. - maximum), with v[0], ...,
+    v[count - 1] added to them.
 
     A maximum of -inf (nothing seen but -inf) shifts by 0 instead: -inf minus -inf would be NaN.
     """
@@ -150,7 +178,8 @@ def online(dtype):
 
 @functools.cache
 def rescale(dtype):
-    """Device function (m, s, top): what the sum s of exp(. - m) becomes when the maximum grows from m to top."""
+    """Device function (m, s, top): what the sum s of exp(. - m) becomes when the maximum grows from
+    m to top."""
     T, exp = codec(dtype)[2], exponential(dtype)
     lowest = T(-math.inf)
 
@@ -163,7 +192,8 @@ def rescale(dtype):
 
 @functools.cache
 def long_rows(dtype, width, edges, log):
-    """One block of fitting(LONG, dtype) threads per line of any length; x, y: (lines * columns,); grid: lines."""
+    """One block of fitting(LONG, dtype) threads per line of any length; x, y: (lines * columns,);
+    grid: lines."""
     _, _, T = codec(dtype)
     threads = fitting(LONG, dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
@@ -202,7 +232,8 @@ def long_rows(dtype, width, edges, log):
 
 @functools.cache
 def columns(dtype, log):
-    """PARTS threads per line, LANES neighbouring lines per block; x, y: (outer * n * inner,); block (LANES, PARTS)."""
+    """PARTS threads per line, LANES neighbouring lines per block; x, y: (outer * n * inner,); block
+    (LANES, PARTS)."""
     load, store, T = codec(dtype)
     rescaled = rescale(dtype)
     lowest, exp = T(-math.inf), exponential(dtype)
@@ -289,7 +320,8 @@ def plain_grad(dtype, log):
 
 @functools.cache
 def rows_grad(dtype, threads, vectors, width, edges, log):
-    """A line in the registers of `threads` threads; g, y, dx: (lines * columns,); block (threads, lines per block)."""
+    """A line in the registers of `threads` threads; g, y, dx: (lines * columns,); block (threads,
+    lines per block)."""
     _, _, T = codec(dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     group_total = group_sum(threads, T)
@@ -327,7 +359,8 @@ def rows_grad(dtype, threads, vectors, width, edges, log):
 
 @functools.cache
 def long_rows_grad(dtype, width, edges, log):
-    """One block of fitting(LONG, dtype) threads per line of any length; g, y, dx: (lines * columns,); grid: lines."""
+    """One block of fitting(LONG, dtype) threads per line of any length; g, y, dx: (lines *
+    columns,); grid: lines."""
     _, _, T = codec(dtype)
     threads = fitting(LONG, dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
@@ -362,7 +395,8 @@ def long_rows_grad(dtype, width, edges, log):
 
 @functools.cache
 def columns_grad(dtype, log):
-    """PARTS threads per line, LANES neighbouring lines per block; g, y, dx: (outer * n * inner,); block (LANES, PARTS)."""
+    """PARTS threads per line, LANES neighbouring lines per block; g, y, dx: (outer * n * inner,);
+    block (LANES, PARTS)."""
     load, store, T = codec(dtype)
     term, slope = formula(dtype, log)
 
@@ -398,7 +432,7 @@ def plan(version: str, inputs: tuple[Layout, ...], axis: int, log: bool, grad: b
     out = x.like()
     if x.size == 0:
         return Plan([out], [])
-    n, inner = x.shape[axis], math.prod(x.shape[axis + 1:])
+    n, inner = x.shape[axis], math.prod(x.shape[axis + 1 :])
     lines = x.size // n
     arrays = [*(Input(i) for i in range(len(inputs))), Output(0)]
     if version == "plain":
@@ -408,7 +442,9 @@ def plan(version: str, inputs: tuple[Layout, ...], axis: int, log: bool, grad: b
     flat = [a.flat for a in arrays]
     if version == "columns":
         kernel = (columns_grad if grad else columns)(x.dtype, log)
-        return Plan([out], [Launch(kernel, blocks(lines, LANES), (LANES, PARTS), [*flat, lines, n, inner])])
+        return Plan(
+            [out], [Launch(kernel, blocks(lines, LANES), (LANES, PARTS), [*flat, lines, n, inner])]
+        )
     width, edges = access(n, out, *inputs)
     if version == "cached_rows":
         from . import softmax_cached
@@ -421,10 +457,16 @@ def plan(version: str, inputs: tuple[Layout, ...], axis: int, log: bool, grad: b
     if version == "long_rows":
         kernel = (long_rows_grad if grad else long_rows)(x.dtype, width, edges, log)
         return Plan([out], [Launch(kernel, lines, fitting(LONG, x.dtype), [*flat, n])])
-    shape = spread(n + (width - 1 if edges else 0), width, fitting(HELD_GRAD if grad else HELD, x.dtype),
-                   together=TOGETHER // width)
+    shape = spread(
+        n + (width - 1 if edges else 0),
+        width,
+        fitting(HELD_GRAD if grad else HELD, x.dtype),
+        together=TOGETHER // width,
+    )
     if shape is None:
-        raise ValueError(f"softmax: version 'rows' cannot hold a line of {n} elements of {x.dtype} in registers")
+        raise ValueError(
+            f"softmax: version 'rows' cannot hold a line of {n} elements of {x.dtype} in registers"
+        )
     kernel = (rows_grad if grad else rows)(x.dtype, shape.threads, shape.vectors, width, edges, log)
     return Plan([out], [Launch(kernel, shape.grid(lines), shape.block, [*flat, lines, n])])
 
@@ -432,7 +474,7 @@ def plan(version: str, inputs: tuple[Layout, ...], axis: int, log: bool, grad: b
 def best(inputs: tuple[Layout, ...], axis: int, held: int) -> str:
     """The fastest version for this layout."""
     shape = inputs[0].shape
-    if math.prod(shape[axis + 1:]) != 1:
+    if math.prod(shape[axis + 1 :]) != 1:
         return "columns"
     width, edges = access(shape[axis], *inputs)
     columns = shape[axis] + (width - 1 if edges else 0)

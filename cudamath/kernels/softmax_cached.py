@@ -1,17 +1,22 @@
-"""Softmax of long lines that are read once: what a block has read stays in its shared memory (softmax.py has the formulas).
+"""Softmax of long lines that are read once: what a block has read stays in its shared memory
+(softmax.py has the formulas).
 
-A vocabulary of 50,257 in bfloat16 is a line of 98 KB, and two such lines fit into the 227 KB of a multiprocessor of 9.0:
-while one block waits at its reduction the other one reads. A line of twice that, 50,257 in float32, has the multiprocessor to
-itself, and blocks that stay take such lines in turn (`turns`): what a thread has written of one line makes room for the same
-access of the next, which cp.async loads meanwhile. A thread touches no access but its own, so only the reductions need
-barriers. (Two blocks fill each other's gaps: for them staying was slower, 250 us in place of 240 for 50,257 in bfloat16.)
-Longer lines, and such in the gradient, are kept as far as they fit, and the rest is read again, from the L2 cache. From 9.0 on
-clusters hold all of a line (softmax_cluster.py).
+A vocabulary of 50,257 in bfloat16 is a line of 98 KB, and two such lines fit into the 227 KB of a
+multiprocessor of 9.0: while one block waits at its reduction the other one reads. A line of twice
+that, 50,257 in float32, has the multiprocessor to itself, and blocks that stay take such lines in
+turn (`turns`): what a thread has written of one line makes room for the same access of the next,
+which cp.async loads meanwhile. A thread touches no access but its own, so only the reductions need
+barriers. (Two blocks fill each other's gaps: for them staying was slower, 250 us in place of 240
+for 50,257 in bfloat16.) Longer lines, and such in the gradient, are kept as far as they fit, and
+the rest is read again, from the L2 cache. From 9.0 on clusters hold all of a line
+(softmax_cluster.py).
 
-A line begins anywhere. Its `inner` accesses of 16 bytes lie on their borders; what sticks out at both ends, less than one
-access each, is handled element by element, one for each of the first 2 x width threads.
+A line begins anywhere. Its `inner` accesses of 16 bytes lie on their borders; what sticks out at
+both ends, less than one access each, is handled element by element, one for each of the first 2 x
+width threads.
 
-16-bit numbers stay packed in shared memory (rows.fetcher). The gradient keeps g. Log-softmax then needs y once, softmax twice.
+16-bit numbers stay packed in shared memory (rows.fetcher). The gradient keeps g. Log-softmax then
+needs y once, softmax twice.
 
 Measured (row versions_softmax_cached):
 log-softmax of 4,096 x 50,257, bfloat16; NVIDIA H200, commit 52457ee46004, 2026-11-23
@@ -46,21 +51,27 @@ i32 = types.int32
 
 
 def under_way(width):
-    """Independent accesses in flight in a thread: of 16-bit numbers, which widen to eight registers each, one fewer."""
+    """Independent accesses in flight in a thread: of 16-bit numbers, which widen to eight registers
+    each, one fewer."""
     return 3 if width == 8 else 4
 
 
 @functools.cache
 def ends(width, border):
-    """Device function (start, columns, t) -> (elements before the first border, accesses inside, the element that thread t has
-    at one of the ends, or -1). border: elements from one to the next, a multiple of `width`."""
+    """Device function (start, columns, t) -> (elements before the first border, accesses inside,
+    the element that thread t has at one of the ends, or -1). border: elements from one to the next,
+    a multiple of `width`."""
 
     @device
     def found(start, columns, t):
         head = min((border - start % border) % border, columns)
         inner = (columns - head) // width
         tail = columns - head - inner * width
-        lone = t if t < head else (columns - tail + t - border if t >= border and t < border + tail else -1)
+        lone = (
+            t
+            if t < head
+            else (columns - tail + t - border if t >= border and t < border + tail else -1)
+        )
         return head, inner, lone
 
     return found
@@ -68,8 +79,8 @@ def ends(width, border):
 
 @functools.cache
 def rows(dtype, width, log):
-    """A block of THREADS threads per line, two a multiprocessor; x: accesses (rows.fetcher), x1, y: (lines * columns,); kept:
-    accesses that fit."""
+    """A block of THREADS threads per line, two a multiprocessor; x: accesses (rows.fetcher), x1, y:
+    (lines * columns,); kept: accesses that fit."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     raw, place, write = numba_type(kind), ends(width, width), writer(dtype, width)
@@ -103,7 +114,11 @@ def rows(dtype, width, log):
                 if n < inner:
                     widen(r, k * words, v, k * width)
                     if n < kept:
-                        store_vector(line, n * words, (r[k * words], r[k * words + 1], r[k * words + 2], r[k * words + 3]))
+                        store_vector(
+                            line,
+                            n * words,
+                            (r[k * words], r[k * words + 1], r[k * words + 2], r[k * words + 3]),
+                        )
                 else:
                     for e in range(k * width, (k + 1) * width):
                         v[e] = lowest
@@ -132,8 +147,9 @@ def rows(dtype, width, log):
 
 @functools.cache
 def turns(dtype, width, log):
-    """A block of ALONE threads per multiprocessor; the blocks take lines in turn. x: accesses (rows.fetcher), x1, y:
-    (lines * columns,); share: accesses of a thread in a group of copies. Shared memory: the accesses of a line."""
+    """A block of ALONE threads per multiprocessor; the blocks take lines in turn. x: accesses
+    (rows.fetcher), x1, y: (lines * columns,); share: accesses of a thread in a group of copies.
+    Shared memory: the accesses of a line."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     raw, place, write = numba_type(kind), ends(width, width), writer(dtype, width)
@@ -218,7 +234,8 @@ def turns(dtype, width, log):
 
 @functools.cache
 def rows_grad(dtype, width, log):
-    """A block of THREADS threads per line; g, y: accesses, g1, y1, dx: (lines * columns,); kept: accesses of g that fit."""
+    """A block of THREADS threads per line; g, y: accesses, g1, y1, dx: (lines * columns,); kept:
+    accesses of g that fit."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     raw, place, write = numba_type(kind), ends(width, width), writer(dtype, width)
@@ -254,7 +271,11 @@ def rows_grad(dtype, width, log):
                     if not log:
                         widen(q, k * words, b, k * width)
                     if n < kept:
-                        store_vector(line, n * words, (r[k * words], r[k * words + 1], r[k * words + 2], r[k * words + 3]))
+                        store_vector(
+                            line,
+                            n * words,
+                            (r[k * words], r[k * words + 1], r[k * words + 2], r[k * words + 3]),
+                        )
                     for e in range(k * width, (k + 1) * width):
                         total += a[e] if log else term(a[e], b[e])
         total = group_total(total)
@@ -291,8 +312,13 @@ def launch(x: Layout, arrays: list, n: int, log: bool) -> Launch:
     whole, share = (n // width + 1) * 16, CACHE[capability(x.device)]
     arguments, lines = [*packed, *(a.flat for a in arrays)], x.size // n
     if len(arrays) == 2 and share < whole <= 2 * share:
-        return Launch(turns(x.dtype, width, log), min(lines, multiprocessors(x.device)), ALONE,
-                      [*arguments, lines, n, blocks(n // width, PARTS * ALONE)], shared=whole)
+        return Launch(
+            turns(x.dtype, width, log),
+            min(lines, multiprocessors(x.device)),
+            ALONE,
+            [*arguments, lines, n, blocks(n // width, PARTS * ALONE)],
+            shared=whole,
+        )
     room = min(share, whole)
     kernel = rows(x.dtype, width, log) if len(arrays) == 2 else rows_grad(x.dtype, width, log)
     return Launch(kernel, lines, THREADS, [*arguments, n, room // 16], shared=room)

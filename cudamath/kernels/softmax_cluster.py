@@ -1,12 +1,15 @@
-"""Softmax of long lines in the registers of a cluster's blocks (9.0 on; softmax.py has the formulas, cluster.py the meeting).
+"""Softmax of long lines in the registers of a cluster's blocks (9.0 on; softmax.py has the
+formulas, cluster.py the meeting).
 
-A line of 50,257 numbers, 201 KB in float32, takes a multiprocessor's shared memory for itself: while it is reduced nothing is
-read. Eight blocks of 256 threads hold it in registers, 28 numbers a thread, and a multiprocessor has blocks of four lines at a
-time, of which one is read while others are reduced and written. A block finds the maximum m of its part and the sum of
-exp(. - m); those of the cluster are merged as the parts of a line elsewhere. 16-bit numbers stay packed, two in a register.
+A line of 50,257 numbers, 201 KB in float32, takes a multiprocessor's shared memory for itself:
+while it is reduced nothing is read. Eight blocks of 256 threads hold it in registers, 28 numbers a
+thread, and a multiprocessor has blocks of four lines at a time, of which one is read while others
+are reduced and written. A block finds the maximum m of its part and the sum of exp(. - m); those of
+the cluster are merged as the parts of a line elsewhere. 16-bit numbers stay packed, two in a
+register.
 
-The ends of a line are handled as in softmax_cached.py, by threads of the first block; accesses begin at the borders of the
-cache's lines.
+The ends of a line are handled as in softmax_cached.py, by threads of the first block; accesses
+begin at the borders of the cache's lines.
 """
 
 import functools
@@ -36,7 +39,8 @@ i32 = types.int32
 
 
 def spread(n: int, width: int, arrays: int) -> tuple[int, int, int]:
-    """(blocks, threads of a block, accesses of a thread) for lines of n elements of so many arrays."""
+    """(blocks, threads of a block, accesses of a thread) for lines of n elements of so many
+    arrays."""
     inner, each = blocks(n, width), HELD // arrays
     ranks = max(min(power_of_two(blocks(inner, THREADS * each)), MOST), RANKS)
     threads = max(power_of_two(blocks(inner, ranks * each)), THREADS)
@@ -46,15 +50,20 @@ def spread(n: int, width: int, arrays: int) -> tuple[int, int, int]:
 def fits(x: Layout, n: int, arrays: int) -> bool:
     """Whether a cluster can hold lines of n elements of x's dtype."""
     width = vector_width(0, x)
-    return capability(x.device) >= (9, 0) and width in (4, 8) and wide(x.dtype).itemsize == 4 and (
-        spread(n, width, arrays)[1] <= 1024)
+    return (
+        capability(x.device) >= (9, 0)
+        and width in (4, 8)
+        and wide(x.dtype).itemsize == 4
+        and (spread(n, width, arrays)[1] <= 1024)
+    )
 
 
 @functools.cache
 def power(dtype):
-    """Device functions: exponent(x), and power(v, exponent(x)) = exp(v - x). For 16-bit numbers these are one multiplication
-    and addition and one instruction, within (|v| + |x|) / 10^7 of the whole: v is what a line's largest number leaves, however
-    large that is, and x the logarithm of the sum."""
+    """Device functions: exponent(x), and power(v, exponent(x)) = exp(v - x). For 16-bit numbers
+    these are one multiplication and addition and one instruction, within (|v| + |x|) / 10^7 of the
+    whole: v is what a line's largest number leaves, however large that is, and x the logarithm of
+    the sum."""
     log2e = np.float32(1 / math.log(2))
 
     @device
@@ -78,8 +87,8 @@ def power(dtype):
 
 @functools.cache
 def block_portion(dtype, width, ranks):
-    """Device function (columns, most, t) -> where the block's line begins, the block's first access, how many it has, and the
-    element that thread t has at one of the line's ends, or -1."""
+    """Device function (columns, most, t) -> where the block's line begins, the block's first
+    access, how many it has, and the element that thread t has at one of the line's ends, or -1."""
     place, halvings = ends(width, LINE // dtype.itemsize), ranks.bit_length() - 1
 
     @device
@@ -89,14 +98,20 @@ def block_portion(dtype, width, ranks):
         head, inner, lone = place(start, columns, t)
         if rank > 0:
             lone = types.int64(-1)
-        return start, (start + head) // width + rank * most, i32(max(min(most, inner - rank * most), 0)), lone
+        return (
+            start,
+            (start + head) // width + rank * most,
+            i32(max(min(most, inner - rank * most), 0)),
+            lone,
+        )
 
     return portion
 
 
 @functools.cache
 def rows(dtype, width, log, ranks, threads, vectors):
-    """`ranks` blocks per line; x: accesses (rows.fetcher), x1, y: (lines * columns,); most: accesses of a block."""
+    """`ranks` blocks per line; x: accesses (rows.fetcher), x1, y: (lines * columns,); most:
+    accesses of a block."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     raw, portion, write = numba_type(kind), block_portion(dtype, width, ranks), writer(dtype, width)
@@ -160,7 +175,8 @@ def rows(dtype, width, log, ranks, threads, vectors):
 
 @functools.cache
 def rows_grad(dtype, width, log, ranks, threads, vectors):
-    """`ranks` blocks per line; g, y: accesses (rows.fetcher), g1, y1, dx: (lines * columns,); most: accesses of a block."""
+    """`ranks` blocks per line; g, y: accesses (rows.fetcher), g1, y1, dx: (lines * columns,); most:
+    accesses of a block."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     raw, portion, write = numba_type(kind), block_portion(dtype, width, ranks), writer(dtype, width)
@@ -209,7 +225,14 @@ def launch(x: Layout, arrays: list, n: int, log: bool) -> Launch:
     _, _, words, kind = fetcher(x.dtype, width)
     packed = [a.view((x.size * words // width,), dtype=kind) for a in arrays[:-1]]
     ranks, threads, vectors = spread(n, width, len(arrays) - 1)
-    most = blocks(n * x.itemsize, ranks * LINE) * LINE // 16  # a block's part is whole lines of the cache
+    most = (
+        blocks(n * x.itemsize, ranks * LINE) * LINE // 16
+    )  # a block's part is whole lines of the cache
     make = rows if len(arrays) == 2 else rows_grad
-    return Launch(make(x.dtype, width, log, ranks, threads, vectors), x.size // n * ranks, threads,
-                  [*packed, *(a.flat for a in arrays), n, most], cluster=ranks)
+    return Launch(
+        make(x.dtype, width, log, ranks, threads, vectors),
+        x.size // n * ranks,
+        threads,
+        [*packed, *(a.flat for a in arrays), n, most],
+        cluster=ranks,
+    )

@@ -1,8 +1,9 @@
-"""A user's own `@cuda.jit` kernels, compiled and launched like the package's; kernels from a user's scalar functions.
+"""A user's own `@cuda.jit` kernels, compiled and launched like the package's; kernels from a user's
+scalar functions.
 
-Only the argument types differ: our kernels see storage types (16-bit floats as uint16, bool as uint8), while a user's
-kernel sees what Numba would show it, float16 and bool as themselves. bfloat16 is uint16 and float8 uint8 here too, for
-want of such types in Numba's arrays.
+Only the argument types differ: our kernels see storage types (16-bit floats as uint16, bool as
+uint8), while a user's kernel sees what Numba would show it, float16 and bool as themselves.
+bfloat16 is uint16 and float8 uint8 here too, for want of such types in Numba's arrays.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class UserKernel:
         self.__name__ = dispatcher.py_func.__name__
 
     def cubin(self, signature: list[Layout | np.dtype], capability: tuple[int, int]) -> bytes:
-        """Machine code for these arguments and this compute capability, from the disk if it is there."""
+        """Machine code for these arguments and this compute capability, from the disk if it is
+        there."""
         return build.compile_cubin(self.dispatcher, signature, capability, seen)
 
 
@@ -55,32 +57,49 @@ def user_kernel(kernel: Any) -> UserKernel:
 
 @functools.cache
 def scalar(function: Any, inputs: tuple[np.dtype, ...], compute: np.dtype, output: np.dtype) -> Any:
-    """A device function from stored elements to a stored element, by way of the user's function in `compute`."""
+    """A device function from stored elements to a stored element, by way of the user's function in
+    `compute`."""
     T = build.codec(compute)[2]
-    namespace: dict[str, Any] = {"function": build.device_function(typed(function, compute)), "T": T, "types": types}
+    namespace: dict[str, Any] = {
+        "function": build.device_function(typed(function, compute)),
+        "T": T,
+        "types": types,
+    }
     names = NAMES[: len(inputs)]
     for name, dtype in zip(names, inputs, strict=True):
         namespace[f"load_{name}"] = build.codec(dtype)[0]
     namespace["store"], namespace["R"] = build.codec(output)[1:]
     call = f"function({', '.join(f'T(load_{n}({n}))' for n in names)})"
-    result = f"types.uint8(1) if {call} else types.uint8(0)" if output == np.bool_ else f"store(R({call}))"
+    result = (
+        f"types.uint8(1) if {call} else types.uint8(0)"
+        if output == np.bool_
+        else f"store(R({call}))"
+    )
     source = f"def scalar({', '.join(names)}):\n    return {result}\n"
     return build.device_function(build.compiled(source, "scalar", namespace))
 
 
-def elementwise(*operands: Layout | np.dtype, function: Any, compute: np.dtype, output: np.dtype,
-                version: str | None = None) -> Plan:
+def elementwise(
+    *operands: Layout | np.dtype,
+    function: Any,
+    compute: np.dtype,
+    output: np.dtype,
+    version: str | None = None,
+) -> Plan:
     """Planner: operands are Layouts, or dtypes of run-time scalars."""
     layouts = [x for x in operands if isinstance(x, Layout)]
     shape = shapes.broadcast_shapes("elementwise", *[x.shape for x in layouts])
     target = result_layout(layouts, shape, output)
-    made = scalar(function, tuple(x.dtype if isinstance(x, Layout) else x for x in operands), compute, output)
+    made = scalar(
+        function, tuple(x.dtype if isinstance(x, Layout) else x for x in operands), compute, output
+    )
     return Plan([target], [launch(made, operands, target, Output(0), version)])
 
 
 @functools.cache
 def custom(functions: tuple, source: np.dtype, target: np.dtype) -> Reduction:
-    """The device functions of a user's reduction; functions: (combine, identity, each or None, last or None)."""
+    """The device functions of a user's reduction; functions: (combine, identity, each or None, last
+    or None)."""
     combine_, identity_, each_, last_ = functions
     load, store = build.codec(source)[0], build.codec(target)[1]
     A = accumulator(target)
@@ -126,7 +145,14 @@ def custom(functions: tuple, source: np.dtype, target: np.dtype) -> Reduction:
     return Reduction(lift, combine, identity, finish, (A,))
 
 
-def reduction(x: Layout, *, functions: tuple, axis: tuple[int, ...], keepdims: bool, dtype: np.dtype,
-              version: str | None = None) -> Plan:
+def reduction(
+    x: Layout,
+    *,
+    functions: tuple,
+    axis: tuple[int, ...],
+    keepdims: bool,
+    dtype: np.dtype,
+    version: str | None = None,
+) -> Plan:
     """Planner of a user's reduction."""
     return planned(x, custom(functions, x.dtype, dtype), axis, keepdims, dtype, version=version)

@@ -1,7 +1,9 @@
-"""Machine-learning operations, functional as in torch.nn.functional: forward and gradient, on CPU and GPU.
+"""Machine-learning operations, functional as in torch.nn.functional: forward and gradient, on CPU
+and GPU.
 
-Functions have PyTorch's names; some keywords differ: `x` for `input`, `axis` for `dim`, `targets` for `target`, and in
-attention `mask`, `causal` and `dropout` for `attn_mask`, `is_causal` and `dropout_p`.
+Functions have PyTorch's names; some keywords differ: `x` for `input`, `axis` for `dim`, `targets`
+for `target`, and in attention `mask`, `causal` and `dropout` for `attn_mask`, `is_causal` and
+`dropout_p`.
 """
 
 from . import amp, init, schedules

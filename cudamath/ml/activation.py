@@ -1,7 +1,8 @@
-"""Activations: elementwise cards (see ops/ufunc.py), each with its gradient as a card, so that both are one kernel.
+"""Activations: elementwise cards (see ops/ufunc.py), each with its gradient as a card, so that both
+are one kernel.
 
-In the scalar expressions x (and y) are the inputs; in the gradient expressions g is the gradient of the result `out`.
-The gradient of a gradient card is what second order needs.
+In the scalar expressions x (and y) are the inputs; in the gradient expressions g is the gradient of
+the result `out`. The gradient of a gradient card is what second order needs.
 """
 
 from __future__ import annotations
@@ -22,11 +23,33 @@ from ..ops.index import where  # noqa: F401  in a gradient expression
 from ..ops.shape import span
 from ..ops.views import remember
 
-__all__ = ["activation", "celu", "elu", "gelu", "glu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_sigmoid",
-           "mish", "prelu", "relu", "relu6", "selu", "sigmoid", "silu", "softplus", "softsign", "tanh"]
+__all__ = [
+    "activation",
+    "celu",
+    "elu",
+    "gelu",
+    "glu",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "leaky_relu",
+    "log_sigmoid",
+    "mish",
+    "prelu",
+    "relu",
+    "relu6",
+    "selu",
+    "sigmoid",
+    "silu",
+    "softplus",
+    "softsign",
+    "tanh",
+]
 
 
-def _card(make: Callable, name: str, rule: np.ufunc, expression: str, gradient: Any, **options: Any) -> Callable:
+def _card(
+    make: Callable, name: str, rule: np.ufunc, expression: str, gradient: Any, **options: Any
+) -> Callable:
     """A card whose public function stands below, or that is the gradient of one."""
     function = make(name, rule, expression, gradient, doc="", namespace=globals(), **options)
     function.__doc__ = f"Elementwise: {expression}."
@@ -38,116 +61,284 @@ _binary = functools.partial(_card, ufunc.binary, category=FLOATING)
 _FLOAT = {"category": FLOATING}
 
 
-def _ternary(name: str, expression: str, gradient: tuple[str, str, str], cpu: str) -> Callable[..., ndarray]:
+def _ternary(
+    name: str, expression: str, gradient: tuple[str, str, str], cpu: str
+) -> Callable[..., ndarray]:
     """The same for three inputs: gradients of functions that have a parameter, z."""
     card = ufunc.Elementwise(name, np.multiply, expression, gradient, FLOATING, cpu, globals())
     return lambda *operands: card.call(operands)
 
 
-# ------------------------------------------------------------------------------------------------------ cards
+# --------------------------------------------------------------------------------------------------
 
-relu = _unary("relu", np.positive, "maximum(x, 0)", "_relu_grad(g, out)", category=REAL, cpu="activation.relu")
-_relu_grad = _binary("relu_grad", np.multiply, "x if y > 0 else 0", ("_relu_grad(g, y)", "g * 0"),
-                     cpu="activation.relu_grad")
+relu = _unary(
+    "relu", np.positive, "maximum(x, 0)", "_relu_grad(g, out)", category=REAL, cpu="activation.relu"
+)
+_relu_grad = _binary(
+    "relu_grad",
+    np.multiply,
+    "x if y > 0 else 0",
+    ("_relu_grad(g, y)", "g * 0"),
+    cpu="activation.relu_grad",
+)
 
-relu6 = _unary("relu6", np.exp, "minimum(maximum(x, 0), 6)", "_relu6_grad(g, x)", cpu="activation.relu6", **_FLOAT)
-_relu6_grad = _binary("relu6_grad", np.multiply, "x if y > 0 and y < 6 else 0", ("_relu6_grad(g, y)", "g * 0"),
-                      cpu="activation.relu6_grad")
+relu6 = _unary(
+    "relu6",
+    np.exp,
+    "minimum(maximum(x, 0), 6)",
+    "_relu6_grad(g, x)",
+    cpu="activation.relu6",
+    **_FLOAT,
+)
+_relu6_grad = _binary(
+    "relu6_grad",
+    np.multiply,
+    "x if y > 0 and y < 6 else 0",
+    ("_relu6_grad(g, y)", "g * 0"),
+    cpu="activation.relu6_grad",
+)
 
-_leaky_relu = _binary("leaky_relu", np.multiply, "x if x > 0 else x * y",
-                      ("_leaky_relu_grad(g, x, y)", "_leaky_relu_slope(g, x)"), cpu="activation.leaky_relu")
-_leaky_relu_grad = _ternary("leaky_relu_grad", "x if y > 0 else x * z",
-                            ("_leaky_relu_grad(g, y, z)", "g * 0", "where(y > 0, 0, g * x)"),
-                            "activation.leaky_relu_grad")
-_leaky_relu_slope = _binary("leaky_relu_slope", np.multiply, "0 if y > 0 else x * y",
-                            ("_leaky_relu_slope(g, y)", "where(y > 0, 0, g * x)"), cpu="activation.leaky_relu_slope")
+_leaky_relu = _binary(
+    "leaky_relu",
+    np.multiply,
+    "x if x > 0 else x * y",
+    ("_leaky_relu_grad(g, x, y)", "_leaky_relu_slope(g, x)"),
+    cpu="activation.leaky_relu",
+)
+_leaky_relu_grad = _ternary(
+    "leaky_relu_grad",
+    "x if y > 0 else x * z",
+    ("_leaky_relu_grad(g, y, z)", "g * 0", "where(y > 0, 0, g * x)"),
+    "activation.leaky_relu_grad",
+)
+_leaky_relu_slope = _binary(
+    "leaky_relu_slope",
+    np.multiply,
+    "0 if y > 0 else x * y",
+    ("_leaky_relu_slope(g, y)", "where(y > 0, 0, g * x)"),
+    cpu="activation.leaky_relu_slope",
+)
 
-_elu = _binary("elu", np.multiply, "x if x > 0 else y * expm1(x)",
-               ("_elu_grad(g, x, y)", "where(x > 0, 0, g * expm1(where(x > 0, 0, x).astype(g.dtype, copy=False)))"),
-               cpu="activation.elu")
-_elu_grad = _ternary("elu_grad", "x if y > 0 else x * z * exp(y)",
-                     ("_elu_grad(g, y, z)", "where(y > 0, 0, _elu_grad(g * x, y, z))",
-                      "where(y > 0, 0, _elu_grad(g * x, y, 1.0))"), "activation.elu_grad")
+_elu = _binary(
+    "elu",
+    np.multiply,
+    "x if x > 0 else y * expm1(x)",
+    (
+        "_elu_grad(g, x, y)",
+        "where(x > 0, 0, g * expm1(where(x > 0, 0, x).astype(g.dtype, copy=False)))",
+    ),
+    cpu="activation.elu",
+)
+_elu_grad = _ternary(
+    "elu_grad",
+    "x if y > 0 else x * z * exp(y)",
+    (
+        "_elu_grad(g, y, z)",
+        "where(y > 0, 0, _elu_grad(g * x, y, z))",
+        "where(y > 0, 0, _elu_grad(g * x, y, 1.0))",
+    ),
+    "activation.elu_grad",
+)
 
-_celu = _binary("celu", np.multiply, "x if x > 0 else y * expm1(x / y)", ("_celu_grad(g, x, y)", "g * 0"),
-                cpu="activation.celu")
-_celu_grad = _ternary("celu_grad", "x if y > 0 else x * exp(y / z)",
-                      ("_celu_grad(g, y, z)", "where(y > 0, 0, _celu_grad(g * x, y, z) / z)", "g * 0"), "activation.celu_grad")
+_celu = _binary(
+    "celu",
+    np.multiply,
+    "x if x > 0 else y * expm1(x / y)",
+    ("_celu_grad(g, x, y)", "g * 0"),
+    cpu="activation.celu",
+)
+_celu_grad = _ternary(
+    "celu_grad",
+    "x if y > 0 else x * exp(y / z)",
+    ("_celu_grad(g, y, z)", "where(y > 0, 0, _celu_grad(g * x, y, z) / z)", "g * 0"),
+    "activation.celu_grad",
+)
 
-selu = _unary("selu", np.exp, "x * 1.0507009873554805 if x > 0 else 1.7580993408473766 * expm1(x)", "_selu_grad(g, x)",
-              cpu="activation.selu", **_FLOAT)
-_selu_grad = _binary("selu_grad", np.multiply, "x * 1.0507009873554805 if y > 0 else x * 1.7580993408473766 * exp(y)",
-                     ("_selu_grad(g, y)", "where(y > 0, 0, _selu_grad(g * x, y))"), cpu="activation.selu_grad")
+selu = _unary(
+    "selu",
+    np.exp,
+    "x * 1.0507009873554805 if x > 0 else 1.7580993408473766 * expm1(x)",
+    "_selu_grad(g, x)",
+    cpu="activation.selu",
+    **_FLOAT,
+)
+_selu_grad = _binary(
+    "selu_grad",
+    np.multiply,
+    "x * 1.0507009873554805 if y > 0 else x * 1.7580993408473766 * exp(y)",
+    ("_selu_grad(g, y)", "where(y > 0, 0, _selu_grad(g * x, y))"),
+    cpu="activation.selu_grad",
+)
 
-softsign = _unary("softsign", np.exp, "x / (1 + abs(x))", "_softsign_grad(g, x)", cpu="activation.softsign", **_FLOAT)
-_softsign_grad = _binary("softsign_grad", np.multiply, "x / ((1 + abs(y)) * (1 + abs(y)))",
-                         ("_softsign_grad(g, y)", "_softsign_grad(g * x, y) * sign(y) * -2 / (1 + abs(y))"),
-                         cpu="activation.softsign_grad")
+softsign = _unary(
+    "softsign",
+    np.exp,
+    "x / (1 + abs(x))",
+    "_softsign_grad(g, x)",
+    cpu="activation.softsign",
+    **_FLOAT,
+)
+_softsign_grad = _binary(
+    "softsign_grad",
+    np.multiply,
+    "x / ((1 + abs(y)) * (1 + abs(y)))",
+    ("_softsign_grad(g, y)", "_softsign_grad(g * x, y) * sign(y) * -2 / (1 + abs(y))"),
+    cpu="activation.softsign_grad",
+)
 
-hardsigmoid = _unary("hardsigmoid", np.exp, "minimum(maximum(x + 3, 0), 6) / 6", "_hardsigmoid_grad(g, x)",
-                     cpu="activation.hardsigmoid", **_FLOAT)
-_hardsigmoid_grad = _binary("hardsigmoid_grad", np.multiply, "x / 6 if y > -3 and y < 3 else 0",
-                            ("_hardsigmoid_grad(g, y)", "g * 0"), cpu="activation.hardsigmoid_grad")
+hardsigmoid = _unary(
+    "hardsigmoid",
+    np.exp,
+    "minimum(maximum(x + 3, 0), 6) / 6",
+    "_hardsigmoid_grad(g, x)",
+    cpu="activation.hardsigmoid",
+    **_FLOAT,
+)
+_hardsigmoid_grad = _binary(
+    "hardsigmoid_grad",
+    np.multiply,
+    "x / 6 if y > -3 and y < 3 else 0",
+    ("_hardsigmoid_grad(g, y)", "g * 0"),
+    cpu="activation.hardsigmoid_grad",
+)
 
-hardswish = _unary("hardswish", np.exp, "x * minimum(maximum(x + 3, 0), 6) / 6", "_hardswish_grad(g, x)",
-                   cpu="activation.hardswish", **_FLOAT)
-_hardswish_grad = _binary("hardswish_grad", np.multiply, "x if y >= 3 else (0 if y <= -3 else x * (y / 3 + 0.5))",
-                          ("_hardswish_grad(g, y)", "_hardsigmoid_grad(g * x, y) * 2"), cpu="activation.hardswish_grad")
+hardswish = _unary(
+    "hardswish",
+    np.exp,
+    "x * minimum(maximum(x + 3, 0), 6) / 6",
+    "_hardswish_grad(g, x)",
+    cpu="activation.hardswish",
+    **_FLOAT,
+)
+_hardswish_grad = _binary(
+    "hardswish_grad",
+    np.multiply,
+    "x if y >= 3 else (0 if y <= -3 else x * (y / 3 + 0.5))",
+    ("_hardswish_grad(g, y)", "_hardsigmoid_grad(g * x, y) * 2"),
+    cpu="activation.hardswish_grad",
+)
 
-sigmoid = _unary("sigmoid", np.exp, "sigmoid(x)", "_sigmoid_grad(g, out)", cpu="activation.sigmoid", **_FLOAT)
-_sigmoid_grad = _binary("sigmoid_grad", np.multiply, "x * (y * (1 - y))",
-                        ("_sigmoid_grad(g, y)", "g * x * (1 - 2 * y)"), cpu="activation.sigmoid_grad")
+sigmoid = _unary(
+    "sigmoid", np.exp, "sigmoid(x)", "_sigmoid_grad(g, out)", cpu="activation.sigmoid", **_FLOAT
+)
+_sigmoid_grad = _binary(
+    "sigmoid_grad",
+    np.multiply,
+    "x * (y * (1 - y))",
+    ("_sigmoid_grad(g, y)", "g * x * (1 - 2 * y)"),
+    cpu="activation.sigmoid_grad",
+)
 
 silu = _unary("silu", np.exp, "x * sigmoid(x)", "_silu_grad(g, x)", cpu="activation.silu", **_FLOAT)
-_silu_grad = _binary("silu_grad", np.multiply, "x * sigmoid(y) * (1 + y * (1 - sigmoid(y)))",
-                     ("_silu_grad(g, y)", "g * x * _silu_second(y)"), cpu="activation.silu_grad")
+_silu_grad = _binary(
+    "silu_grad",
+    np.multiply,
+    "x * sigmoid(y) * (1 + y * (1 - sigmoid(y)))",
+    ("_silu_grad(g, y)", "g * x * _silu_second(y)"),
+    cpu="activation.silu_grad",
+)
 
-# x tanh(log(1 + n)) with n = exp(x): tanh(log(1 + n)) = q / (q + 2), q = n (n + 2), where nothing cancels. In the slope
-# exp(y) comes before y: 4 y would be infinite for the lowest numbers, and that times 0 NaN.
-mish = _unary("mish", np.exp, "x if x > 20 else x * (exp(x) * (exp(x) + 2) / (exp(x) * (exp(x) + 2) + 2))", "_mish_grad(g, x)",
-              cpu="activation.mish", **_FLOAT)
+# x tanh(log(1 + n)) with n = exp(x): tanh(log(1 + n)) = q / (q + 2), q = n (n + 2), where nothing
+# cancels. In the slope exp(y) comes before y: 4 y would be infinite for the lowest numbers, and
+# that times 0 NaN.
+mish = _unary(
+    "mish",
+    np.exp,
+    "x if x > 20 else x * (exp(x) * (exp(x) + 2) / (exp(x) * (exp(x) + 2) + 2))",
+    "_mish_grad(g, x)",
+    cpu="activation.mish",
+    **_FLOAT,
+)
 _mish_grad = _binary(
-    "mish_grad", np.multiply,
+    "mish_grad",
+    np.multiply,
     "x if y > 20 else x * (exp(y) * (exp(y) + 2) / (exp(y) * (exp(y) + 2) + 2)"
-    " + 4 * exp(y) * (exp(y) + 1) * y / ((exp(y) * (exp(y) + 2) + 2) * (exp(y) * (exp(y) + 2) + 2)))",
-    ("_mish_grad(g, y)", "g * x * _mish_second(y)"), cpu="activation.mish_grad")
+    " + 4 * exp(y) * (exp(y) + 1) * y / ((exp(y) * (exp(y) + 2) + 2) * (exp(y) * (exp(y) + 2) + "
+    "2)))",
+    ("_mish_grad(g, y)", "g * x * _mish_second(y)"),
+    cpu="activation.mish_grad",
+)
 
-_softplus = _binary("softplus", np.multiply, "maximum(x, 0) + log1p(exp(-abs(x * y))) / y",
-                    ("_softplus_grad(g, x, y)", "g * 0"), cpu="activation.softplus")
-_softplus_grad = _ternary("softplus_grad", "x * sigmoid(y * z)",
-                          ("_softplus_grad(g, y, z)", "g * x * z * _sigmoid_slope(y * z)", "g * 0"), "activation.softplus_grad")
+_softplus = _binary(
+    "softplus",
+    np.multiply,
+    "maximum(x, 0) + log1p(exp(-abs(x * y))) / y",
+    ("_softplus_grad(g, x, y)", "g * 0"),
+    cpu="activation.softplus",
+)
+_softplus_grad = _ternary(
+    "softplus_grad",
+    "x * sigmoid(y * z)",
+    ("_softplus_grad(g, y, z)", "g * x * z * _sigmoid_slope(y * z)", "g * 0"),
+    "activation.softplus_grad",
+)
 
-log_sigmoid = _unary("log_sigmoid", np.exp, "minimum(x, 0) - log1p(exp(-abs(x)))", "_log_sigmoid_grad(g, x)",
-                     cpu="activation.log_sigmoid", **_FLOAT)
-_log_sigmoid_grad = _binary("log_sigmoid_grad", np.multiply, "x * sigmoid(-y)",
-                            ("_log_sigmoid_grad(g, y)", "g * x * -_sigmoid_slope(y)"), cpu="activation.log_sigmoid_grad")
+log_sigmoid = _unary(
+    "log_sigmoid",
+    np.exp,
+    "minimum(x, 0) - log1p(exp(-abs(x)))",
+    "_log_sigmoid_grad(g, x)",
+    cpu="activation.log_sigmoid",
+    **_FLOAT,
+)
+_log_sigmoid_grad = _binary(
+    "log_sigmoid_grad",
+    np.multiply,
+    "x * sigmoid(-y)",
+    ("_log_sigmoid_grad(g, y)", "g * x * -_sigmoid_slope(y)"),
+    cpu="activation.log_sigmoid_grad",
+)
 
-_hardtanh = ufunc.Elementwise("hardtanh", np.maximum, "y if x <= y else (z if x >= z else x)",
-                              ("where((x > y) & (x < z), g, 0)", "g * 0", "g * 0"), FLOATING, "activation.hardtanh", globals())
-_glu = _binary("glu", np.multiply, "x * sigmoid(y)", ("_glu(g, y)", "_glu_gate(g, x, y)"), cpu="activation.glu")
-_glu_gate = _ternary("glu_gate", "x * y / ((1 + exp(-z)) * (1 + exp(z)))",
-                     ("_glu_gate(g, y, z)", "_glu_gate(g, x, z)", "_glu_gate(g * x, y, z) * (1 - 2 * sigmoid(z))"),
-                     "activation.glu_gate")
+_hardtanh = ufunc.Elementwise(
+    "hardtanh",
+    np.maximum,
+    "y if x <= y else (z if x >= z else x)",
+    ("where((x > y) & (x < z), g, 0)", "g * 0", "g * 0"),
+    FLOATING,
+    "activation.hardtanh",
+    globals(),
+)
+_glu = _binary(
+    "glu", np.multiply, "x * sigmoid(y)", ("_glu(g, y)", "_glu_gate(g, x, y)"), cpu="activation.glu"
+)
+_glu_gate = _ternary(
+    "glu_gate",
+    "x * y / ((1 + exp(-z)) * (1 + exp(z)))",
+    ("_glu_gate(g, y, z)", "_glu_gate(g, x, z)", "_glu_gate(g * x, y, z) * (1 - 2 * sigmoid(z))"),
+    "activation.glu_gate",
+)
 
 # x P(Z < x) for a standard normal Z: with erfc rather than 1 + erf, negative x lose no digits.
-_gelu = _unary("gelu", np.exp, "gelu(x)", "_gelu_grad(g, x)", cpu="activation.gelu",
-               **_FLOAT)
-_gelu_grad = _binary("gelu_grad", np.multiply,
-                     "x * gelu_slope(y)",
-                     ("_gelu_grad(g, y)", "g * x * _gelu_second(y)"),
-                     cpu="activation.gelu_grad")
+_gelu = _unary("gelu", np.exp, "gelu(x)", "_gelu_grad(g, x)", cpu="activation.gelu", **_FLOAT)
+_gelu_grad = _binary(
+    "gelu_grad",
+    np.multiply,
+    "x * gelu_slope(y)",
+    ("_gelu_grad(g, y)", "g * x * _gelu_second(y)"),
+    cpu="activation.gelu_grad",
+)
 
-# 0.5 x (1 + tanh(u)) = x sigmoid(2 u), 2 u = x (0.0713... x^2 + 1.5957...) with 1.5957... = 2 sqrt(2 / pi).
-_gelu_tanh = _unary("gelu_tanh", np.exp, "x * sigmoid(x * (x * x * 0.07135481627260025 + 1.5957691216057308))",
-                    "_gelu_tanh_grad(g, x)", cpu="activation.gelu_tanh", **_FLOAT)
+# 0.5 x (1 + tanh(u)) = x sigmoid(2 u), 2 u = x (0.0713... x^2 + 1.5957...) with 1.5957... = 2
+# sqrt(2 / pi).
+_gelu_tanh = _unary(
+    "gelu_tanh",
+    np.exp,
+    "x * sigmoid(x * (x * x * 0.07135481627260025 + 1.5957691216057308))",
+    "_gelu_tanh_grad(g, x)",
+    cpu="activation.gelu_tanh",
+    **_FLOAT,
+)
 # Beyond 30 the slope is 0 or 1 to the last digit, and y^2 may overflow.
 _HELD = "maximum(minimum(y, 30), -30)"
 _TWICE_U = f"({_HELD} * ({_HELD} * {_HELD} * 0.07135481627260025 + 1.5957691216057308))"
 _gelu_tanh_grad = _binary(
-    "gelu_tanh_grad", np.multiply,
+    "gelu_tanh_grad",
+    np.multiply,
     f"x * (sigmoid({_TWICE_U}) * (1 + {_HELD} * (1 - sigmoid({_TWICE_U}))"
     f" * ({_HELD} * {_HELD} * 0.21406444881780073 + 1.5957691216057308)))",
-    ("_gelu_tanh_grad(g, y)", "g * x * _gelu_tanh_second(y)"), cpu="activation.gelu_tanh_grad")
+    ("_gelu_tanh_grad(g, y)", "g * x * _gelu_tanh_second(y)"),
+    cpu="activation.gelu_tanh_grad",
+)
 
 
 def _sigmoid_slope(y: ndarray) -> ndarray:
@@ -172,21 +363,24 @@ def _gelu_second(y: ndarray) -> ndarray:
 
 
 def _gelu_tanh_second(y: ndarray) -> ndarray:
-    y = minimum(maximum(y.astype(compute_dtype(y.dtype), copy=False), -30.0), 30.0)  # slope^2 is beyond float16 from 17 on
+    y = minimum(
+        maximum(y.astype(compute_dtype(y.dtype), copy=False), -30.0), 30.0
+    )  # slope^2 is beyond float16 from 17 on
     s = sigmoid(y * (y * y * 0.07135481627260025 + 1.5957691216057308))
     slope = y * y * 0.21406444881780073 + 1.5957691216057308
     return s * (1 - s) * (2 * slope + y * (y * 0.42812889763560147 + slope * slope * (1 - 2 * s)))
 
 
-# -------------------------------------------------------------------------------------------- public functions
+# -------------------------------------------------------------------------------------------- publi
 
 
 def leaky_relu(x: Any, negative_slope: Any = 0.01) -> ndarray:
     """Rectified linear unit with a slope for negative inputs: x if x > 0 else negative_slope x.
 
-    Any shape; x: floating-point. negative_slope: number, or an array that broadcasts (a learned slope). Returns an
-    array in the dtype of `x`; NaN stays NaN. TypeError for other dtypes. Gradient: g where x > 0, else
-    negative_slope g, of any order; with respect to negative_slope, x g where x <= 0. Deterministic.
+    Any shape; x: floating-point. negative_slope: number, or an array that broadcasts (a learned
+    slope). Returns an array in the dtype of `x`; NaN stays NaN. TypeError for other dtypes.
+    Gradient: g where x > 0, else negative_slope g, of any order; with respect to negative_slope, x
+    g where x <= 0. Deterministic.
 
     >>> import cudamath as cm
     >>> cm.ml.leaky_relu(cm.array([-2.0, 3.0]), 0.1).tolist()
@@ -198,9 +392,9 @@ def leaky_relu(x: Any, negative_slope: Any = 0.01) -> ndarray:
 def elu(x: Any, alpha: Any = 1.0) -> ndarray:
     """Exponential linear unit: x if x > 0 else alpha (exp(x) - 1).
 
-    Any shape; x: floating-point. alpha: number, or an array that broadcasts. Returns an array in the dtype of `x`.
-    TypeError for other dtypes. Gradient: g where x > 0, else alpha exp(x) g, of any order. Deterministic.
-    Source: Clevert, Unterthiner & Hochreiter (2016).
+    Any shape; x: floating-point. alpha: number, or an array that broadcasts. Returns an array in
+    the dtype of `x`. TypeError for other dtypes. Gradient: g where x > 0, else alpha exp(x) g, of
+    any order. Deterministic. Source: Clevert, Unterthiner & Hochreiter (2016).
 
     >>> import cudamath as cm
     >>> cm.ml.elu(cm.array([-1.0, 2.0])).round(4).tolist()
@@ -222,9 +416,10 @@ def _in_order(name: str, wanted: str, low: Any, high: Any) -> None:
 def softplus(x: Any, beta: float = 1.0) -> ndarray:
     """Softplus, a smooth relu: log(1 + exp(beta x)) / beta.
 
-    Any shape; x: floating-point. beta: number > 0, the sharpness. Returns an array in the dtype of `x`; computed as
-    max(x, 0) + log1p(exp(-|x|)), which neither overflows nor loses digits. TypeError for other dtypes, ValueError for
-    beta <= 0. Gradient: g sigmoid(beta x), of any order. Deterministic.
+    Any shape; x: floating-point. beta: number > 0, the sharpness. Returns an array in the dtype of
+    `x`; computed as max(x, 0) + log1p(exp(-|x|)), which neither overflows nor loses digits.
+    TypeError for other dtypes, ValueError for beta <= 0. Gradient: g sigmoid(beta x), of any order.
+    Deterministic.
 
     >>> import cudamath as cm
     >>> cm.ml.softplus(cm.array([-1000.0, 0.0, 1000.0])).round(4).tolist()
@@ -237,11 +432,12 @@ def softplus(x: Any, beta: float = 1.0) -> ndarray:
 def gelu(x: Any, approximate: str = "none") -> ndarray:
     """Gaussian error linear unit: x P(Z < x), Z standard normal.
 
-    "none": x erfc(-x / sqrt(2)) / 2. "tanh": x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, up to 5e-4 away.
+    "none": x erfc(-x / sqrt(2)) / 2. "tanh": x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, up
+    to 5e-4 away.
 
-    Any shape; x: floating-point. Returns an array in the dtype of `x`. TypeError for other dtypes, ValueError for
-    another `approximate`. Gradient: g times the derivative, one kernel, of any order. Deterministic.
-    Source: Hendrycks & Gimpel (2016).
+    Any shape; x: floating-point. Returns an array in the dtype of `x`. TypeError for other dtypes,
+    ValueError for another `approximate`. Gradient: g times the derivative, one kernel, of any
+    order. Deterministic. Source: Hendrycks & Gimpel (2016).
 
     >>> import cudamath as cm
     >>> cm.ml.gelu(cm.array([-1.0, 0.0, 2.0])).round(4).tolist()
@@ -253,11 +449,12 @@ def gelu(x: Any, approximate: str = "none") -> ndarray:
 
 
 def celu(x: Any, alpha: float = 1.0) -> ndarray:
-    """Continuously differentiable exponential linear unit: x if x > 0 else alpha (exp(x / alpha) - 1).
+    """Continuously differentiable exponential linear unit: x if x > 0 else alpha (exp(x / alpha) -
+    1).
 
-    Any shape; x: floating-point. alpha: number > 0. Returns an array in the dtype of `x`. TypeError for other dtypes,
-    ValueError for alpha <= 0. Gradient: g where x > 0, else exp(x / alpha) g, of any order. Deterministic.
-    Source: Barron (2017).
+    Any shape; x: floating-point. alpha: number > 0. Returns an array in the dtype of `x`. TypeError
+    for other dtypes, ValueError for alpha <= 0. Gradient: g where x > 0, else exp(x / alpha) g, of
+    any order. Deterministic. Source: Barron (2017).
 
     >>> import cudamath as cm
     >>> cm.ml.celu(cm.array([-1.0, 2.0]), 0.5).round(4).tolist()
@@ -270,9 +467,10 @@ def celu(x: Any, alpha: float = 1.0) -> ndarray:
 def prelu(x: Any, weight: Any) -> ndarray:
     """Rectified linear unit with a learned slope for negative inputs: x if x > 0 else weight x.
 
-    x: floating-point, (N, C, ...) or any shape. weight: array () or (1,), one slope for all, or (C,), one per channel: axis
-    1 of `x`, or its only axis. Returns an array in the dtype of `x`. TypeError for other dtypes, ValueError for a weight
-    of another shape. Gradient: as of `leaky_relu`; the weight's is the sum of x g over its negative inputs, of any order.
+    x: floating-point, (N, C, ...) or any shape. weight: array () or (1,), one slope for all, or
+    (C,), one per channel: axis 1 of `x`, or its only axis. Returns an array in the dtype of `x`.
+    TypeError for other dtypes, ValueError for a weight of another shape. Gradient: as of
+    `leaky_relu`; the weight's is the sum of x g over its negative inputs, of any order.
     Deterministic. Source: He et al. (2015).
 
     >>> import cudamath as cm
@@ -287,7 +485,10 @@ def prelu(x: Any, weight: Any) -> ndarray:
     x, weight = coerce("prelu", given, FLOATING)
     channels = x.shape[min(1, x.ndim - 1)] if x.ndim else 1
     if weight.shape not in ((), (1,), (channels,)):
-        raise ValueError(f"prelu: wants weight () or ({channels},) for x of shape {x.shape}, got shape {weight.shape}")
+        raise ValueError(
+            f"prelu: wants weight () or ({channels},) for x of shape {x.shape}, got shape "
+            f"{weight.shape}"
+        )
     slopes = weight.reshape((-1, *(1,) * (x.ndim - 2)) if weight.size != 1 else ())
     y = _leaky_relu(x, slopes)
     card.remember(("prelu",), given, (x, slopes))
@@ -297,8 +498,9 @@ def prelu(x: Any, weight: Any) -> ndarray:
 def hardtanh(x: Any, low: float = -1.0, high: float = 1.0) -> ndarray:
     """x held within low ... high.
 
-    Any shape; x: floating-point. low < high: numbers. Returns an array in the dtype of `x`; NaN stays NaN. TypeError for
-    other dtypes, ValueError unless low < high. Gradient: g where low < x < high, else 0. Deterministic.
+    Any shape; x: floating-point. low < high: numbers. Returns an array in the dtype of `x`; NaN
+    stays NaN. TypeError for other dtypes, ValueError unless low < high. Gradient: g where low < x <
+    high, else 0. Deterministic.
 
     >>> import cudamath as cm
     >>> cm.ml.hardtanh(cm.array([-2.0, 0.5, 3.0])).tolist()
@@ -312,9 +514,9 @@ def hardtanh(x: Any, low: float = -1.0, high: float = 1.0) -> ndarray:
 def glu(x: Any, axis: int = -1) -> ndarray:
     """Gated linear unit: the first half of `x` along an axis times the sigmoid of the second half.
 
-    x: floating-point, of even length along `axis`. Returns an array in the dtype of `x`, half as long. TypeError for other
-    dtypes, ValueError for an odd length or an axis out of bounds. Gradient: of any order. Deterministic.
-    Source: Dauphin et al. (2017).
+    x: floating-point, of even length along `axis`. Returns an array in the dtype of `x`, half as
+    long. TypeError for other dtypes, ValueError for an odd length or an axis out of bounds.
+    Gradient: of any order. Deterministic. Source: Dauphin et al. (2017).
 
     >>> import cudamath as cm
     >>> cm.ml.glu(cm.array([[2.0, 4.0, 0.0, 100.0]])).tolist()
@@ -333,18 +535,23 @@ def glu(x: Any, axis: int = -1) -> ndarray:
         raise ValueError(f"glu: wants an even length along axis {place}, got shape {x.shape}")
     parts = span(x, place, 0, length // 2), span(x, place, length // 2, length)
     if x._layout.device >= 0:
-        remember(_halves, (x._layout, axis, axis.__class__), (parts[0]._layout, parts[1]._layout, parts[1]._data - x._data))
+        remember(
+            _halves,
+            (x._layout, axis, axis.__class__),
+            (parts[0]._layout, parts[1]._layout, parts[1]._data - x._data),
+        )
     return _glu(*parts)
 
 
-#: Halves of arrays on a GPU that `glu` saw: (layout, axis, its class) -> (layouts of both, bytes to the second).
+#: Halves of arrays on a GPU that `glu` saw: (layout, axis, its class) -> (layouts of both, bytes to
+#: the second).
 _halves: dict[tuple, tuple[Any, Any, int]] = {}
 
 
 relu.__doc__ = """Rectified linear unit: max(x, 0).
 
-    Any shape; x: real numeric. Returns an array in the dtype of `x`; NaN stays NaN. TypeError for other dtypes.
-    Gradient: g where x > 0, else 0. Deterministic.
+    Any shape; x: real numeric. Returns an array in the dtype of `x`; NaN stays NaN. TypeError for
+    other dtypes. Gradient: g where x > 0, else 0. Deterministic.
 
     >>> import cudamath as cm
     >>> cm.ml.relu(cm.array([-2.0, 0.0, 3.0])).tolist()
@@ -364,7 +571,8 @@ sigmoid.__doc__ = """Logistic function: 1 / (1 + exp(-x)).
 silu.__doc__ = """Sigmoid linear unit (swish): x / (1 + exp(-x)).
 
     Any shape; x: floating-point. Returns an array in the dtype of `x`. TypeError for other dtypes.
-    Gradient: g s (1 + x (1 - s)), s = sigmoid(x), of any order. Deterministic. Source: Elfwing, Uchibe & Doya (2018).
+    Gradient: g s (1 + x (1 - s)), s = sigmoid(x), of any order. Deterministic. Source: Elfwing,
+    Uchibe & Doya (2018).
 
     >>> import cudamath as cm
     >>> cm.ml.silu(cm.array([-1.0, 0.0, 2.0])).round(4).tolist()
@@ -373,18 +581,20 @@ silu.__doc__ = """Sigmoid linear unit (swish): x / (1 + exp(-x)).
 
 relu6.__doc__ = """Rectified linear unit held below 6: min(max(x, 0), 6).
 
-    Any shape; x: floating-point. Returns an array in the dtype of `x`; NaN stays NaN. TypeError for other dtypes.
-    Gradient: g where 0 < x < 6, else 0. Deterministic.
+    Any shape; x: floating-point. Returns an array in the dtype of `x`; NaN stays NaN. TypeError for
+    other dtypes. Gradient: g where 0 < x < 6, else 0. Deterministic.
 
     >>> import cudamath as cm
     >>> cm.ml.relu6(cm.array([-2.0, 3.0, 8.0])).tolist()
     [0.0, 3.0, 6.0]
     """
 
-selu.__doc__ = """Self-normalising exponential linear unit: s x if x > 0 else s a (exp(x) - 1), s = 1.0507..., a = 1.6733...
+selu.__doc__ = """Self-normalising exponential linear unit: s x if x > 0 else s a (exp(x) - 1), s =
+1.0507..., a = 1.6733...
 
     Any shape; x: floating-point. Returns an array in the dtype of `x`. TypeError for other dtypes.
-    Gradient: s g where x > 0, else s a exp(x) g, of any order. Deterministic. Source: Klambauer et al. (2017).
+    Gradient: s g where x > 0, else s a exp(x) g, of any order. Deterministic. Source: Klambauer et
+    al. (2017).
 
     >>> import cudamath as cm
     >>> cm.ml.selu(cm.array([-1.0, 2.0])).round(4).tolist()
@@ -393,8 +603,9 @@ selu.__doc__ = """Self-normalising exponential linear unit: s x if x > 0 else s 
 
 mish.__doc__ = """Mish: x tanh(log(1 + exp(x))).
 
-    Any shape; x: floating-point. Returns an array in the dtype of `x`; computed so that the tail keeps its digits.
-    TypeError for other dtypes. Gradient: one kernel, of any order. Deterministic. Source: Misra (2019).
+    Any shape; x: floating-point. Returns an array in the dtype of `x`; computed so that the tail
+    keeps its digits. TypeError for other dtypes. Gradient: one kernel, of any order. Deterministic.
+    Source: Misra (2019).
 
     >>> import cudamath as cm
     >>> cm.ml.mish(cm.array([-1.0, 0.0, 2.0])).round(4).tolist()
@@ -413,8 +624,8 @@ softsign.__doc__ = """Softsign: x / (1 + |x|).
 
 hardsigmoid.__doc__ = """The logistic function in three straight lines: min(max(x + 3, 0), 6) / 6.
 
-    Any shape; x: floating-point. Returns an array in the dtype of `x`; NaN stays NaN. TypeError for other dtypes.
-    Gradient: g / 6 where -3 < x < 3, else 0. Deterministic.
+    Any shape; x: floating-point. Returns an array in the dtype of `x`; NaN stays NaN. TypeError for
+    other dtypes. Gradient: g / 6 where -3 < x < 3, else 0. Deterministic.
 
     >>> import cudamath as cm
     >>> cm.ml.hardsigmoid(cm.array([-4.0, 0.0, 1.5])).tolist()
@@ -423,15 +634,17 @@ hardsigmoid.__doc__ = """The logistic function in three straight lines: min(max(
 
 hardswish.__doc__ = """`silu` with `hardsigmoid` for the sigmoid: x min(max(x + 3, 0), 6) / 6.
 
-    Any shape; x: floating-point. Returns an array in the dtype of `x`; NaN stays NaN. TypeError for other dtypes.
-    Gradient: g (x / 3 + 1/2) where -3 < x < 3, else 0 or g, of any order. Deterministic. Source: Howard et al. (2019).
+    Any shape; x: floating-point. Returns an array in the dtype of `x`; NaN stays NaN. TypeError for
+    other dtypes. Gradient: g (x / 3 + 1/2) where -3 < x < 3, else 0 or g, of any order.
+    Deterministic. Source: Howard et al. (2019).
 
     >>> import cudamath as cm
     >>> cm.ml.hardswish(cm.array([-1.5, 0.0, 6.0])).tolist()
     [-0.375, 0.0, 6.0]
     """
 
-log_sigmoid.__doc__ = """Logarithm of the logistic function: -log(1 + exp(-x)), computed so that nothing overflows.
+log_sigmoid.__doc__ = """Logarithm of the logistic function: -log(1 + exp(-x)), computed so that
+nothing overflows.
 
     Any shape; x: floating-point. Returns an array in the dtype of `x`. TypeError for other dtypes.
     Gradient: g / (1 + exp(x)), of any order. Deterministic.
@@ -442,19 +655,34 @@ log_sigmoid.__doc__ = """Logarithm of the logistic function: -log(1 + exp(-x)), 
     """
 
 _KINDS: dict[str, Callable[[Any], ndarray]] = {
-    "relu": relu, "leaky_relu": leaky_relu, "sigmoid": sigmoid, "tanh": tanh, "gelu": gelu,
-    "gelu_tanh": functools.partial(gelu, approximate="tanh"), "silu": silu, "elu": elu, "softplus": softplus,
-    "celu": celu, "hardsigmoid": hardsigmoid, "hardswish": hardswish, "hardtanh": hardtanh, "log_sigmoid": log_sigmoid,
-    "mish": mish, "relu6": relu6, "selu": selu, "softsign": softsign,
+    "relu": relu,
+    "leaky_relu": leaky_relu,
+    "sigmoid": sigmoid,
+    "tanh": tanh,
+    "gelu": gelu,
+    "gelu_tanh": functools.partial(gelu, approximate="tanh"),
+    "silu": silu,
+    "elu": elu,
+    "softplus": softplus,
+    "celu": celu,
+    "hardsigmoid": hardsigmoid,
+    "hardswish": hardswish,
+    "hardtanh": hardtanh,
+    "log_sigmoid": log_sigmoid,
+    "mish": mish,
+    "relu6": relu6,
+    "selu": selu,
+    "softsign": softsign,
 }
 
 
 def activation(x: Any, kind: str) -> ndarray:
     """The activation called `kind`, with its default settings.
 
-    kind: "relu", "leaky_relu", "relu6", "elu", "celu", "selu", "gelu", "gelu_tanh", "silu", "mish", "softplus", "sigmoid",
-    "log_sigmoid", "tanh", "softsign", "hardsigmoid", "hardswish" or "hardtanh". Arguments, result, errors and gradient as of
-    that function; ValueError for another kind.
+    kind: "relu", "leaky_relu", "relu6", "elu", "celu", "selu", "gelu", "gelu_tanh", "silu", "mish",
+    "softplus", "sigmoid", "log_sigmoid", "tanh", "softsign", "hardsigmoid", "hardswish" or
+    "hardtanh". Arguments, result, errors and gradient as of that function; ValueError for another
+    kind.
 
     >>> import cudamath as cm
     >>> cm.ml.activation(cm.array([-1.0, 2.0]), "relu").tolist()

@@ -8,23 +8,26 @@
     factor, norm = ml.clip_factor(grads, 1.0)
     ml.adamw_update(params, grads, state, lr=lr, factor=factor, copies=copies)
 
-The last call is one launch: it reads the gradients (times the factor), steps the float32 parameters and moments, and
-writes the 16-bit copies for the next step. So mixed precision costs no pass over the parameters of its own. What is
-16-bit is plain to see in the dtypes of the arrays: there is no mode in which functions compute in another dtype than
-their arguments have (as torch's autocast), because such a mode casts every weight once per step and hides where precision
-is lost. Products, sums, norms and softmax of 16-bit arrays are accumulated in float32 in any case.
+The last call is one launch: it reads the gradients (times the factor), steps the float32 parameters
+and moments, and writes the 16-bit copies for the next step. So mixed precision costs no pass over
+the parameters of its own. What is 16-bit is plain to see in the dtypes of the arrays: there is no
+mode in which functions compute in another dtype than their arguments have (as torch's autocast),
+because such a mode casts every weight once per step and hides where precision is lost. Products,
+sums, norms and softmax of 16-bit arrays are accumulated in float32 in any case.
 
-float16 has a narrow range: gradients below 6e-8 vanish. So the loss is multiplied by a scale before it is
-differentiated, as large as gradients allow without overflow, and found as training goes:
+float16 has a narrow range: gradients below 6e-8 vanish. So the loss is multiplied by a scale before
+it is differentiated, as large as gradients allow without overflow, and found as training goes:
 
     scale = ml.amp.loss_scale()
     loss, grads = cm.value_and_grad(lambda p: loss_fn(p, batch) * scale["scale"])(copies)
-    factor, norm = ml.amp.unscale(grads, scale, max_norm=1.0)           # 1 / scale, clipped; NaN after an overflow
+    factor, norm = ml.amp.unscale(grads, scale, max_norm=1.0)           # 1 / scale, clipped; NaN
+        after an overflow
     ml.adamw_update(params, grads, state, lr=lr, factor=factor, copies=copies)
 
-A step with an overflow is left out on the device, without the host's knowing: the whole is one CUDA graph. A loss that
-is NaN for another reason (bad data, a diverged model) leaves its step out too, and halves the scale again and again;
-`scale["skipped"]` counts such steps, and `error_if_nonfinite=True` raises FloatingPointError instead.
+A step with an overflow is left out on the device, without the host's knowing: the whole is one CUDA
+graph. A loss that is NaN for another reason (bad data, a diverged model) leaves its step out too,
+and halves the scale again and again; `scale["skipped"]` counts such steps, and
+`error_if_nonfinite=True` raises FloatingPointError instead.
 
 Source: Micikevicius et al., "Mixed precision training", 2017.
 """
@@ -62,10 +65,11 @@ def cast(tree: Tree, dtype: Any, *, keep: Callable[[ndarray], bool] | None = Non
     dtype : dtype
         float16, bfloat16, float32 or float64.
     keep : function of an array, optional
-        Arrays for which it is true stay as they are (the very same objects). The weights of norms can stay in float32: norms
-        take them beside a 16-bit x. Biases cannot: with a float32 bias `linear` and `mlp` give float32, by the rules of
-        `x + bias`, and convolutions and `linear_quantized` refuse it. Shapes do not tell the two apart (`p.ndim < 2` is
-        true of both); names do, see the second example.
+        Arrays for which it is true stay as they are (the very same objects). The weights of norms
+        can stay in float32: norms take them beside a 16-bit x. Biases cannot: with a float32 bias
+        `linear` and `mlp` give float32, by the rules of `x + bias`, and convolutions and
+        `linear_quantized` refuse it. Shapes do not tell the two apart (`p.ndim < 2` is true of
+        both); names do, see the second example.
 
     Returns
     -------
@@ -77,8 +81,8 @@ def cast(tree: Tree, dtype: Any, *, keep: Callable[[ndarray], bool] | None = Non
     TypeError
         A dtype that is not floating-point.
 
-    Gradient: of the dtype of what was cast, so a loss computed with `cast(params, "bfloat16")` has float32 gradients with
-    respect to float32 params. Rounded to nearest, ties to even.
+    Gradient: of the dtype of what was cast, so a loss computed with `cast(params, "bfloat16")` has
+    float32 gradients with respect to float32 params. Rounded to nearest, ties to even.
 
     >>> import cudamath as cm
     >>> copies = cm.ml.amp.cast({"w": cm.ones((2, 2), dtype="float32"), "steps": 3}, "bfloat16")
@@ -91,7 +95,7 @@ def cast(tree: Tree, dtype: Any, *, keep: Callable[[ndarray], bool] | None = Non
     (dtype(bfloat16), True)
     >>> cm.grad(lambda w: cm.ml.amp.cast(w, "float16").sum())(cm.ones(2, dtype="float32")).dtype
     dtype('float32')
-    """
+    """  # noqa: E501
     wanted = as_dtype(dtype, "cast")
     if wanted not in FLOATING:
         raise TypeError(f"cast: wants a floating-point dtype, got {wanted}")
@@ -99,7 +103,12 @@ def cast(tree: Tree, dtype: Any, *, keep: Callable[[ndarray], bool] | None = Non
         require_function("cast", keep, "a function of an array as keep")
 
     def one(x: Any) -> Any:
-        if type(x) is not ndarray or x.dtype not in FLOATING or x.dtype == wanted or (keep is not None and keep(x)):
+        if (
+            type(x) is not ndarray
+            or x.dtype not in FLOATING
+            or x.dtype == wanted
+            or (keep is not None and keep(x))
+        ):
             return x
         return x.astype(wanted)
 
@@ -107,10 +116,11 @@ def cast(tree: Tree, dtype: Any, *, keep: Callable[[ndarray], bool] | None = Non
 
 
 def computing_in(dtype: Any, *, result: Any = "float32") -> Callable[[Callable], Callable]:
-    """Decorator: a function whose floating-point arguments arrive in `dtype`, and whose results leave in `result`.
+    """Decorator: a function whose floating-point arguments arrive in `dtype`, and whose results
+    leave in `result`.
 
-    For what is not trained step by step (evaluation, a part of a model): arguments are trees, cast with `cast` at every
-    call, gradients come back in the arguments' own dtypes.
+    For what is not trained step by step (evaluation, a part of a model): arguments are trees, cast
+    with `cast` at every call, gradients come back in the arguments' own dtypes.
 
     Parameters
     ----------
@@ -151,10 +161,11 @@ def computing_in(dtype: Any, *, result: Any = "float32") -> Callable[[Callable],
 
 
 def loss_scale(initial: float = 65536.0, *, device: Any = None) -> dict[str, ndarray]:
-    """The state of dynamic loss scaling: {"scale": float32, "good": int64, "skipped": int64}, all 0-d arrays.
+    """The state of dynamic loss scaling: {"scale": float32, "good": int64, "skipped": int64}, all
+    0-d arrays.
 
-    scale is what the loss is multiplied by, good counts the steps since it changed, skipped counts the steps skipped so far.
-    Save it in checkpoints, with the optimizer's state.
+    scale is what the loss is multiplied by, good counts the steps since it changed, skipped counts
+    the steps skipped so far. Save it in checkpoints, with the optimizer's state.
 
     Parameters
     ----------
@@ -177,17 +188,29 @@ def loss_scale(initial: float = 65536.0, *, device: Any = None) -> dict[str, nda
     if not (isinstance(initial, (int, float, np.number)) and 0 < initial < math.inf):
         raise ValueError(f"loss_scale: wants a finite initial scale > 0, got {initial!r}")
     place = default_index() if device is None else index_of(device)
-    return {"scale": upload(np.full((), initial, np.float32), place),
-            "good": upload(np.zeros((), np.int64), place), "skipped": upload(np.zeros((), np.int64), place)}
+    return {
+        "scale": upload(np.full((), initial, np.float32), place),
+        "good": upload(np.zeros((), np.int64), place),
+        "skipped": upload(np.zeros((), np.int64), place),
+    }
 
 
-def unscale(grads: Tree, state: dict[str, ndarray], *, max_norm: float = math.inf, growth: float = 2.0, backoff: float = 0.5,
-            interval: int = 2000, error_if_nonfinite: bool = False) -> tuple[ndarray, ndarray]:
-    """What gradients of a scaled loss are multiplied by, to be given to an optimizer as `factor`; adapts the scale.
+def unscale(
+    grads: Tree,
+    state: dict[str, ndarray],
+    *,
+    max_norm: float = math.inf,
+    growth: float = 2.0,
+    backoff: float = 0.5,
+    interval: int = 2000,
+    error_if_nonfinite: bool = False,
+) -> tuple[ndarray, ndarray]:
+    """What gradients of a scaled loss are multiplied by, to be given to an optimizer as `factor`;
+    adapts the scale.
 
-    norm = sqrt(sum of all squares) / scale;  factor = min(1, max_norm / (norm + 1e-6)) / scale, NaN where the norm is not
-    finite: that step is skipped. Then, as torch's GradScaler: scale *= backoff after such a step, scale *= growth after
-    `interval` steps in a row without one.
+    norm = sqrt(sum of all squares) / scale;  factor = min(1, max_norm / (norm + 1e-6)) / scale, NaN
+    where the norm is not finite: that step is skipped. Then, as torch's GradScaler: scale *=
+    backoff after such a step, scale *= growth after `interval` steps in a row without one.
 
     Parameters
     ----------
@@ -202,19 +225,20 @@ def unscale(grads: Tree, state: dict[str, ndarray], *, max_norm: float = math.in
     interval : int
         Positive.
     error_if_nonfinite : bool
-        Raise FloatingPointError for a norm that is not finite: at once on the CPU, at the next synchronising call for a
-        GPU.
+        Raise FloatingPointError for a norm that is not finite: at once on the CPU, at the next
+        synchronising call for a GPU.
 
     Returns
     -------
     (ndarray, ndarray)
-        factor and norm (of the unscaled gradients), 0-d, float32 (float64 if a gradient is). Three launches, however many
-        arrays there are; nothing waits for the GPU.
+        factor and norm (of the unscaled gradients), 0-d, float32 (float64 if a gradient is). Three
+        launches, however many arrays there are; nothing waits for the GPU.
 
     Raises
     ------
     ValueError
-        Numbers out of range, a state of another form, a tree without arrays, or arrays for which a gradient is recorded.
+        Numbers out of range, a state of another form, a tree without arrays, or arrays for which a
+        gradient is recorded.
     TypeError
         Leaves that are not floating-point.
     FloatingPointError
@@ -235,8 +259,11 @@ def unscale(grads: Tree, state: dict[str, ndarray], *, max_norm: float = math.in
     name = "unscale"
     wanted = {"scale": float32, "good": np.dtype(np.int64), "skipped": np.dtype(np.int64)}
     if not isinstance(state, dict) or set(state) != set(wanted):
-        raise ValueError(f"{name}: wants a state of loss_scale, with scale, good and skipped, got {type(state).__name__}"
-                         + (f" with {', '.join(map(str, state))}" if isinstance(state, dict) else ""))
+        raise ValueError(
+            f"{name}: wants a state of loss_scale, with scale, good and skipped, got "
+            f"{type(state).__name__}"
+            + (f" with {', '.join(map(str, state))}" if isinstance(state, dict) else "")
+        )
     for key, dtype in wanted.items():
         x = state[key]
         if type(x) is not ndarray or x.shape != () or x.dtype != dtype:
@@ -244,8 +271,16 @@ def unscale(grads: Tree, state: dict[str, ndarray], *, max_norm: float = math.in
             raise TypeError(f"{name}: wants {key} in state as a 0-d {dtype} array, got {seen}")
     growth, backoff = as_numbers(name, "growth and backoff as real numbers", growth, backoff)
     if not (growth > 1 and 0 < backoff < 1 and math.isfinite(growth)):
-        raise ValueError(f"{name}: wants growth > 1 and backoff between 0 and 1, got {growth} and {backoff}")
+        raise ValueError(
+            f"{name}: wants growth > 1 and backoff between 0 and 1, got {growth} and {backoff}"
+        )
     if isinstance(interval, bool) or not isinstance(interval, (int, np.integer)) or interval < 1:
         raise ValueError(f"{name}: wants a positive whole interval, got {interval!r}")
-    return norm_and_factor(_unscale, grads, max_norm, error_if_nonfinite, (state["scale"], state["good"], state["skipped"]),
-                           (float(growth), float(backoff), int(interval)))
+    return norm_and_factor(
+        _unscale,
+        grads,
+        max_norm,
+        error_if_nonfinite,
+        (state["scale"], state["good"], state["skipped"]),
+        (float(growth), float(backoff), int(interval)),
+    )

@@ -22,14 +22,26 @@ NAME = "scaled_dot_product_attention"
 MOST_DEPTH = 256  # numbers a head has
 
 
-def scaled_dot_product_attention(q: Any, k: Any, v: Any, *, mask: Any = None, causal: bool = False,
-                                 scale: float | None = None, dropout: float = 0.0, rng: Generator | None = None,
-                                 query_lengths: Any = None, key_lengths: Any = None) -> ndarray:
+def scaled_dot_product_attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    mask: Any = None,
+    causal: bool = False,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    rng: Generator | None = None,
+    query_lengths: Any = None,
+    key_lengths: Any = None,
+) -> ndarray:
     """Attention: every query's mean of the values, weighted by how well their keys fit.
 
-    y[b, h, i] = sum over j of p[i, j] v[b, h', j],   p = softmax over j of (scale q[b, h, i] . k[b, h', j] + mask[b, h, i, j])
+    y[b, h, i] = sum over j of p[i, j] v[b, h', j],   p = softmax over j of (scale q[b, h, i] . k[b,
+        h', j] + mask[b, h, i, j])
 
-    where h' = h // (H / Hkv): grouped queries share keys and values. The Sq x Sk scores are never stored.
+    where h' = h // (H / Hkv): grouped queries share keys and values. The Sq x Sk scores are never
+    stored.
 
     Parameters
     ----------
@@ -40,39 +52,45 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, *, mask: Any = None, ca
     v : array (B, Hkv, Sk, Dv), dtype of `q`
         Values; Dv from 1 to 256.
     mask : array that broadcasts to (B, H, Sq, Sk), optional
-        bool: True where the query sees the key. Else in the dtype of `q`, or in float32 for 16-bit `q`: added to the scores.
+        bool: True where the query sees the key. Else in the dtype of `q`, or in float32 for 16-bit
+        `q`: added to the scores.
     causal : bool
-        Query i sees keys 0 .. i + Sk - Sq: the last query sees the last key (aligned at the bottom right, as in
-        FlashAttention; PyTorch's `is_causal` aligns at the top left, which is the same for Sq = Sk). With lengths, those
-        of the batch element take the place of Sq and Sk.
+        Query i sees keys 0 .. i + Sk - Sq: the last query sees the last key (aligned at the bottom
+        right, as in FlashAttention; PyTorch's `is_causal` aligns at the top left, which is the same
+        for Sq = Sk). With lengths, those of the batch element take the place of Sq and Sk.
     scale : float, optional
         By default 1 / sqrt(D).
     dropout : float
-        Probability with which a weight p is dropped, the others being scaled by 1 / (1 - dropout): `ml.dropout` of p.
+        Probability with which a weight p is dropped, the others being scaled by 1 / (1 - dropout):
+        `ml.dropout` of p.
     rng : Generator, optional
         Where dropout's mask comes from; by default the generator of `cm.random`.
     query_lengths, key_lengths : integer arrays (B,), optional
-        How many queries and keys of each batch element are there; what follows them is ignored. By default all.
-        Held within 0 .. Sq and 0 .. Sk. With a cache of keys and values, `key_lengths` says how far it is filled.
+        How many queries and keys of each batch element are there; what follows them is ignored. By
+        default all. Held within 0 .. Sq and 0 .. Sk. With a cache of keys and values, `key_lengths`
+        says how far it is filled.
 
     Returns
     -------
     ndarray
-        (B, H, Sq, Dv), dtype of `q`. A query that sees no key, or lies beyond its length, gives zeros.
+        (B, H, Sq, Dv), dtype of `q`. A query that sees no key, or lies beyond its length, gives
+        zeros.
 
     Raises
     ------
     TypeError
-        Arrays that are not floating-point, differ in dtype, or a mask or lengths of another kind than said above.
+        Arrays that are not floating-point, differ in dtype, or a mask or lengths of another kind
+        than said above.
     ValueError
-        Shapes that do not fit; D or Dv beyond 256; a scale that is not finite; dropout outside [0, 1].
+        Shapes that do not fit; D or Dv beyond 256; a scale that is not finite; dropout outside [0,
+        1].
 
-    Gradient: with respect to q, k, v and an additive mask, of any order. The first one of q, k and v stores no scores
-    either; the mask's, and those of higher orders, do. 16-bit numbers are summed in float32. Every sum is taken in a
-    fixed order: the same inputs give the same bits.
+    Gradient: with respect to q, k, v and an additive mask, of any order. The first one of q, k and
+    v stores no scores either; the mask's, and those of higher orders, do. 16-bit numbers are summed
+    in float32. Every sum is taken in a fixed order: the same inputs give the same bits.
 
-    Sources: Vaswani et al., "Attention is all you need", 2017; Dao et al., "FlashAttention", 2022; Dao,
-    "FlashAttention-2", 2023.
+    Sources: Vaswani et al., "Attention is all you need", 2017; Dao et al., "FlashAttention", 2022;
+    Dao, "FlashAttention-2", 2023.
 
     >>> import cudamath as cm
     >>> q, k = cm.array([[1.0, 0.0]]), cm.array([[50.0, 0.0], [0.0, 50.0]])
@@ -93,15 +111,33 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, *, mask: Any = None, ca
     if q.ndim != 4:
         lead = (1,) * (4 - q.ndim)
         four = [x.reshape((*lead, *x.shape)) for x in (q, k, v)]
-        y = scaled_dot_product_attention(*four, mask=mask, causal=causal, scale=scale, dropout=dropout, rng=rng,
-                                         query_lengths=query_lengths, key_lengths=key_lengths)
-        return y.reshape(y.shape[4 - q.ndim:])
-    params: dict[str, Any] = {"causal": bool(causal), "scale": float(scale), "dropping": bool(dropout != 0)}
+        y = scaled_dot_product_attention(
+            *four,
+            mask=mask,
+            causal=causal,
+            scale=scale,
+            dropout=dropout,
+            rng=rng,
+            query_lengths=query_lengths,
+            key_lengths=key_lengths,
+        )
+        return y.reshape(y.shape[4 - q.ndim :])
+    params: dict[str, Any] = {
+        "causal": bool(causal),
+        "scale": float(scale),
+        "dropping": bool(dropout != 0),
+    }
     if mask is None and query_lengths is None and key_lengths is None:
         arrays: tuple[Any, ...] = (q, k, v)
     else:
-        arrays = (q, k, v, None if mask is None else _mask(q, k, mask), _lengths(q, "query_lengths", query_lengths),
-                  _lengths(q, "key_lengths", key_lengths))
+        arrays = (
+            q,
+            k,
+            v,
+            None if mask is None else _mask(q, k, mask),
+            _lengths(q, "query_lengths", query_lengths),
+            _lengths(q, "key_lengths", key_lengths),
+        )
     if dropout == 0:
         return _attention(*arrays, **params)[0]
     arrays = (*arrays, None, None, None)[:6]
@@ -116,17 +152,26 @@ def checked(q: Layout, k: Layout, v: Layout) -> float:
     """The usual scale, if the shapes, dtypes and devices of these fit together."""
     shapes = f"q {q.shape}, k {k.shape}, v {v.shape}"
     if q.dtype not in FLOATING or not q.dtype == k.dtype == v.dtype:
-        raise TypeError(f"{NAME}: wants q, k and v in one floating-point dtype, got {q.dtype}, {k.dtype}, {v.dtype}")
+        raise TypeError(
+            f"{NAME}: wants q, k and v in one floating-point dtype, got {q.dtype}, {k.dtype}, "
+            f"{v.dtype}"
+        )
     if not q.device == k.device == v.device:
         raise ValueError(f"{NAME}: wants q, k and v on one device, got {q}, {k}, {v}")
     if not 2 <= q.ndim <= 4 or not q.ndim == k.ndim == v.ndim:
-        raise ValueError(f"{NAME}: wants q (B, H, Sq, D), k (B, Hkv, Sk, D) and v (B, Hkv, Sk, Dv), got {shapes}")
+        raise ValueError(
+            f"{NAME}: wants q (B, H, Sq, D), k (B, Hkv, Sk, D) and v (B, Hkv, Sk, Dv), got {shapes}"
+        )
     batch, heads = ((1, 1) + q.shape)[-4:-2]
     batch_k, shared = ((1, 1) + k.shape)[-4:-2]
     if k.shape[:-1] != v.shape[:-1] or q.shape[-1] != k.shape[-1] or batch != batch_k:
-        raise ValueError(f"{NAME}: wants q (B, H, Sq, D), k (B, Hkv, Sk, D) and v (B, Hkv, Sk, Dv), got {shapes}")
+        raise ValueError(
+            f"{NAME}: wants q (B, H, Sq, D), k (B, Hkv, Sk, D) and v (B, Hkv, Sk, Dv), got {shapes}"
+        )
     if heads != shared and (shared == 0 or heads % shared):
-        raise ValueError(f"{NAME}: the {shared} heads of k and v must divide the {heads} of q, got {shapes}")
+        raise ValueError(
+            f"{NAME}: the {shared} heads of k and v must divide the {heads} of q, got {shapes}"
+        )
     if not (1 <= q.shape[-1] <= MOST_DEPTH and 1 <= v.shape[-1] <= MOST_DEPTH):
         raise ValueError(f"{NAME}: wants D and Dv from 1 to {MOST_DEPTH}, got {shapes}")
     return 1 / math.sqrt(q.shape[-1])
@@ -136,15 +181,20 @@ def _mask(q: ndarray, k: ndarray, mask: Any) -> ndarray:
     """The mask as an array of four axes that broadcasts to the scores."""
     mask = coerce(NAME, (q, mask))[1]
     if mask.dtype not in BOOLEAN and mask.dtype not in (q.dtype, compute_dtype(q.dtype)):
-        raise TypeError(f"{NAME}: q of dtype {q.dtype} wants a mask of bool or {q.dtype}"
-                        f"{' or float32' if q.dtype.itemsize == 2 else ''}, got {mask.dtype} of shape {mask.shape}")
+        raise TypeError(
+            f"{NAME}: q of dtype {q.dtype} wants a mask of bool or {q.dtype}"
+            f"{' or float32' if q.dtype.itemsize == 2 else ''}, got {mask.dtype} of shape "
+            f"{mask.shape}"
+        )
     scores = (*q.shape[:3], k.shape[2])
     try:
         fits = broadcast_shapes(NAME, mask.shape, scores) == scores
     except ValueError:
         fits = False
     if not fits:
-        raise ValueError(f"{NAME}: wants a mask that broadcasts to the scores {scores}, got shape {mask.shape}")
+        raise ValueError(
+            f"{NAME}: wants a mask that broadcasts to the scores {scores}, got shape {mask.shape}"
+        )
     return mask if mask.ndim == 4 else mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
 
 
@@ -154,24 +204,33 @@ def _lengths(q: ndarray, what: str, lengths: Any) -> ndarray | None:
         return None
     lengths = require(NAME, coerce(NAME, (q, lengths))[1], INTEGER, what)
     if lengths.shape != q.shape[:1]:
-        raise ValueError(f"{NAME}: wants {what} of shape {q.shape[:1]} for q {q.shape}, got {lengths.shape}")
+        raise ValueError(
+            f"{NAME}: wants {what} of shape {q.shape[:1]} for q {q.shape}, got {lengths.shape}"
+        )
     return lengths if lengths.dtype == "int32" else lengths.astype("int32")
 
 
 def _dropping(q: ndarray, k: ndarray, dropout: float, rng: Generator | None) -> tuple[tuple, tuple]:
-    """Counter and scalars that say which weights are dropped: those of `ml.dropout` of the (B, H, Sq, Sk) weights."""
+    """Counter and scalars that say which weights are dropped: those of `ml.dropout` of the (B, H,
+    Sq, Sk) weights."""
     p = probability(NAME, dropout)
     if rng is not None and not isinstance(rng, Generator):
-        raise TypeError(f"{NAME}: wants rng as a cudamath.random.Generator, got {type(rng).__name__}")
+        raise TypeError(
+            f"{NAME}: wants rng as a cudamath.random.Generator, got {type(rng).__name__}"
+        )
     words = math.prod(q.shape[:3]) * k.shape[2]
-    counter = (default_generator() if rng is None else rng).take(NAME, -(-words // 4), q._layout.device)
+    counter = (default_generator() if rng is None else rng).take(
+        NAME, -(-words // 4), q._layout.device
+    )
     return counter, (round(p * (1 << 32)), 1 / (1 - p) if p < 1 else 0.0)
 
 
 # ---------------------------------------------------------------- gradients
 
 
-def _rule(g: tuple, y: tuple, q: ndarray, k: ndarray, v: ndarray, *rest: ndarray | None, **params: Any) -> tuple:
+def _rule(
+    g: tuple, y: tuple, q: ndarray, k: ndarray, v: ndarray, *rest: ndarray | None, **params: Any
+) -> tuple:
     if g[0] is None:  # pragma: no cover - nothing else of it is ever used
         return (None,) * (3 + len(rest))
     first = _attention_grad(g[0], q, k, v, y[0], y[1], *rest, **params)
@@ -183,8 +242,18 @@ def _rule(g: tuple, y: tuple, q: ndarray, k: ndarray, v: ndarray, *rest: ndarray
     return *first, *pull(g[0]), *[None] * (len(rest) - 1)
 
 
-def _grad_rule(h: tuple, _first: None, g: ndarray, q: ndarray, k: ndarray, v: ndarray, _y: None, _lse: None,
-               *rest: ndarray | None, **params: Any) -> tuple:
+def _grad_rule(
+    h: tuple,
+    _first: None,
+    g: ndarray,
+    q: ndarray,
+    k: ndarray,
+    v: ndarray,
+    _y: None,
+    _lse: None,
+    *rest: ndarray | None,
+    **params: Any,
+) -> tuple:
     """y and lse count as functions of q, k and v."""
     import cudamath as cm
 
@@ -197,15 +266,34 @@ def _grad_rule(h: tuple, _first: None, g: ndarray, q: ndarray, k: ndarray, v: nd
 
     operands = (g, q, k, v) if mask is None else (g, q, k, v, mask)
     _, pull = cm.vjp(first, *operands)
-    given = tuple([cm.zeros_like(x) if each is None else each for each, x in zip(h, (q, k, v), strict=True)])
+    given = tuple(
+        [cm.zeros_like(x) if each is None else each for each, x in zip(h, (q, k, v), strict=True)]
+    )
     found = pull(given)
-    return *found[:4], None, None, *[found[4] if mask is not None and i == 0 else None for i in range(len(rest))]
+    return (
+        *found[:4],
+        None,
+        None,
+        *[found[4] if mask is not None and i == 0 else None for i in range(len(rest))],
+    )
 
 
-def stored(q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None = None, query_lengths: ndarray | None = None,
-           key_lengths: ndarray | None = None, cell: ndarray | None = None, *, causal: bool, scale: float, dropping: bool,
-           scalars: tuple = ()) -> ndarray:
-    """The same function out of public operations, with all scores stored: differentiable to any order.
+def stored(
+    q: ndarray,
+    k: ndarray,
+    v: ndarray,
+    mask: ndarray | None = None,
+    query_lengths: ndarray | None = None,
+    key_lengths: ndarray | None = None,
+    cell: ndarray | None = None,
+    *,
+    causal: bool,
+    scale: float,
+    dropping: bool,
+    scalars: tuple = (),
+) -> ndarray:
+    """The same function out of public operations, with all scores stored: differentiable to any
+    order.
 
     cell: where dropout's counter is, if it is not in the scalars (ops/source.py)."""
     import cudamath as cm
@@ -215,8 +303,11 @@ def stored(q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None = None, quer
     grouped = q.astype(kind).reshape((batch, shared, heads // max(shared, 1) * queries, depth))
     scores = (grouped @ k.astype(kind).mT * scale).reshape((batch, heads, queries, keys))
     if mask is not None:
-        scores = cm.where(mask, scores, -cm.inf) if mask.dtype in BOOLEAN else scores + mask.astype(kind)
+        scores = (
+            cm.where(mask, scores, -cm.inf) if mask.dtype in BOOLEAN else scores + mask.astype(kind)
+        )
     if causal or query_lengths is not None or key_lengths is not None:
+
         def length(given: ndarray | None, most: int) -> Any:
             return most if given is None else cm.clip(given, 0, most).reshape((batch, 1, 1, 1))
 
@@ -240,5 +331,10 @@ def stored(q: ndarray, k: ndarray, v: ndarray, mask: ndarray | None = None, quer
 
 
 _attention = Op(NAME, cpu="attention.attention", cuda="attention.attention", outputs=2, vjp=_rule)
-_attention_grad = Op("attention_grad", cpu="attention.attention_grad", cuda="attention.attention_grad", outputs=3,
-                     vjp=_grad_rule)
+_attention_grad = Op(
+    "attention_grad",
+    cpu="attention.attention_grad",
+    cuda="attention.attention_grad",
+    outputs=3,
+    vjp=_grad_rule,
+)

@@ -1,4 +1,5 @@
-"""The norm of all gradients together: clipping by it, and the factor by which optimizers clip as they go."""
+"""The norm of all gradients together: clipping by it, and the factor by which optimizers clip as
+they go."""
 
 from __future__ import annotations
 
@@ -36,50 +37,75 @@ def _leaves(name: str, grads: Tree, max_norm: float) -> tuple[list[ndarray], Any
     return [require(name, g, FLOATING) for g in leaves], structure
 
 
-def norm_and_factor(card: Op, grads: Tree, max_norm: float, strict: bool, state: tuple[ndarray, ...] = (),
-                    numbers: tuple[float, ...] = ()) -> tuple[ndarray, ndarray]:
+def norm_and_factor(
+    card: Op,
+    grads: Tree,
+    max_norm: float,
+    strict: bool,
+    state: tuple[ndarray, ...] = (),
+    numbers: tuple[float, ...] = (),
+) -> tuple[ndarray, ndarray]:
     """What `clip_factor` returns, or `amp.unscale` (whose state the launch changes)."""
     leaves, _ = _leaves(card.name, grads, max_norm)
     if any(g._node is not None for g in (*leaves, *state)):
-        raise ValueError(f"{card.name}: not differentiable, but a gradient is being recorded for one of the arrays; call it "
-                         "outside the differentiated function, or clip_grad_norm inside")
+        raise ValueError(
+            f"{card.name}: not differentiable, but a gradient is being recorded for one of the "
+            "arrays; call it "
+            "outside the differentiated function, or clip_grad_norm inside"
+        )
     leaves = [in_order(g) for g in leaves]
     same_device(card.name, [*leaves, *state])
     for x in state:
         tape.wrote(x)
-    norm, factor = card(*leaves, *state, scalars=(float(max_norm), *numbers), scaling=bool(state), strict=bool(strict))
+    norm, factor = card(
+        *leaves,
+        *state,
+        scalars=(float(max_norm), *numbers),
+        scaling=bool(state),
+        strict=bool(strict),
+    )
     if strict and norm._layout.device == CPU and not math.isfinite(norm):
-        raise FloatingPointError(f"{card.name}: the norm of the gradients is not finite (the step was left out), got {norm}")
+        raise FloatingPointError(
+            f"{card.name}: the norm of the gradients is not finite (the step was left out), got "
+            f"{norm}"
+        )
     return factor, norm
 
 
-def clip_factor(grads: Tree, max_norm: float = math.inf, *, error_if_nonfinite: bool = False) -> tuple[ndarray, ndarray]:
-    """What gradients are multiplied by so that the norm of all of them together is at most `max_norm`; and the norm.
+def clip_factor(
+    grads: Tree, max_norm: float = math.inf, *, error_if_nonfinite: bool = False
+) -> tuple[ndarray, ndarray]:
+    """What gradients are multiplied by so that the norm of all of them together is at most
+    `max_norm`; and the norm.
 
-    norm = sqrt(sum of all squares);  factor = min(1, max_norm / (norm + 1e-6)), or NaN where the norm is not finite.
+    norm = sqrt(sum of all squares);  factor = min(1, max_norm / (norm + 1e-6)), or NaN where the
+    norm is not finite.
 
-    Optimizers take it as `factor=` and multiply as they read the gradients, so that clipping costs one pass that reads
-    them, where `clip_grad_norm` reads, scales and writes them.
+    Optimizers take it as `factor=` and multiply as they read the gradients, so that clipping costs
+    one pass that reads them, where `clip_grad_norm` reads, scales and writes them.
 
     Parameters
     ----------
     grads : tree of arrays, float16, bfloat16, float32 or float64
         Only read.
     max_norm : float
-        Not negative. Infinite (the default): nothing is clipped, but a step with a gradient that is not finite (or
-        whose sum of squares is not) will be skipped.
+        Not negative. Infinite (the default): nothing is clipped, but a step with a gradient that is
+        not finite (or whose sum of squares is not) will be skipped.
     error_if_nonfinite : bool
-        Raise FloatingPointError in that case: at once on the CPU, at the next synchronising call for a GPU.
+        Raise FloatingPointError in that case: at once on the CPU, at the next synchronising call
+        for a GPU.
 
     Returns
     -------
     (ndarray, ndarray)
-        factor and norm, 0-d, float32 (float64 if a gradient is). Nothing waits for the GPU; two launches. Deterministic.
+        factor and norm, 0-d, float32 (float64 if a gradient is). Nothing waits for the GPU; two
+        launches. Deterministic.
 
     Raises
     ------
     ValueError
-        A negative max_norm, a tree without arrays, or arrays for which a gradient is being recorded.
+        A negative max_norm, a tree without arrays, or arrays for which a gradient is being
+        recorded.
     TypeError
         Leaves that are not floating-point.
     FloatingPointError
@@ -100,7 +126,8 @@ def clip_factor(grads: Tree, max_norm: float = math.inf, *, error_if_nonfinite: 
 def clip_grad_norm(grads: Tree, max_norm: float) -> tuple[Tree, ndarray]:
     """Scale gradients down so that the norm of all of them together is at most `max_norm`.
 
-    norm = sqrt(sum of all squares);  each g *= min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_.
+    norm = sqrt(sum of all squares);  each g *= min(1, max_norm / (norm + 1e-6)), as
+    torch.nn.utils.clip_grad_norm_.
 
     Parameters
     ----------
@@ -112,9 +139,10 @@ def clip_grad_norm(grads: Tree, max_norm: float) -> tuple[Tree, ndarray]:
     Returns
     -------
     (tree, ndarray)
-        The scaled gradients, in new arrays of the same dtypes, and the norm before scaling: 0-d, float32 (float64 if a
-        gradient is). Nothing waits for the GPU. A norm that is not finite makes every gradient so. Three launches,
-        however many arrays there are. Deterministic. The scaled gradients of one dtype share one block of memory.
+        The scaled gradients, in new arrays of the same dtypes, and the norm before scaling: 0-d,
+        float32 (float64 if a gradient is). Nothing waits for the GPU. A norm that is not finite
+        makes every gradient so. Three launches, however many arrays there are. Deterministic. The
+        scaled gradients of one dtype share one block of memory.
 
     Gradient: through the norm as well, of any order; by its parts.
 
@@ -141,7 +169,11 @@ def clip_grad_norm(grads: Tree, max_norm: float) -> tuple[Tree, ndarray]:
     where = {r.dtype: r for r in results}
     for g in leaves:
         layout, result, begin = g._layout, where[g.dtype], begins[g.dtype]
-        clipped.append(result._view(Layout.new(layout.shape, layout.dtype, layout.device), begin * layout.itemsize))
+        clipped.append(
+            result._view(
+                Layout.new(layout.shape, layout.dtype, layout.device), begin * layout.itemsize
+            )
+        )
         begins[g.dtype] = begin + -(-layout.size // 8) * 8
     return optree.tree_unflatten(structure, clipped), norm
 

@@ -1,6 +1,7 @@
 """Transposed convolutions of sequences and volumes, made of that of images.
 
-Along the depth of volumes, every tap is an output of its own; overlap-add brings the planes together (kernels/overlap.py).
+Along the depth of volumes, every tap is an output of its own; overlap-add brings the planes
+together (kernels/overlap.py).
 """
 
 from __future__ import annotations
@@ -16,9 +17,19 @@ from .conv_volumes import _conv3d_input_grad, by_library, little
 __all__ = ["conv_transpose1d", "conv_transpose3d"]
 
 
-def conv_transpose1d(x: Any, weight: Any, bias: Any = None, *, stride: int = 1, padding: int = 0, output_padding: int = 0,
-                     dilation: int = 1, groups: int = 1) -> ndarray:
-    """Transposed convolution of sequences: `conv_transpose2d` along one axis, the input gradient of `conv1d`.
+def conv_transpose1d(
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    *,
+    stride: int = 1,
+    padding: int = 0,
+    output_padding: int = 0,
+    dilation: int = 1,
+    groups: int = 1,
+) -> ndarray:
+    """Transposed convolution of sequences: `conv_transpose2d` along one axis, the input gradient of
+    `conv1d`.
 
     Parameters
     ----------
@@ -34,7 +45,8 @@ def conv_transpose1d(x: Any, weight: Any, bias: Any = None, *, stride: int = 1, 
     Returns
     -------
     ndarray
-        (N, K, L'), dtype of `x`; L' = (L - 1) stride - 2 padding + dilation (R - 1) + output_padding + 1.
+        (N, K, L'), dtype of `x`; L' = (L - 1) stride - 2 padding + dilation (R - 1) +
+        output_padding + 1.
 
     Raises
     ------
@@ -48,28 +60,49 @@ def conv_transpose1d(x: Any, weight: Any, bias: Any = None, *, stride: int = 1, 
     [[[1.0, 10.0, 2.0, 20.0]]]
     """
     name = "conv_transpose1d"
-    key, given = (name, stride, padding, output_padding, groups, dilation), (x, weight) if bias is None else (x, weight, bias)
+    key, given = (
+        (name, stride, padding, output_padding, groups, dilation),
+        (x, weight) if bias is None else (x, weight, bias),
+    )
     plain = whole(stride, padding, output_padding, groups, dilation)
     known = _conv2d_input_grad.again(key, given) if plain else None
     if known is not None:
         return known
     (x, weight, *biases), groups = _operands(name, 1, x, weight, bias, groups, transposed=True)
     (s,), (d,) = several(name, "stride", stride, 1, 1), several(name, "dilation", dilation, 1, 1)
-    (p,), (more,) = several(name, "padding", padding, 0, 1), several(name, "output_padding", output_padding, 0, 1)
+    (p,), (more,) = (
+        several(name, "padding", padding, 0, 1),
+        several(name, "output_padding", output_padding, 0, 1),
+    )
     _size(name, x, weight, (s,), (p,), (more,), (d,))
     arrays = expand_dims(x, axis=2), expand_dims(weight, axis=2), *biases
-    how: dict[str, Any] = {"stride": (1, s), "padding": (0, p), "output_padding": (0, more), "groups": groups,
-                           "dilation": (1, d)}
+    how: dict[str, Any] = {
+        "stride": (1, s),
+        "padding": (0, p),
+        "output_padding": (0, more),
+        "groups": groups,
+        "dilation": (1, d),
+    }
     rows = conv_transpose2d(*arrays, **how)
     y = squeeze(rows, axis=2)
     if plain:
-        _conv2d_input_grad.remember_as(("conv_transpose2d", *how.values()), key, given, arrays, (rows, y))
+        _conv2d_input_grad.remember_as(
+            ("conv_transpose2d", *how.values()), key, given, arrays, (rows, y)
+        )
     return y
 
 
-def conv_transpose3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, int, int] = 1,
-                     padding: int | tuple[int, int, int] = 0, output_padding: int | tuple[int, int, int] = 0,
-                     dilation: int | tuple[int, int, int] = 1, groups: int = 1) -> ndarray:
+def conv_transpose3d(
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    *,
+    stride: int | tuple[int, int, int] = 1,
+    padding: int | tuple[int, int, int] = 0,
+    output_padding: int | tuple[int, int, int] = 0,
+    dilation: int | tuple[int, int, int] = 1,
+    groups: int = 1,
+) -> ndarray:
     """Transposed convolution of volumes or videos: the input gradient of `conv3d`.
 
     Parameters
@@ -97,8 +130,8 @@ def conv_transpose3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
 
     Gradient: with respect to x, weight and bias, of any order. Every sum is taken in a fixed order.
 
-    Memory: where there is much to do, or no cuDNN, the planes that the T taps along the depth give are held apart before they
-    are added.
+    Memory: where there is much to do, or no cuDNN, the planes that the T taps along the depth give
+    are held apart before they are added.
 
     >>> import cudamath as cm
     >>> cm.ml.conv_transpose3d(cm.ones((1, 1, 2, 1, 1)), cm.ones((1, 1, 2, 1, 1))).ravel().tolist()
@@ -114,15 +147,28 @@ def conv_transpose3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
     if known is not None:
         return known
     (x, weight, *biases), groups = _operands(name, 3, x, weight, bias, groups, transposed=True)
-    strides, dilations = several(name, "stride", stride, 1, 3), several(name, "dilation", dilation, 1, 3)
-    margins, more = several(name, "padding", padding, 0, 3), several(name, "output_padding", output_padding, 0, 3)
+    strides, dilations = (
+        several(name, "stride", stride, 1, 3),
+        several(name, "dilation", dilation, 1, 3),
+    )
+    margins, more = (
+        several(name, "padding", padding, 0, 3),
+        several(name, "output_padding", output_padding, 0, 3),
+    )
     size = _size(name, x, weight, strides, margins, more, dilations)
-    # of the convolution whose gradient this is: output_padding is less padding behind, as in conv_transpose2d
+    # of the convolution whose gradient this is: output_padding is less padding behind, as in
+    # conv_transpose2d
     ends = tuple([n for p, m in zip(margins, more, strict=True) for n in (p, max(0, p - m))])
-    where: dict[str, Any] = {"stride": strides, "padding": ends, "dilation": dilations, "groups": groups}
+    where: dict[str, Any] = {
+        "stride": strides,
+        "padding": ends,
+        "dilation": dilations,
+        "groups": groups,
+    }
     small, shape = little(x.size, weight), (x.shape[0], weight.shape[1] * groups, *size)
     if all(m - p < s for m, p, s in zip(more, margins, strides, strict=True)) and (
-            small or by_library("input", x.size, [x, weight, *biases], shape, **where)):
+        small or by_library("input", x.size, [x, weight, *biases], shape, **where)
+    ):
         kept = {"size": size, **where, "library": not small}
         y = _conv3d_input_grad(x, weight, *biases, **kept)
         if plain:
@@ -131,23 +177,41 @@ def conv_transpose3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
     (n, c, d, h, w), (_, outputs, taps, r, s) = x.shape, weight.shape
     turned = x.transpose((0, 2, 1, 3, 4))
     images, filters = turned.reshape((n * d, c, h, w)), weight.reshape((c, outputs * taps, r, s))
-    how: dict[str, Any] = {"stride": strides[1:], "padding": margins[1:], "output_padding": more[1:], "groups": groups,
-                           "dilation": dilations[1:]}
+    how: dict[str, Any] = {
+        "stride": strides[1:],
+        "padding": margins[1:],
+        "output_padding": more[1:],
+        "groups": groups,
+        "dilation": dilations[1:],
+    }
     planes = conv_transpose2d(images, filters, **how)
-    laid = {"shape": shape, "depth": d, "taps": taps, "step": strides[0], "apart": dilations[0], "before": margins[0]}
+    laid = {
+        "shape": shape,
+        "depth": d,
+        "taps": taps,
+        "step": strides[0],
+        "apart": dilations[0],
+        "before": margins[0],
+    }
     y = _overlap_add(planes, **laid)
     if plain and x._layout.device >= 0 and getattr(given[1], "_data", None) == filters._data:
-        first = (lambda x: x) if images._data == turned._data else _copy.plans.get((turned._layout,))
-        second = _conv2d_input_grad.plans.get((("conv_transpose2d", *how.values()), images._layout, filters._layout))
+        first = (
+            (lambda x: x) if images._data == turned._data else _copy.plans.get((turned._layout,))
+        )
+        second = _conv2d_input_grad.plans.get(
+            (("conv_transpose2d", *how.values()), images._layout, filters._layout)
+        )
         third = _overlap_add.plans.get((planes._layout, *laid.values()))
         if first is not None and second is not None and third is not None:
-            _conv2d_input_grad.remember_chain(key, given, turned, first, lambda x, w: third(second(x, w)), y)
+            _conv2d_input_grad.remember_chain(
+                key, given, turned, first, lambda x, w: third(second(x, w)), y
+            )
     return y + biases[0][:, None, None, None] if biases else y
 
 
 def _again(key: tuple, given: tuple[Any, Any], bias: Any) -> ndarray | None:
-    """The result of a transposed convolution like one that was seen before (`Op.again`), plus the bias; None if there was none,
-    or if such a bias has to be checked."""
+    """The result of a transposed convolution like one that was seen before (`Op.again`), plus the
+    bias; None if there was none, or if such a bias has to be checked."""
     y = _conv2d_input_grad.again(key, given)
     if y is None or bias is None:
         return y
@@ -159,21 +223,42 @@ def _again(key: tuple, given: tuple[Any, Any], bias: Any) -> ndarray | None:
     return y + bias[:, None, None, None]
 
 
-def _size(name: str, x: ndarray, weight: ndarray, strides: tuple[int, ...], margins: tuple[int, ...],
-                more: tuple[int, ...], dilations: tuple[int, ...]) -> tuple[int, ...]:
+def _size(
+    name: str,
+    x: ndarray,
+    weight: ndarray,
+    strides: tuple[int, ...],
+    margins: tuple[int, ...],
+    more: tuple[int, ...],
+    dilations: tuple[int, ...],
+) -> tuple[int, ...]:
     """The size of y. ValueError unless output_padding is small enough and something is left."""
     if any(m >= max(s, d) for m, s, d in zip(more, strides, dilations, strict=True)):
-        raise ValueError(f"{name}: wants output_padding less than stride or dilation, got output_padding {more}, stride "
-                         f"{strides}, dilation {dilations}")
-    size = tuple([(n - 1) * s - 2 * p + d * (taps - 1) + m + 1 for n, taps, s, p, m, d in
-                  zip(x.shape[2:], weight.shape[2:], strides, margins, more, dilations, strict=True)])
+        raise ValueError(
+            f"{name}: wants output_padding less than stride or dilation, got output_padding "
+            f"{more}, stride "
+            f"{strides}, dilation {dilations}"
+        )
+    size = tuple(
+        [
+            (n - 1) * s - 2 * p + d * (taps - 1) + m + 1
+            for n, taps, s, p, m, d in zip(
+                x.shape[2:], weight.shape[2:], strides, margins, more, dilations, strict=True
+            )
+        ]
+    )
     if min(size) < 1:
-        raise ValueError(f"{name}: nothing is left of y: its size would be {size} (x {x.shape}, weight {weight.shape}, stride "
-                         f"{strides}, padding {margins}, dilation {dilations})")
+        raise ValueError(
+            f"{name}: nothing is left of y: its size would be {size} (x {x.shape}, weight "
+            f"{weight.shape}, stride "
+            f"{strides}, padding {margins}, dilation {dilations})"
+        )
     return size
 
 
-def _overlap_add_rule(g: ndarray, _y: None, _planes: None, *, shape: tuple[int, ...], **where: Any) -> tuple:
+def _overlap_add_rule(
+    g: ndarray, _y: None, _planes: None, *, shape: tuple[int, ...], **where: Any
+) -> tuple:
     return (_overlap_take(g, **where),)
 
 
@@ -181,5 +266,9 @@ def _overlap_take_rule(g: ndarray, _planes: None, y: ndarray, **where: Any) -> t
     return (_overlap_add(g, shape=y.shape, **where),)
 
 
-_overlap_add = Op("overlap_add", cpu="overlap.overlap_add", cuda="overlap.overlap_add", vjp=_overlap_add_rule)
-_overlap_take = Op("overlap_take", cpu="overlap.overlap_take", cuda="overlap.overlap_take", vjp=_overlap_take_rule)
+_overlap_add = Op(
+    "overlap_add", cpu="overlap.overlap_add", cuda="overlap.overlap_add", vjp=_overlap_add_rule
+)
+_overlap_take = Op(
+    "overlap_take", cpu="overlap.overlap_take", cuda="overlap.overlap_take", vjp=_overlap_take_rule
+)

@@ -13,13 +13,18 @@ from ..ops.source import drawn, probability
 __all__ = ["dropout"]
 
 
-def dropout(x: Any, p: float = 0.5, *, training: bool = True, rng: Generator | None = None) -> ndarray:
-    """Set elements to zero with probability `p` and scale the others so that the mean stays the same.
+def dropout(
+    x: Any, p: float = 0.5, *, training: bool = True, rng: Generator | None = None
+) -> ndarray:
+    """Set elements to zero with probability `p` and scale the others so that the mean stays the
+    same.
 
-    y = x / (1 - p) with probability 1 - p, else 0, for each element by itself. CudaML's `keep_prob` is 1 - p.
+    y = x / (1 - p) with probability 1 - p, else 0, for each element by itself. CudaML's `keep_prob`
+    is 1 - p.
 
-    The mask is not stored: the gradient computes it again from the generator's key and counter. Element i is kept when
-    Philox word i reaches p 2^32, so the same generator state drops the same elements on every device.
+    The mask is not stored: the gradient computes it again from the generator's key and counter.
+    Element i is kept when Philox word i reaches p 2^32, so the same generator state drops the same
+    elements on every device.
 
     Parameters
     ----------
@@ -30,7 +35,8 @@ def dropout(x: Any, p: float = 0.5, *, training: bool = True, rng: Generator | N
     training : bool
         False: returns `x` itself and draws nothing.
     rng : Generator, optional
-        Where the mask comes from; by default the generator of `cm.random`. It moves on by one word per element.
+        Where the mask comes from; by default the generator of `cm.random`. It moves on by one word
+        per element.
 
     Returns
     -------
@@ -46,7 +52,8 @@ def dropout(x: Any, p: float = 0.5, *, training: bool = True, rng: Generator | N
 
     Gradient: the same mask and scale on the incoming gradient, of any order.
 
-    Source: Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting", JMLR 2014.
+    Source: Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting",
+    JMLR 2014.
 
     >>> import cudamath as cm
     >>> y = cm.ml.dropout(cm.ones(1000), 0.25, rng=cm.random.default_rng(1))
@@ -56,10 +63,14 @@ def dropout(x: Any, p: float = 0.5, *, training: bool = True, rng: Generator | N
     x = require("dropout", x, FLOATING)
     p = probability("dropout", p)
     if rng is not None and not isinstance(rng, Generator):
-        raise TypeError(f"dropout: wants rng as a cudamath.random.Generator, got {type(rng).__name__}")
+        raise TypeError(
+            f"dropout: wants rng as a cudamath.random.Generator, got {type(rng).__name__}"
+        )
     if not training or p == 0:
         return x
-    counter = (default_generator() if rng is None else rng).take("dropout", -(-x.size // 4), x._layout.device)
+    counter = (default_generator() if rng is None else rng).take(
+        "dropout", -(-x.size // 4), x._layout.device
+    )
     return masked(x, (*counter, max(round(p * (1 << 32)), 1), 1 / (1 - p) if p < 1 else 0.0))
 
 

@@ -19,7 +19,9 @@ __all__ = ["embedding", "one_hot"]
 _straight: dict[tuple[Layout, Layout], bool] = {}
 
 
-def embedding(indices: Any, weight: Any, *, padding_idx: int | None = None, classes: int | None = None) -> ndarray:
+def embedding(
+    indices: Any, weight: Any, *, padding_idx: int | None = None, classes: int | None = None
+) -> ndarray:
     """Rows of a table chosen by index: y[..., :] = weight[indices[...], :].
 
     Parameters
@@ -29,7 +31,8 @@ def embedding(indices: Any, weight: Any, *, padding_idx: int | None = None, clas
     weight : array (rows, columns); floating-point
         The table, one row per entry of the vocabulary.
     padding_idx : int, optional
-        The index of a row that is looked up but gets no gradient; a negative one counts from the end.
+        The index of a row that is looked up but gets no gradient; a negative one counts from the
+        end.
     classes : int, optional
         Indices from it on are errors, too: for a table padded with rows that stand for nothing.
 
@@ -43,23 +46,32 @@ def embedding(indices: Any, weight: Any, *, padding_idx: int | None = None, clas
     TypeError
         Indices are not integers, or weight is not floating-point.
     ValueError
-        Weight is not two-dimensional, or has no row `padding_idx`; `classes` is below 1 or above the rows.
+        Weight is not two-dimensional, or has no row `padding_idx`; `classes` is below 1 or above
+        the rows.
     IndexError
-        An index outside 0 .. rows - 1, or classes - 1. On the GPU it is raised at the next synchronisation.
+        An index outside 0 .. rows - 1, or classes - 1. On the GPU it is raised at the next
+        synchronisation.
 
-    Gradient: with respect to weight, the rows of g added by index in the order of the indices, of any order.
-    Deterministic: no atomics of floats.
+    Gradient: with respect to weight, the rows of g added by index in the order of the indices, of
+    any order. Deterministic: no atomics of floats.
 
     >>> import cudamath as cm
     >>> cm.ml.embedding(cm.array([[1, 0]]), cm.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[[3.0, 4.0], [1.0, 2.0]]]
     """
     try:  # seen before and nothing to convert: straight on
-        if _straight[indices._layout, weight._layout] and padding_idx is classes is None and indices._layout.ndim == 1:
+        if (
+            _straight[indices._layout, weight._layout]
+            and padding_idx is classes is None
+            and indices._layout.ndim == 1
+        ):
             return _embedding(indices, weight, classes=None)
     except (AttributeError, KeyError):
         pass
-    asked, key = (indices, weight), ("embedding", padding_idx, padding_idx.__class__, classes, classes.__class__)
+    asked, key = (
+        (indices, weight),
+        ("embedding", padding_idx, padding_idx.__class__, classes, classes.__class__),
+    )
     known = _embedding.again(key, asked)
     if known is not None:
         return known
@@ -71,10 +83,19 @@ def embedding(indices: Any, weight: Any, *, padding_idx: int | None = None, clas
     if padding_idx is not None:
         padding_idx = as_integer("embedding", "padding_idx", padding_idx)
         if not -weight.shape[0] <= padding_idx < weight.shape[0]:
-            raise ValueError(f"embedding: wants padding_idx in {-weight.shape[0]} .. {weight.shape[0] - 1}, got {padding_idx}")
+            raise ValueError(
+                f"embedding: wants padding_idx in {-weight.shape[0]} .. {weight.shape[0] - 1}, "
+                f"got {padding_idx}"
+            )
         padding_idx %= weight.shape[0]
-    if classes is not None and not 1 <= (classes := as_integer("embedding", "classes", classes)) <= weight.shape[0]:
-        raise ValueError(f"embedding: wants 1 to {weight.shape[0]} classes for weight {weight.shape}, got {classes}")
+    if (
+        classes is not None
+        and not 1 <= (classes := as_integer("embedding", "classes", classes)) <= weight.shape[0]
+    ):
+        raise ValueError(
+            f"embedding: wants 1 to {weight.shape[0]} classes for weight {weight.shape}, got "
+            f"{classes}"
+        )
     flat = in_order(indices).reshape((indices.size,))
     table = in_order(weight)
     rows = _embedding(flat, table, classes=classes)
@@ -123,13 +144,27 @@ def one_hot(indices: Any, num_classes: int | None = None, *, dtype: Any = "int64
     indices = require("one_hot", indices, INTEGER, "indices")
     if num_classes is None:
         if not indices.size:
-            raise ValueError(f"one_hot: wants num_classes where there are no indices, got indices of shape {indices.shape}")
+            raise ValueError(
+                "one_hot: wants num_classes where there are no indices, got indices of shape "
+                f"{indices.shape}"
+            )
         num_classes = max(int(indices.max()) + 1, 1)
     num_classes = as_integer("one_hot", "num_classes", num_classes, 1)
-    rows = _one_hot(in_order(indices).reshape((indices.size,)), classes=num_classes, dtype=as_dtype(dtype, "one_hot"))
+    rows = _one_hot(
+        in_order(indices).reshape((indices.size,)),
+        classes=num_classes,
+        dtype=as_dtype(dtype, "one_hot"),
+    )
     return rows.reshape((*indices.shape, rows.shape[1]))
 
 
-_embedding = Op("embedding", cpu="embedding.embedding", cuda="embedding.embedding",
-                vjp=lambda g, _y, indices, weight, **_: (None, _gather_grad(in_order(g), indices, shape=weight.shape, axis=0)))
+_embedding = Op(
+    "embedding",
+    cpu="embedding.embedding",
+    cuda="embedding.embedding",
+    vjp=lambda g, _y, indices, weight, **_: (
+        None,
+        _gather_grad(in_order(g), indices, shape=weight.shape, axis=0),
+    ),
+)
 _one_hot = Op("one_hot", cpu="embedding.one_hot", cuda="embedding.one_hot")

@@ -19,8 +19,19 @@ from ..ops.random import default_generator
 from ..ops.shape import diagonal
 from ..ops.spectral import qr
 
-__all__ = ["constant", "kaiming_normal", "kaiming_uniform", "normal", "ones", "orthogonal", "trunc_normal", "uniform",
-           "xavier_normal", "xavier_uniform", "zeros"]
+__all__ = [
+    "constant",
+    "kaiming_normal",
+    "kaiming_uniform",
+    "normal",
+    "ones",
+    "orthogonal",
+    "trunc_normal",
+    "uniform",
+    "xavier_normal",
+    "xavier_uniform",
+    "zeros",
+]
 
 Shape = int | Sequence[int]
 
@@ -29,7 +40,9 @@ def _fans(name: str, shape: Shape) -> tuple[tuple[int, ...], int, int]:
     """(shape, fan_in, fan_out) of a weight of shape (out, in, *kernel)."""
     shape = normalize_shape(name, shape)
     if len(shape) < 2:
-        raise ValueError(f"{name}: wants a shape of at least two dimensions (out, in, ...), got {shape}")
+        raise ValueError(
+            f"{name}: wants a shape of at least two dimensions (out, in, ...), got {shape}"
+        )
     receptive = math.prod(shape[2:])
     return shape, shape[1] * receptive, shape[0] * receptive
 
@@ -37,14 +50,24 @@ def _fans(name: str, shape: Shape) -> tuple[tuple[int, ...], int, int]:
 def _gain(name: str, nonlinearity: str, a: float) -> float:
     if type(a) not in (int, float):
         (a,) = as_numbers(name, "a as a real number", a)
-    gains = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75,
-             "leaky_relu": math.sqrt(2 / (1 + a * a))}
+    gains = {
+        "linear": 1.0,
+        "sigmoid": 1.0,
+        "tanh": 5 / 3,
+        "relu": math.sqrt(2),
+        "selu": 0.75,
+        "leaky_relu": math.sqrt(2 / (1 + a * a)),
+    }
     if nonlinearity not in gains:
-        raise ValueError(f"{name}: wants nonlinearity to be one of {', '.join(gains)}, got {nonlinearity!r}")
+        raise ValueError(
+            f"{name}: wants nonlinearity to be one of {', '.join(gains)}, got {nonlinearity!r}"
+        )
     return gains[nonlinearity]
 
 
-def _kaiming(name: str, shape: Shape, a: float, mode: str, nonlinearity: str) -> tuple[tuple[int, ...], float]:
+def _kaiming(
+    name: str, shape: Shape, a: float, mode: str, nonlinearity: str
+) -> tuple[tuple[int, ...], float]:
     shape, fan_in, fan_out = _fans(name, shape)
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"{name}: wants mode 'fan_in' or 'fan_out', got {mode!r}")
@@ -53,18 +76,31 @@ def _kaiming(name: str, shape: Shape, a: float, mode: str, nonlinearity: str) ->
 
 
 def _generator(name: str, rng: Generator | None) -> Generator:
-    if rng is not None and not hasattr(rng, "uniform"):  # whatever draws numbers as one does will do
-        raise TypeError(f"{name}: wants rng as a cm.random.Generator, got {type(rng).__name__} {rng!r:.60}")
+    if rng is not None and not hasattr(
+        rng, "uniform"
+    ):  # whatever draws numbers as one does will do
+        raise TypeError(
+            f"{name}: wants rng as a cm.random.Generator, got {type(rng).__name__} {rng!r:.60}"
+        )
     return default_generator() if rng is None else rng
 
 
 @speaks_for("kaiming_normal")
-def kaiming_normal(shape: Shape, *, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
-                   dtype: Any = "float32", device: Any = None, rng: Generator | None = None) -> ndarray:
-    """Normal values of standard deviation gain / sqrt(fan): keeps the variance through layers with that nonlinearity.
+def kaiming_normal(
+    shape: Shape,
+    *,
+    a: float = 0.0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    dtype: Any = "float32",
+    device: Any = None,
+    rng: Generator | None = None,
+) -> ndarray:
+    """Normal values of standard deviation gain / sqrt(fan): keeps the variance through layers with
+    that nonlinearity.
 
-    fan_in = shape[1] prod(shape[2:]), fan_out = shape[0] prod(shape[2:]); gain = sqrt(2 / (1 + a^2)) for leaky_relu of
-    slope `a`, and so sqrt(2) by default, as for relu.
+    fan_in = shape[1] prod(shape[2:]), fan_out = shape[0] prod(shape[2:]); gain = sqrt(2 / (1 +
+    a^2)) for leaky_relu of slope `a`, and so sqrt(2) by default, as for relu.
 
     Parameters
     ----------
@@ -109,9 +145,18 @@ def kaiming_normal(shape: Shape, *, a: float = 0.0, mode: str = "fan_in", nonlin
 
 
 @speaks_for("kaiming_uniform")
-def kaiming_uniform(shape: Shape, *, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
-                    dtype: Any = "float32", device: Any = None, rng: Generator | None = None) -> ndarray:
-    """Uniform values in (-b, b), b = gain sqrt(3 / fan): of the same standard deviation as those of `kaiming_normal`.
+def kaiming_uniform(
+    shape: Shape,
+    *,
+    a: float = 0.0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    dtype: Any = "float32",
+    device: Any = None,
+    rng: Generator | None = None,
+) -> ndarray:
+    """Uniform values in (-b, b), b = gain sqrt(3 / fan): of the same standard deviation as those of
+    `kaiming_normal`.
 
     Args, Returns, Raises, Gradient: as for `kaiming_normal`.
 
@@ -126,13 +171,21 @@ def kaiming_uniform(shape: Shape, *, a: float = 0.0, mode: str = "fan_in", nonli
 
 
 @speaks_for("xavier_normal")
-def xavier_normal(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", device: Any = None,
-                  rng: Generator | None = None) -> ndarray:
+def xavier_normal(
+    shape: Shape,
+    *,
+    gain: float = 1.0,
+    dtype: Any = "float32",
+    device: Any = None,
+    rng: Generator | None = None,
+) -> ndarray:
     """Normal values of standard deviation gain sqrt(2 / (fan_in + fan_out)).
 
-    Args: gain: >= 0, a factor for the nonlinearity that follows; all else, Returns, Raises, Gradient: as for `kaiming_normal`.
+    Args: gain: >= 0, a factor for the nonlinearity that follows; all else, Returns, Raises,
+    Gradient: as for `kaiming_normal`.
 
-    Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010.
+    Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural
+    networks", 2010.
 
     >>> import cudamath as cm
     >>> w = cm.ml.init.xavier_normal((300, 200), rng=cm.random.default_rng(0))
@@ -140,12 +193,20 @@ def xavier_normal(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", de
     True
     """
     shape, fan_in, fan_out = _fans("xavier_normal", shape)
-    return _generator("xavier_normal", rng).normal(0.0, gain * math.sqrt(2 / max(fan_in + fan_out, 1)), shape, dtype, device)
+    return _generator("xavier_normal", rng).normal(
+        0.0, gain * math.sqrt(2 / max(fan_in + fan_out, 1)), shape, dtype, device
+    )
 
 
 @speaks_for("xavier_uniform")
-def xavier_uniform(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", device: Any = None,
-                   rng: Generator | None = None) -> ndarray:
+def xavier_uniform(
+    shape: Shape,
+    *,
+    gain: float = 1.0,
+    dtype: Any = "float32",
+    device: Any = None,
+    rng: Generator | None = None,
+) -> ndarray:
     """Uniform values in (-b, b), b = gain sqrt(6 / (fan_in + fan_out)).
 
     Args, Returns, Raises, Gradient: as for `xavier_normal`.
@@ -160,12 +221,20 @@ def xavier_uniform(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", d
 
 
 @speaks_for("normal")
-def normal(shape: Shape, *, mean: float = 0.0, std: float = 1.0, dtype: Any = "float32", device: Any = None,
-           rng: Generator | None = None) -> ndarray:
+def normal(
+    shape: Shape,
+    *,
+    mean: float = 0.0,
+    std: float = 1.0,
+    dtype: Any = "float32",
+    device: Any = None,
+    rng: Generator | None = None,
+) -> ndarray:
     """Normal values of this mean and standard deviation, float32 by default.
 
-    Args: shape: int or ints >= 0; mean, std: numbers, std >= 0; dtype, device, rng: as for `kaiming_normal`.
-    Returns: ndarray of that shape. Raises: ValueError (a negative size or std), TypeError (dtype). Gradient: none.
+    Args: shape: int or ints >= 0; mean, std: numbers, std >= 0; dtype, device, rng: as for
+    `kaiming_normal`. Returns: ndarray of that shape. Raises: ValueError (a negative size or std),
+    TypeError (dtype). Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.ml.init.normal((2, 3), std=0.02).dtype
@@ -175,12 +244,20 @@ def normal(shape: Shape, *, mean: float = 0.0, std: float = 1.0, dtype: Any = "f
 
 
 @speaks_for("uniform")
-def uniform(shape: Shape, *, low: float = 0.0, high: float = 1.0, dtype: Any = "float32", device: Any = None,
-            rng: Generator | None = None) -> ndarray:
+def uniform(
+    shape: Shape,
+    *,
+    low: float = 0.0,
+    high: float = 1.0,
+    dtype: Any = "float32",
+    device: Any = None,
+    rng: Generator | None = None,
+) -> ndarray:
     """Uniform values in [low, high), float32 by default.
 
     Args: shape, dtype, device, rng: as for `normal`; low, high: bounds, low <= high.
-    Returns: ndarray of that shape. Raises: ValueError (a negative size, low > high), TypeError (dtype). Gradient: none.
+    Returns: ndarray of that shape. Raises: ValueError (a negative size, low > high), TypeError
+    (dtype). Gradient: none.
 
     >>> import cudamath as cm
     >>> w = cm.ml.init.uniform((2, 3), low=-0.1, high=0.1)
@@ -191,45 +268,68 @@ def uniform(shape: Shape, *, low: float = 0.0, high: float = 1.0, dtype: Any = "
 
 
 @speaks_for("trunc_normal")
-def trunc_normal(shape: Shape, *, mean: float = 0.0, std: float = 1.0, low: float = -2.0, high: float = 2.0,
-                 dtype: Any = "float32", device: Any = None, rng: Generator | None = None) -> ndarray:
+def trunc_normal(
+    shape: Shape,
+    *,
+    mean: float = 0.0,
+    std: float = 1.0,
+    low: float = -2.0,
+    high: float = 2.0,
+    dtype: Any = "float32",
+    device: Any = None,
+    rng: Generator | None = None,
+) -> ndarray:
     """Normal values of this mean and standard deviation, truncated to [low, high].
 
-    A uniform number is sent through the inverse of the distribution function: the same numbers on CPU and GPU.
+    A uniform number is sent through the inverse of the distribution function: the same numbers on
+    CPU and GPU.
 
-    Args: shape, dtype, device, rng: as for `normal`; mean, std: of the distribution before it is truncated, std > 0; low, high:
-    bounds, low < high. Returns: ndarray of that shape.
-    Raises: ValueError (a negative size; other bounds or std; bounds so far out that in float64 nothing of the distribution
-    lies between them), TypeError (dtype). Gradient: none.
+    Args: shape, dtype, device, rng: as for `normal`; mean, std: of the distribution before it is
+    truncated, std > 0; low, high: bounds, low < high. Returns: ndarray of that shape. Raises:
+    ValueError (a negative size; other bounds or std; bounds so far out that in float64 nothing of
+    the distribution lies between them), TypeError (dtype). Gradient: none.
 
     >>> import cudamath as cm
     >>> w = cm.ml.init.trunc_normal((1000,), std=0.02, low=-0.04, high=0.04, rng=cm.random.default_rng(0))
     >>> float(abs(w).max()) <= 0.04, 0.016 < float(w.std()) < 0.019
     (True, True)
-    """
+    """  # noqa: E501
     if not low < high or not std > 0:
-        raise ValueError(f"trunc_normal: wants low < high and std > 0, got low={low}, high={high}, std={std}")
+        raise ValueError(
+            f"trunc_normal: wants low < high and std > 0, got low={low}, high={high}, std={std}"
+        )
     first, last = (math.erf((bound - mean) / (std * math.sqrt(2))) for bound in (low, high))
     if first == last:
-        raise ValueError(f"trunc_normal: nothing of a normal distribution of mean {mean} and std {std} lies in "
-                         f"{low} ... {high}")
+        raise ValueError(
+            f"trunc_normal: nothing of a normal distribution of mean {mean} and std {std} lies in "
+            f"{low} ... {high}"
+        )
     shape = normalize_shape("trunc_normal", shape)
     dtype = _floating("trunc_normal", dtype)
     p = _generator("trunc_normal", rng).uniform(first, last, shape, "float64", device)
-    return _truncated(p, scalars=(std * math.sqrt(2), float(mean), float(low), float(high)), dtype=dtype)
+    return _truncated(
+        p, scalars=(std * math.sqrt(2), float(mean), float(low), float(high)), dtype=dtype
+    )
 
 
 _truncated = Op("trunc_normal", cpu="truncated.truncated", cuda="truncated.truncated")
 
 
 @speaks_for("orthogonal")
-def orthogonal(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", device: Any = None,
-               rng: Generator | None = None) -> ndarray:
-    """A matrix (out, in * kernel), seen in `shape`, whose rows (or columns, if there are fewer) are orthogonal and of length
-    gain: the factor Q of a normal matrix, drawn evenly from all such.
+def orthogonal(
+    shape: Shape,
+    *,
+    gain: float = 1.0,
+    dtype: Any = "float32",
+    device: Any = None,
+    rng: Generator | None = None,
+) -> ndarray:
+    """A matrix (out, in * kernel), seen in `shape`, whose rows (or columns, if there are fewer) are
+    orthogonal and of length gain: the factor Q of a normal matrix, drawn evenly from all such.
 
-    Args: shape: (out, in, *kernel), two or more dimensions; gain: the length; dtype, device, rng: as for `normal`.
-    Returns: ndarray of that shape. Raises: ValueError (fewer dimensions), TypeError (dtype). Gradient: none.
+    Args: shape: (out, in, *kernel), two or more dimensions; gain: the length; dtype, device, rng:
+    as for `normal`. Returns: ndarray of that shape. Raises: ValueError (fewer dimensions),
+    TypeError (dtype). Gradient: none.
 
     Source: Saxe, McClelland & Ganguli (2014).
 
@@ -242,7 +342,9 @@ def orthogonal(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", devic
     dtype = _floating("orthogonal", dtype)
     rows, columns = shape[0], math.prod(shape[1:])
     wide = dtypes.compute_dtype(dtype)
-    a = _generator("orthogonal", rng).normal(0.0, 1.0, (max(rows, columns), min(rows, columns)), wide, device)
+    a = _generator("orthogonal", rng).normal(
+        0.0, 1.0, (max(rows, columns), min(rows, columns)), wide, device
+    )
     q, r = qr(a)
     q = q * where(diagonal(r) < 0, -1, 1).astype(wide)  # else not all of them are equally likely
     q = q if rows >= columns else q.T
@@ -265,7 +367,8 @@ def constant(shape: Shape, value: float, *, dtype: Any = "float32", device: Any 
     """`value` everywhere, float32 by default.
 
     Args: shape, dtype, device: as for `normal`; value: a number.
-    Returns: ndarray of that shape. Raises: ValueError (a negative size), TypeError (dtype). Gradient: none.
+    Returns: ndarray of that shape. Raises: ValueError (a negative size), TypeError (dtype).
+    Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.ml.init.constant(2, 0.5)

@@ -18,33 +18,52 @@ __all__ = ["linear"]
 _ACTIVATIONS = {None: "", "relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_tanh", "silu": "silu"}
 
 
-def _weight_grad(g: ndarray, _y: Any, x: ndarray, weight: ndarray, _bias: Any, _residual: Any, **_: Any) -> ndarray:
+def _weight_grad(
+    g: ndarray, _y: Any, x: ndarray, weight: ndarray, _bias: Any, _residual: Any, **_: Any
+) -> ndarray:
     count = math.prod(g.shape[:-1])
-    return linalg.matmul(reshape(g, (count, weight.shape[0])).mT, reshape(x, (count, weight.shape[1])))
+    return linalg.matmul(
+        reshape(g, (count, weight.shape[0])).mT, reshape(x, (count, weight.shape[1]))
+    )
 
 
-def _bias_grad(g: ndarray, _y: Any, _x: Any, _weight: Any, _bias: Any, _residual: Any, **_: Any) -> ndarray:
+def _bias_grad(
+    g: ndarray, _y: Any, _x: Any, _weight: Any, _bias: Any, _residual: Any, **_: Any
+) -> ndarray:
     return g.sum(tuple(range(g.ndim - 1)))
 
 
 # Gradients are taken without an activation: see `linear`.
-_linear = Op("linear", cpu="linear.linear", cuda="linear.linear", vjp=(
-    lambda g, _y, _x, weight, _bias, _residual, **_: linalg.matmul(g, weight), _weight_grad, _bias_grad,
-    lambda g, _y, _x, _weight, _bias, _residual, **_: g))
+_linear = Op(
+    "linear",
+    cpu="linear.linear",
+    cuda="linear.linear",
+    vjp=(
+        lambda g, _y, _x, weight, _bias, _residual, **_: linalg.matmul(g, weight),
+        _weight_grad,
+        _bias_grad,
+        lambda g, _y, _x, _weight, _bias, _residual, **_: g,
+    ),
+)
 
 
-def linear(x: Any, weight: Any, bias: Any = None, *, activation: str | None = None, residual: Any = None) -> ndarray:
-    """Affine map of the last axis, and what often follows it: y = f(x @ weight.mT + bias) + residual.
+def linear(
+    x: Any, weight: Any, bias: Any = None, *, activation: str | None = None, residual: Any = None
+) -> ndarray:
+    """Affine map of the last axis, and what often follows it: y = f(x @ weight.mT + bias) +
+    residual.
 
     Parameters
     ----------
     x : array (..., in); floating-point
     weight : array (out, in), or one that `quantize` made
-        Quantized weights (int8, int4 or float8 with a scale for each row, for each group along a row, or one for all) stay
-        packed until they are used: on GPUs up to 16 rows of 16-bit x are multiplied by one kernel that widens them in
-        registers; for more rows they are widened first. x is not rounded. They are constants.
+        Quantized weights (int8, int4 or float8 with a scale for each row, for each group along a
+        row, or one for all) stay packed until they are used: on GPUs up to 16 rows of 16-bit x are
+        multiplied by one kernel that widens them in registers; for more rows they are widened
+        first. x is not rounded. They are constants.
     bias : array (out,), optional
-        One of another dtype takes part in promotion: float32 beside 16-bit x and weight makes the result float32.
+        One of another dtype takes part in promotion: float32 beside 16-bit x and weight makes the
+        result float32.
     activation : "relu", "gelu", "gelu_tanh" or "silu", optional
         f, see the functions of these names ("gelu_tanh": gelu's tanh form).
     residual : array (..., out), optional
@@ -52,8 +71,8 @@ def linear(x: Any, weight: Any, bias: Any = None, *, activation: str | None = No
     Returns
     -------
     ndarray
-        (..., out); dtype of the operands, promoted. 16-bit numbers are accumulated in float32; on GPUs of compute
-        capability 9.0 operands of one dtype are one kernel, which rounds once.
+        (..., out); dtype of the operands, promoted. 16-bit numbers are accumulated in float32; on
+        GPUs of compute capability 9.0 operands of one dtype are one kernel, which rounds once.
 
     Raises
     ------
@@ -62,17 +81,17 @@ def linear(x: Any, weight: Any, bias: Any = None, *, activation: str | None = No
     ValueError
         Shapes that do not fit; an unknown activation.
 
-    Gradient: those of `matmul`, the activation and `add`, of any order. While one is recorded, what the activation is
-    applied to must be kept: it is a kernel of its own then (not in `mlp`).
+    Gradient: those of `matmul`, the activation and `add`, of any order. While one is recorded, what
+    the activation is applied to must be kept: it is a kernel of its own then (not in `mlp`).
 
-    Accuracy: in that kernel gelu is within 1e-5 of its own size before it is rounded to 16 bits, for x above -6.5; below, where
-    it is smaller than 3e-10, within 1e-10.
+    Accuracy: in that kernel gelu is within 1e-5 of its own size before it is rounded to 16 bits,
+    for x above -6.5; below, where it is smaller than 3e-10, within 1e-10.
 
     >>> import cudamath as cm
     >>> x, weight, bias = cm.array([[1.0, 2.0]]), cm.array([[3.0, 4.0], [5.0, 6.0]]), cm.array([0.5, -20])
     >>> cm.ml.linear(x, weight, bias, activation="relu").tolist()
     [[11.5, 0.0]]
-    """
+    """  # noqa: E501
     packed = isinstance(weight, Quantized)
     if packed:
         known = packed_again(x, weight, bias, residual, activation)
@@ -91,15 +110,22 @@ def linear(x: Any, weight: Any, bias: Any = None, *, activation: str | None = No
     else:
         x, weight, *rest = coerce("linear", (x, weight, *given), FLOATING)
     if not x.ndim or weight.ndim != 2 or x.shape[-1] != weight.shape[1]:
-        raise ValueError(f"linear: wants x (..., in) and weight (out, in), got {x.shape} and {weight.shape}")
+        raise ValueError(
+            f"linear: wants x (..., in) and weight (out, in), got {x.shape} and {weight.shape}"
+        )
     bias = rest.pop(0) if bias is not None else None
     residual = rest.pop(0) if residual is not None else None
     if bias is not None and bias.shape != weight.shape[:1]:
-        raise ValueError(f"linear: weight {weight.shape} wants a bias of shape {weight.shape[:1]}, got {bias.shape}")
+        raise ValueError(
+            f"linear: weight {weight.shape} wants a bias of shape {weight.shape[:1]}, got "
+            f"{bias.shape}"
+        )
     wanted = (*x.shape[:-1], weight.shape[0])
     if residual is not None and residual.shape != wanted:
-        raise ValueError(f"linear: x {x.shape} and weight {weight.shape} want a residual of shape {wanted}, "
-                         f"got {residual.shape}")
+        raise ValueError(
+            f"linear: x {x.shape} and weight {weight.shape} want a residual of shape {wanted}, "
+            f"got {residual.shape}"
+        )
     operands = [a for a in (x, None if packed else weight, bias, residual) if a is not None]
     if any(a.dtype != x.dtype for a in operands):
         y = packed_linear(x, weight, None, None, "") if packed else x @ weight.mT
@@ -117,7 +143,9 @@ def linear(x: Any, weight: Any, bias: Any = None, *, activation: str | None = No
     if packed:
         return packed_linear(x, weight, bias, residual, _ACTIVATIONS[activation])
     y = _linear(x, weight, bias, residual, activation=_ACTIVATIONS[activation], tf32=tf32)
-    _linear.remember(key, asked, (x, weight, bias, residual), activation=_ACTIVATIONS[activation], tf32=tf32)
+    _linear.remember(
+        key, asked, (x, weight, bias, residual), activation=_ACTIVATIONS[activation], tf32=tf32
+    )
     return y
 
 

@@ -26,21 +26,32 @@ MOST = 2 << 30  # bytes of scores held at a time, unless requested otherwise
 _linear_loss = Op("linear_loss", cpu="linear_loss.linear_loss", cuda="linear_loss.linear_loss")
 
 
-def linear_cross_entropy(x: Any, weight: Any, targets: Any, *, classes: int | None = None, ignore_index: int = -100,
-                         rows: int | None = None) -> ndarray:
-    """Mean cross entropy between `linear(x, weight)` and class indices: the end of a language model.
+def linear_cross_entropy(
+    x: Any,
+    weight: Any,
+    targets: Any,
+    *,
+    classes: int | None = None,
+    ignore_index: int = -100,
+    rows: int | None = None,
+) -> ndarray:
+    """Mean cross entropy between `linear(x, weight)` and class indices: the end of a language
+    model.
 
-    loss = mean over i of log sum_c exp(s_ic) - s_it,   s = x @ weight.mT,   t = targets[i], over the first `classes` columns
+    loss = mean over i of log sum_c exp(s_ic) - s_it,   s = x @ weight.mT,   t = targets[i], over
+        the first `classes` columns
 
-    The scores are by far the largest array of a language model. Here the gradient takes their place as soon as a row's loss
-    is known, and the products of the gradients follow at once; with many rows a part of them is done at a time. So at most
-    `rows` x weight.shape[0] scores are held, once, and the loss costs one read and one write of them.
+    The scores are by far the largest array of a language model. Here the gradient takes their place
+    as soon as a row's loss is known, and the products of the gradients follow at once; with many
+    rows a part of them is done at a time. So at most `rows` x weight.shape[0] scores are held,
+    once, and the loss costs one read and one write of them.
 
     Parameters
     ----------
     x : array (..., in) of float16, bfloat16, float32 or float64
     weight : array (out, in), dtype of `x`
-        A row for each class. Rows beyond `classes` pad the products to efficient sizes; they get no gradient.
+        A row for each class. Rows beyond `classes` pad the products to efficient sizes; they get no
+        gradient.
     targets : array (...) of integers
         Class indices, 0 <= target < classes.
     classes : int, optional
@@ -64,10 +75,12 @@ def linear_cross_entropy(x: Any, weight: Any, targets: Any, *, classes: int | No
     IndexError
         A target outside 0 .. classes - 1. On the GPU it is raised at the next synchronisation.
 
-    Gradient: with respect to x and weight, of any order. It is found along with the loss (for float16, which needs the loss
-    scaled first, it is that of `linear` and `cross_entropy`). Deterministic: sums in a fixed order.
+    Gradient: with respect to x and weight, of any order. It is found along with the loss (for
+    float16, which needs the loss scaled first, it is that of `linear` and `cross_entropy`).
+    Deterministic: sums in a fixed order.
 
-    Accuracy: 16-bit scores are rounded once, as those of `linear` are; what follows is computed in float32.
+    Accuracy: 16-bit scores are rounded once, as those of `linear` are; what follows is computed in
+    float32.
 
     >>> import cudamath as cm
     >>> x, weight = cm.array([[2.0, 0.0], [0.0, 0.0]]), cm.array([[1.0, 0.0], [0.0, 1.0]])
@@ -79,40 +92,81 @@ def linear_cross_entropy(x: Any, weight: Any, targets: Any, *, classes: int | No
     require(NAME, weight, FLOATING, "weight")
     require(NAME, targets, INTEGER, "targets")
     if x.dtype != weight.dtype:
-        raise TypeError(f"{NAME}: wants x and weight in one dtype, got {x.dtype} and {weight.dtype}")
-    if not x.ndim or weight.ndim != 2 or x.shape[-1] != weight.shape[1] or targets.shape != x.shape[:-1]:
-        raise ValueError(f"{NAME}: wants x (..., in), weight (out, in) and targets (...), got {x.shape}, {weight.shape} and "
-                         f"{targets.shape}")
+        raise TypeError(
+            f"{NAME}: wants x and weight in one dtype, got {x.dtype} and {weight.dtype}"
+        )
+    if (
+        not x.ndim
+        or weight.ndim != 2
+        or x.shape[-1] != weight.shape[1]
+        or targets.shape != x.shape[:-1]
+    ):
+        raise ValueError(
+            f"{NAME}: wants x (..., in), weight (out, in) and targets (...), got {x.shape}, "
+            f"{weight.shape} and "
+            f"{targets.shape}"
+        )
     classes = weight.shape[0] if classes is None else as_integer(NAME, "classes", classes)
     ignored = as_integer(NAME, "ignore_index", ignore_index)
     if not 1 <= classes <= weight.shape[0]:
-        raise ValueError(f"{NAME}: wants 1 to {weight.shape[0]} classes for weight {weight.shape}, got {classes}")
+        raise ValueError(
+            f"{NAME}: wants 1 to {weight.shape[0]} classes for weight {weight.shape}, got {classes}"
+        )
     small = rows is None and targets.size * weight.shape[0] <= SMALL and x._layout.device >= 0
-    rows = max(1, MOST // (weight.shape[0] * x.dtype.itemsize)) if rows is None else as_integer(NAME, "rows", rows, 1)
-    x, picks = x.reshape((targets.size, weight.shape[1])), in_order(targets).reshape((targets.size,))
+    rows = (
+        max(1, MOST // (weight.shape[0] * x.dtype.itemsize))
+        if rows is None
+        else as_integer(NAME, "rows", rows, 1)
+    )
+    x, picks = (
+        x.reshape((targets.size, weight.shape[1])),
+        in_order(targets).reshape((targets.size,)),
+    )
     if picks.dtype not in (np.int32, np.int64):
         picks = picks.astype(np.int64)
-    if x.dtype == float16 and (x._node is not None or weight._node is not None) or small and x.dtype == compute_dtype(x.dtype):
+    if (
+        x.dtype == float16
+        and (x._node is not None or weight._node is not None)
+        or small
+        and x.dtype == compute_dtype(x.dtype)
+    ):
         return _composed(x, weight, picks, classes, ignored)
     wanted = x._node is not None, weight._node is not None
     with tape.paused():
-        loss, dx, dweight = _with_slopes(x._alias(), weight._alias(), picks, classes, ignored, rows, wanted)
+        loss, dx, dweight = _with_slopes(
+            x._alias(), weight._alias(), picks, classes, ignored, rows, wanted
+        )
     if any(wanted):
         inputs = (x, weight, picks, dx, dweight)
         tape.record(_Recorded, inputs, loss, {"classes": classes, "ignore_index": ignored})
     return loss
 
 
-def _with_slopes(x: ndarray, weight: ndarray, targets: ndarray, classes: int, ignore_index: int, rows: int,
-                 wanted: tuple[bool, bool]) -> tuple[ndarray, ndarray | None, ndarray | None]:
+def _with_slopes(
+    x: ndarray,
+    weight: ndarray,
+    targets: ndarray,
+    classes: int,
+    ignore_index: int,
+    rows: int,
+    wanted: tuple[bool, bool],
+) -> tuple[ndarray, ndarray | None, ndarray | None]:
     """The loss, and those gradients by x and weight that are wanted, part by part."""
     wide = compute_dtype(x.dtype)
     count = not_equal(targets, ignore_index).sum().astype(wide)
     losses, slopes, total = [], [], None
     for first in range(0, max(len(targets), 1), rows):
-        part = x[first:first + rows]
+        part = x[first : first + rows]
         scores = part @ weight.mT
-        losses.append(_linear_loss(scores, targets[first:first + rows], count, classes=classes, ignore_index=ignore_index))
+        losses.append(
+            _linear_loss(
+                scores,
+                targets[first : first + rows],
+                count,
+                classes=classes,
+                ignore_index=ignore_index,
+            )
+        )
         if wanted[0]:  # `scores` now are gradients
             slopes.append(scores @ weight)
         if wanted[1]:
@@ -124,10 +178,14 @@ def _with_slopes(x: ndarray, weight: ndarray, targets: ndarray, classes: int, ig
     return loss, dx, None if total is None else total.astype(weight.dtype)
 
 
-def _composed(x: ndarray, weight: ndarray, targets: ndarray, classes: int, ignore_index: int) -> ndarray:
+def _composed(
+    x: ndarray, weight: ndarray, targets: ndarray, classes: int, ignore_index: int
+) -> ndarray:
     """The same out of public operations."""
     scores = linear(x, weight)
-    scores = (scores if classes == weight.shape[0] else scores[:, :classes]).astype(compute_dtype(x.dtype), copy=False)
+    scores = (scores if classes == weight.shape[0] else scores[:, :classes]).astype(
+        compute_dtype(x.dtype), copy=False
+    )
     return cross_entropy(scores, targets, ignore_index=ignore_index)
 
 
@@ -143,14 +201,27 @@ class _Recorded:
         return False, (True,) * count
 
     @staticmethod
-    def vjp(g: ndarray, _y: None, x: ndarray, weight: ndarray, targets: ndarray, dx: ndarray | None, dweight: ndarray | None,
-            *, classes: int, ignore_index: int) -> tuple:
-        """Gradients of x and weight; recorded ones where a gradient of the gradient is being taken."""
+    def vjp(
+        g: ndarray,
+        _y: None,
+        x: ndarray,
+        weight: ndarray,
+        targets: ndarray,
+        dx: ndarray | None,
+        dweight: ndarray | None,
+        *,
+        classes: int,
+        ignore_index: int,
+    ) -> tuple:
+        """Gradients of x and weight; recorded ones where a gradient of the gradient is being
+        taken."""
         if tape.state.paused:
             by_x, by_weight = (None if d is None else d * g.astype(d.dtype) for d in (dx, dweight))
         else:
             import cudamath as cm
 
-            _, pull = cm.vjp(lambda x, weight: _composed(x, weight, targets, classes, ignore_index), x, weight)
+            _, pull = cm.vjp(
+                lambda x, weight: _composed(x, weight, targets, classes, ignore_index), x, weight
+            )
             by_x, by_weight = pull(g)
         return by_x, by_weight, None, None, None

@@ -1,4 +1,5 @@
-"""Losses of classes: cross entropy and negative log likelihood. (Those of pairs of numbers are in pointwise.py.)"""
+"""Losses of classes: cross entropy and negative log likelihood. (Those of pairs of numbers are in
+pointwise.py.)"""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ def _reduced(loss: ndarray, reduction: str) -> ndarray:
 
 def _check_reduction(name: str, reduction: str, *more: str) -> None:
     if reduction not in ("mean", "sum", "none", *more):
-        raise ValueError(f"{name}: reduction is {', '.join(map(repr, ('mean', 'sum', *more)))} or 'none', got {reduction!r}")
+        raise ValueError(
+            f"{name}: reduction is {', '.join(map(repr, ('mean', 'sum', *more)))} or 'none', got "
+            f"{reduction!r}"
+        )
 
 
 def _operands(name: str, logits: Any, targets: Any) -> tuple[ndarray, ndarray]:
@@ -47,13 +51,21 @@ def _flattened(x: ndarray) -> ndarray:
 def _class_targets(name: str, logits: ndarray, targets: ndarray) -> ndarray:
     """Class indices as (N, D) int32 or int64 in C order; errors."""
     if targets.dtype not in INTEGER:
-        raise TypeError(f"{name}: wants integer class indices, got targets of dtype {targets.dtype}, shape {targets.shape}")
+        raise TypeError(
+            f"{name}: wants integer class indices, got targets of dtype {targets.dtype}, shape "
+            f"{targets.shape}"
+        )
     wanted = logits.shape[:1] * (logits.ndim > 1) + logits.shape[2:]
     if targets.shape != wanted:
-        raise ValueError(f"{name}: logits of shape {logits.shape} want class indices of shape {wanted}, got {targets.shape}")
+        raise ValueError(
+            f"{name}: logits of shape {logits.shape} want class indices of shape {wanted}, got "
+            f"{targets.shape}"
+        )
     if targets.dtype not in (np.int32, np.int64):
         targets = targets.astype(np.int64)
-    return in_order(targets).reshape((1 if logits.ndim == 1 else logits.shape[0], math.prod(logits.shape[2:])))
+    return in_order(targets).reshape(
+        (1 if logits.ndim == 1 else logits.shape[0], math.prod(logits.shape[2:]))
+    )
 
 
 def _class_weights(name: str, logits: ndarray, weight: Any) -> ndarray:
@@ -61,7 +73,10 @@ def _class_weights(name: str, logits: ndarray, weight: Any) -> ndarray:
     weight = coerce(name, (logits, weight), FLOATING)[1]
     classes = logits.shape[min(1, logits.ndim - 1)]
     if weight.shape != (classes,):
-        raise ValueError(f"{name}: logits of shape {logits.shape} want weight of shape ({classes},), got {weight.shape}")
+        raise ValueError(
+            f"{name}: logits of shape {logits.shape} want weight of shape ({classes},), got "
+            f"{weight.shape}"
+        )
     return weight.astype(compute_dtype(logits.dtype), copy=False)
 
 
@@ -76,10 +91,17 @@ def _factor(picks: ndarray, weight: ndarray, ignore_index: int) -> ndarray:
     return where(counted, take(weight, where(counted, picks, 0)), 0)
 
 
-def _weighted(each: ndarray, picks: ndarray, weight: ndarray, reduction: str, ignore_index: int,
-              smooth: ndarray | None = None) -> ndarray:
-    """Losses (N, D), each times the weight of its class, plus `smooth`; the mean is over the weights. In each's dtype. For
-    gradients with respect to weights, and for smooth labels: `_cross_entropy` takes weights otherwise."""
+def _weighted(
+    each: ndarray,
+    picks: ndarray,
+    weight: ndarray,
+    reduction: str,
+    ignore_index: int,
+    smooth: ndarray | None = None,
+) -> ndarray:
+    """Losses (N, D), each times the weight of its class, plus `smooth`; the mean is over the
+    weights. In each's dtype. For gradients with respect to weights, and for smooth labels:
+    `_cross_entropy` takes weights otherwise."""
     counted, factor = not_equal(picks, ignore_index), _factor(picks, weight, ignore_index)
     loss = each.astype(weight.dtype, copy=False) * factor
     if smooth is not None:
@@ -91,14 +113,22 @@ def _weighted(each: ndarray, picks: ndarray, weight: ndarray, reduction: str, ig
     return loss.astype(each.dtype, copy=False)
 
 
-def cross_entropy(logits: Any, targets: Any, *, weight: Any = None, reduction: str = "mean", ignore_index: int = -100,
-                  label_smoothing: float = 0.0) -> ndarray:
+def cross_entropy(
+    logits: Any,
+    targets: Any,
+    *,
+    weight: Any = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> ndarray:
     """Cross entropy between class scores and targets, the softmax included.
 
-    loss_n = -sum_c q_nc log softmax(logits_n)_c, where q_n is one-hot at the target class, or the target itself;
-    with label smoothing a, q becomes (1 - a) q + a / C. "mean" divides the sum by the number of targets that are not
-    ignored (NaN if there is none). Weights multiply the summands of their class; with class indices "mean" then divides by
-    the sum of the weights of the targets that are not ignored.
+    loss_n = -sum_c q_nc log softmax(logits_n)_c, where q_n is one-hot at the target class, or the
+    target itself; with label smoothing a, q becomes (1 - a) q + a / C. "mean" divides the sum by
+    the number of targets that are not ignored (NaN if there is none). Weights multiply the summands
+    of their class; with class indices "mean" then divides by the sum of the weights of the targets
+    that are not ignored.
 
     Parameters
     ----------
@@ -129,9 +159,9 @@ def cross_entropy(logits: Any, targets: Any, *, weight: Any = None, reduction: s
     IndexError
         A class index outside 0 .. C - 1. On the GPU it is raised at the next synchronisation.
 
-    Gradient: with respect to logits (softmax(logits) - q) g / count, of any order, to soft labels and to weights. On the GPU,
-    class indices take one read of the logits forward, one read and one write backward (weights together with label
-    smoothing: more). Deterministic.
+    Gradient: with respect to logits (softmax(logits) - q) g / count, of any order, to soft labels
+    and to weights. On the GPU, class indices take one read of the logits forward, one read and one
+    write backward (weights together with label smoothing: more). Deterministic.
 
     >>> import cudamath as cm
     >>> logits = cm.array([[2.0, 0.0], [0.0, 0.0]])
@@ -142,7 +172,14 @@ def cross_entropy(logits: Any, targets: Any, *, weight: Any = None, reduction: s
     """
     name = "cross_entropy"
     asked = (logits, targets) if weight is None else (logits, targets, weight)
-    key = name, reduction, ignore_index, ignore_index.__class__, label_smoothing, label_smoothing.__class__
+    key = (
+        name,
+        reduction,
+        ignore_index,
+        ignore_index.__class__,
+        label_smoothing,
+        label_smoothing.__class__,
+    )
     known = _cross_entropy.again(key, asked)
     if known is not None:
         return known
@@ -157,13 +194,20 @@ def cross_entropy(logits: Any, targets: Any, *, weight: Any = None, reduction: s
     picks, x = _class_targets(name, logits, targets), _flattened(logits)
     ignored = as_integer(name, "ignore_index", ignore_index)
     if weight is None or not label_smoothing and weight._node is None:
-        params: dict[str, Any] = {"reduction": reduction, "ignore_index": ignored, "label_smoothing": float(label_smoothing)}
+        params: dict[str, Any] = {
+            "reduction": reduction,
+            "ignore_index": ignored,
+            "label_smoothing": float(label_smoothing),
+        }
         seen = (x, picks) if weight is None else (x, picks, in_order(weight))
         whole = _cross_entropy(*seen, **params)[0]
         loss = _shaped(whole, targets, reduction)
         _cross_entropy.remember(key, asked, seen, (whole, loss), (0,), **params)
         return loss
-    loss, smooth = _cross_entropy(x, picks, reduction="none", ignore_index=ignored, label_smoothing=0.0)[0], None
+    loss, smooth = (
+        _cross_entropy(x, picks, reduction="none", ignore_index=ignored, label_smoothing=0.0)[0],
+        None,
+    )
     if label_smoothing:
         share = weight.reshape((-1, 1)) * (-label_smoothing / x.shape[1])
         counted = where(not_equal(picks, ignored)[:, None], x, 0)  # ignored rows may hold anything
@@ -171,31 +215,57 @@ def cross_entropy(logits: Any, targets: Any, *, weight: Any = None, reduction: s
     return _shaped(_weighted(loss, picks, weight, reduction, ignored, smooth), targets, reduction)
 
 
-def _soft_cross_entropy(logits: ndarray, targets: ndarray, weight: ndarray | None, reduction: str,
-                        label_smoothing: float) -> ndarray:
+def _soft_cross_entropy(
+    logits: ndarray,
+    targets: ndarray,
+    weight: ndarray | None,
+    reduction: str,
+    label_smoothing: float,
+) -> ndarray:
     if targets.shape != logits.shape:
-        raise ValueError(f"cross_entropy: probabilities have the shape of the logits, {logits.shape}, got {targets.shape}")
+        raise ValueError(
+            f"cross_entropy: probabilities have the shape of the logits, {logits.shape}, got "
+            f"{targets.shape}"
+        )
     axis = min(1, logits.ndim - 1)
     if weight is not None:
         if label_smoothing:
-            targets, label_smoothing = targets * (1 - label_smoothing) + label_smoothing / logits.shape[axis], 0.0
+            targets, label_smoothing = (
+                targets * (1 - label_smoothing) + label_smoothing / logits.shape[axis],
+                0.0,
+            )
         targets = targets * weight.reshape((-1, *(1,) * (logits.ndim - 1 - axis)))
-    loss = soft_cross_entropy(_flattened(logits), _flattened(targets.astype(logits.dtype, copy=False)), reduction,
-                              label_smoothing)
-    return loss.reshape(logits.shape[:axis] + logits.shape[axis + 1:]) if reduction == "none" else loss
+    loss = soft_cross_entropy(
+        _flattened(logits),
+        _flattened(targets.astype(logits.dtype, copy=False)),
+        reduction,
+        label_smoothing,
+    )
+    return (
+        loss.reshape(logits.shape[:axis] + logits.shape[axis + 1 :])
+        if reduction == "none"
+        else loss
+    )
 
 
-def nll_loss(log_probabilities: Any, targets: Any, *, weight: Any = None, reduction: str = "mean",
-             ignore_index: int = -100) -> ndarray:
+def nll_loss(
+    log_probabilities: Any,
+    targets: Any,
+    *,
+    weight: Any = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+) -> ndarray:
     """Negative log likelihood of class indices under given log probabilities.
 
-    loss_n = -log_probabilities[n, targets_n], times the weight of the class; "mean" divides by the number (with weights: by
-    the sum of the weights) of the targets that are not ignored.
+    loss_n = -log_probabilities[n, targets_n], times the weight of the class; "mean" divides by the
+    number (with weights: by the sum of the weights) of the targets that are not ignored.
     `cross_entropy` is this after `log_softmax`, in one step.
 
     Parameters
     ----------
-    log_probabilities : array (N, C), (N, C, d1, ...) or (C,) of float16, bfloat16, float32 or float64
+    log_probabilities : array (N, C), (N, C, d1, ...) or (C,) of float16, bfloat16, float32 or
+    float64
     targets : array of integers (N,), (N, d1, ...) or ()
         Class indices, 0 <= target < C.
     weight : array (C,); floating-point, optional
@@ -218,7 +288,8 @@ def nll_loss(log_probabilities: Any, targets: Any, *, weight: Any = None, reduct
     IndexError
         A class index outside 0 .. C - 1. On the GPU it is raised at the next synchronisation.
 
-    Gradient: -g / count at the targets, 0 elsewhere, of any order; also with respect to weights. Deterministic.
+    Gradient: -g / count at the targets, 0 elsewhere, of any order; also with respect to weights.
+    Deterministic.
 
     >>> import cudamath as cm
     >>> cm.ml.nll_loss(cm.array([[-1.0, -2.0], [-3.0, -4.0]]), cm.array([0, 1])).item()
@@ -241,11 +312,14 @@ def nll_loss(log_probabilities: Any, targets: Any, *, weight: Any = None, reduct
     seen = (flat, picks) if weight is None else (flat, picks, in_order(weight))
     whole = _nll_loss(*seen, reduction=reduction, ignore_index=ignored)[0]
     loss = _shaped(whole, targets, reduction)
-    _nll_loss.remember(key, asked, seen, (whole, loss), (0,), reduction=reduction, ignore_index=ignored)
+    _nll_loss.remember(
+        key, asked, seen, (whole, loss), (0,), reduction=reduction, ignore_index=ignored
+    )
     return loss
 
 
-# The cards. x: (N, C, D), targets: (N, D), weight, if there is one: (C,) in compute precision, of which no gradient is taken.
+# The cards. x: (N, C, D), targets: (N, D), weight, if there is one: (C,) in compute precision, of
+# which no gradient is taken.
 
 
 def _of_each(g: ndarray, targets: ndarray, weight: ndarray | None, ignore_index: int) -> ndarray:
@@ -255,20 +329,54 @@ def _of_each(g: ndarray, targets: ndarray, weight: ndarray | None, ignore_index:
     return in_order((_factor(targets, weight, ignore_index) * g).astype(g.dtype, copy=False))
 
 
-def _cross_entropy_rule(g: tuple, y: tuple, x: ndarray, targets: ndarray, weight: ndarray | None = None, *, reduction: str,
-                        ignore_index: int, label_smoothing: float) -> tuple:
+def _cross_entropy_rule(
+    g: tuple,
+    y: tuple,
+    x: ndarray,
+    targets: ndarray,
+    weight: ndarray | None = None,
+    *,
+    reduction: str,
+    ignore_index: int,
+    label_smoothing: float,
+) -> tuple:
     if g[0] is None:
         return (None,) * (2 if weight is None else 3)
-    found = _cross_entropy_grad(_of_each(g[0], targets, weight, ignore_index), x, targets, y[1], y[2],
-                                ignore_index=ignore_index, label_smoothing=label_smoothing)
+    found = _cross_entropy_grad(
+        _of_each(g[0], targets, weight, ignore_index),
+        x,
+        targets,
+        y[1],
+        y[2],
+        ignore_index=ignore_index,
+        label_smoothing=label_smoothing,
+    )
     return (found, None) if weight is None else (found, None, None)
 
 
-def _cross_entropy_grad_rule(h: ndarray, _dx: None, g: ndarray, x: ndarray, targets: ndarray, stats: ndarray,
-                             divisor: ndarray, *, ignore_index: int, label_smoothing: float) -> tuple:
-    """dx is linear in g, and depends on x by the softmax alone; stats, functions of x, need no gradient of their own."""
-    unit = _cross_entropy_grad(ones((), dtype=g.dtype, device=g.device), x, targets, stats, divisor,
-                               ignore_index=ignore_index, label_smoothing=label_smoothing)
+def _cross_entropy_grad_rule(
+    h: ndarray,
+    _dx: None,
+    g: ndarray,
+    x: ndarray,
+    targets: ndarray,
+    stats: ndarray,
+    divisor: ndarray,
+    *,
+    ignore_index: int,
+    label_smoothing: float,
+) -> tuple:
+    """dx is linear in g, and depends on x by the softmax alone; stats, functions of x, need no
+    gradient of their own."""
+    unit = _cross_entropy_grad(
+        ones((), dtype=g.dtype, device=g.device),
+        x,
+        targets,
+        stats,
+        divisor,
+        ignore_index=ignore_index,
+        label_smoothing=label_smoothing,
+    )
     along_g = h * unit
     p = softmax(x, 1)
     factor = where(not_equal(targets, ignore_index), g / divisor.astype(g.dtype), 0)
@@ -276,27 +384,64 @@ def _cross_entropy_grad_rule(h: ndarray, _dx: None, g: ndarray, x: ndarray, targ
     return along_g.sum(1) if g.ndim else along_g.sum(), along_x, None, None, None
 
 
-_cross_entropy = Op("cross_entropy", cpu="loss.cross_entropy", cuda="loss.cross_entropy", outputs=3,
-                    vjp=_cross_entropy_rule)
-_cross_entropy_grad = Op("cross_entropy_grad", cpu="loss.cross_entropy_grad", cuda="loss.cross_entropy_grad",
-                         vjp=_cross_entropy_grad_rule)
+_cross_entropy = Op(
+    "cross_entropy",
+    cpu="loss.cross_entropy",
+    cuda="loss.cross_entropy",
+    outputs=3,
+    vjp=_cross_entropy_rule,
+)
+_cross_entropy_grad = Op(
+    "cross_entropy_grad",
+    cpu="loss.cross_entropy_grad",
+    cuda="loss.cross_entropy_grad",
+    vjp=_cross_entropy_grad_rule,
+)
 
 
-def _nll_rule(g: tuple, y: tuple, x: ndarray, targets: ndarray, weight: ndarray | None = None, *, reduction: str,
-              ignore_index: int) -> tuple:
+def _nll_rule(
+    g: tuple,
+    y: tuple,
+    x: ndarray,
+    targets: ndarray,
+    weight: ndarray | None = None,
+    *,
+    reduction: str,
+    ignore_index: int,
+) -> tuple:
     if g[0] is None:
         return (None,) * (2 if weight is None else 3)
-    found = _nll_loss_grad(_of_each(g[0], targets, weight, ignore_index), targets, y[1], classes=x.shape[1],
-                           ignore_index=ignore_index)
+    found = _nll_loss_grad(
+        _of_each(g[0], targets, weight, ignore_index),
+        targets,
+        y[1],
+        classes=x.shape[1],
+        ignore_index=ignore_index,
+    )
     return (found, None) if weight is None else (found, None, None)
 
 
-def _nll_grad_rule(h: ndarray, _dx: None, g: ndarray, targets: ndarray, divisor: ndarray, *, classes: int,
-                   ignore_index: int) -> tuple:
-    unit = _nll_loss_grad(ones((), dtype=g.dtype, device=g.device), targets, divisor, classes=classes,
-                          ignore_index=ignore_index)
+def _nll_grad_rule(
+    h: ndarray,
+    _dx: None,
+    g: ndarray,
+    targets: ndarray,
+    divisor: ndarray,
+    *,
+    classes: int,
+    ignore_index: int,
+) -> tuple:
+    unit = _nll_loss_grad(
+        ones((), dtype=g.dtype, device=g.device),
+        targets,
+        divisor,
+        classes=classes,
+        ignore_index=ignore_index,
+    )
     return (h * unit).sum(1) if g.ndim else (h * unit).sum(), None, None
 
 
 _nll_loss = Op("nll_loss", cpu="loss.nll_loss", cuda="loss.nll_loss", outputs=2, vjp=_nll_rule)
-_nll_loss_grad = Op("nll_loss_grad", cpu="loss.nll_loss_grad", cuda="loss.nll_loss_grad", vjp=_nll_grad_rule)
+_nll_loss_grad = Op(
+    "nll_loss_grad", cpu="loss.nll_loss_grad", cuda="loss.nll_loss_grad", vjp=_nll_grad_rule
+)

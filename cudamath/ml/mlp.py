@@ -16,8 +16,12 @@ from .quantize import Quantized
 
 __all__ = ["mlp"]
 
-_SLOPES: dict[str, Callable[..., ndarray]] = {"relu": _relu_grad, "silu": _silu_grad, "gelu": _gelu_grad,
-                                               "gelu_tanh": _gelu_tanh_grad}
+_SLOPES: dict[str, Callable[..., ndarray]] = {
+    "relu": _relu_grad,
+    "silu": _silu_grad,
+    "gelu": _gelu_grad,
+    "gelu_tanh": _gelu_tanh_grad,
+}
 
 
 def _flat(x: ndarray) -> ndarray:
@@ -25,10 +29,21 @@ def _flat(x: ndarray) -> ndarray:
     return reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
-def _rule(g: tuple, y: tuple, x: ndarray, w1: ndarray, _b1: Any, w2: ndarray, _b2: Any, _residual: Any, *, activation: str,
-          tf32: bool) -> tuple:
-    """Gradients of x, w1, b1, w2, b2, residual. Those of h and z come where the gradient itself is differentiated. Products
-    for which nothing waits (frozen weights) are not computed."""
+def _rule(
+    g: tuple,
+    y: tuple,
+    x: ndarray,
+    w1: ndarray,
+    _b1: Any,
+    w2: ndarray,
+    _b2: Any,
+    _residual: Any,
+    *,
+    activation: str,
+    tf32: bool,
+) -> tuple:
+    """Gradients of x, w1, b1, w2, b2, residual. Those of h and z come where the gradient itself is
+    differentiated. Products for which nothing waits (frozen weights) are not computed."""
     from_y, from_h, from_z = g
     _, h, z = y
     lead = tuple(range(x.ndim - 1))
@@ -51,19 +66,35 @@ def _rule(g: tuple, y: tuple, x: ndarray, w1: ndarray, _b1: Any, w2: ndarray, _b
     return dx, dw1, dz.sum(lead), dw2, db2, from_y
 
 
-def _slope_rule(u: ndarray, _y: Any, g: ndarray, weight: ndarray, z: ndarray, *, activation: str, tf32: bool) -> tuple:
+def _slope_rule(
+    u: ndarray, _y: Any, g: ndarray, weight: ndarray, z: ndarray, *, activation: str, tf32: bool
+) -> tuple:
     import cudamath as cm
 
-    _, pull = cm.vjp(lambda g, weight, z: _SLOPES[activation](linalg.matmul(g, weight), z), g, weight, z)
+    _, pull = cm.vjp(
+        lambda g, weight, z: _SLOPES[activation](linalg.matmul(g, weight), z), g, weight, z
+    )
     return pull(u)
 
 
 _mlp = Op("mlp", cpu="mlp.mlp", cuda="mlp.mlp", outputs=3, vjp=_rule)
-_product_slope = Op("product_slope", cpu="mlp.product_slope", cuda="mlp.product_slope", vjp=_slope_rule)
+_product_slope = Op(
+    "product_slope", cpu="mlp.product_slope", cuda="mlp.product_slope", vjp=_slope_rule
+)
 
 
-def mlp(x: Any, w1: Any, b1: Any, w2: Any, b2: Any, *, activation: str = "gelu_tanh", residual: Any = None) -> ndarray:
-    """Two fully connected layers with an activation between them: y = f(x @ w1.mT + b1) @ w2.mT + b2 + residual.
+def mlp(
+    x: Any,
+    w1: Any,
+    b1: Any,
+    w2: Any,
+    b2: Any,
+    *,
+    activation: str = "gelu_tanh",
+    residual: Any = None,
+) -> ndarray:
+    """Two fully connected layers with an activation between them: y = f(x @ w1.mT + b1) @ w2.mT +
+    b2 + residual.
 
     The same as two calls of `linear`, and its gradient takes fewer passes over the hidden layer.
 
@@ -74,7 +105,8 @@ def mlp(x: Any, w1: Any, b1: Any, w2: Any, b2: Any, *, activation: str = "gelu_t
     b1 : array (hidden,) or None
     w2 : array (out, hidden)
     b2 : array (out,) or None
-        Biases of another dtype take part in promotion: float32 beside 16-bit x and weights makes the result float32.
+        Biases of another dtype take part in promotion: float32 beside 16-bit x and weights makes
+        the result float32.
     activation : "relu", "gelu", "gelu_tanh" or "silu"
         f, see `linear`.
     residual : array (..., out), optional
@@ -82,8 +114,9 @@ def mlp(x: Any, w1: Any, b1: Any, w2: Any, b2: Any, *, activation: str = "gelu_t
     Returns
     -------
     ndarray
-        (..., out); dtype of the operands, promoted. 16-bit numbers are accumulated in float32 and rounded once per layer. On
-        GPUs of compute capability 9.0 each layer is one kernel, also where a gradient is recorded, if all are of one dtype.
+        (..., out); dtype of the operands, promoted. 16-bit numbers are accumulated in float32 and
+        rounded once per layer. On GPUs of compute capability 9.0 each layer is one kernel, also
+        where a gradient is recorded, if all are of one dtype.
 
     Raises
     ------
@@ -92,7 +125,8 @@ def mlp(x: Any, w1: Any, b1: Any, w2: Any, b2: Any, *, activation: str = "gelu_t
     ValueError
         Shapes that do not fit; an unknown activation.
 
-    Gradient: of every order, with respect to all arrays. What the activation is applied to, and its result, are kept.
+    Gradient: of every order, with respect to all arrays. What the activation is applied to, and its
+    result, are kept.
 
     Accuracy: as `linear`. Results are the same bits every time.
 
@@ -102,7 +136,9 @@ def mlp(x: Any, w1: Any, b1: Any, w2: Any, b2: Any, *, activation: str = "gelu_t
     [[1.5]]
     """
     if not isinstance(activation, str) or activation not in _SLOPES:
-        raise ValueError(f"mlp: activation is one of {', '.join(map(repr, _SLOPES))}, got {activation!r:.60}")
+        raise ValueError(
+            f"mlp: activation is one of {', '.join(map(repr, _SLOPES))}, got {activation!r:.60}"
+        )
     if isinstance(w1, Quantized) or isinstance(w2, Quantized):
         return linear(linear(x, w1, b1, activation=activation), w2, b2, residual=residual)
     names = ("x", "w1", "b1", "w2", "b2", "residual")
@@ -112,14 +148,26 @@ def mlp(x: Any, w1: Any, b1: Any, w2: Any, b2: Any, *, activation: str = "gelu_t
     found = iter(coerce("mlp", tuple(a for a in given if a is not None), FLOATING))
     x, w1, b1, w2, b2, residual = arrays = [None if a is None else next(found) for a in given]
     sizes = {name: a.shape for name, a in zip(names, arrays, strict=True) if a is not None}
-    if not x.ndim or w1.ndim != 2 or w2.ndim != 2 or x.shape[-1] != w1.shape[1] or w2.shape[1] != w1.shape[0]:
-        raise ValueError(f"mlp: wants x (..., in), w1 (hidden, in) and w2 (out, hidden), got {x.shape}, {w1.shape} and "
-                         f"{w2.shape}")
+    if (
+        not x.ndim
+        or w1.ndim != 2
+        or w2.ndim != 2
+        or x.shape[-1] != w1.shape[1]
+        or w2.shape[1] != w1.shape[0]
+    ):
+        raise ValueError(
+            f"mlp: wants x (..., in), w1 (hidden, in) and w2 (out, hidden), got {x.shape}, "
+            f"{w1.shape} and "
+            f"{w2.shape}"
+        )
     wanted = {"b1": w1.shape[:1], "b2": w2.shape[:1], "residual": (*x.shape[:-1], w2.shape[0])}
     for name, shape in wanted.items():
         if sizes.get(name, shape) != shape:
-            raise ValueError(f"mlp: x {x.shape}, w1 {w1.shape} and w2 {w2.shape} want {name} of shape {shape}, got "
-                             f"{sizes[name]}")
+            raise ValueError(
+                f"mlp: x {x.shape}, w1 {w1.shape} and w2 {w2.shape} want {name} of shape {shape}, "
+                "got "
+                f"{sizes[name]}"
+            )
     present = [a for a in arrays if a is not None]
     if all(a._node is None for a in present) or any(a.dtype != x.dtype for a in present):
         return linear(linear(x, w1, b1, activation=activation), w2, b2, residual=residual)

@@ -25,13 +25,19 @@ from .softmax import in_order
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
 
 
-# --------------------------------------------------------------------------------------------------- checks
+# --------------------------------------------------------------------------------------------------
 
 
-def _parameters(name: str, x: ndarray, shape: tuple[int, ...], values: dict[str, ndarray | None], *,
-                optional: bool = False) -> list:
-    """Weight, bias, ...: checked, of one dtype; ones for a missing weight (or variance), zeros for the rest, or, if they are
-    optional, None."""
+def _parameters(
+    name: str,
+    x: ndarray,
+    shape: tuple[int, ...],
+    values: dict[str, ndarray | None],
+    *,
+    optional: bool = False,
+) -> list:
+    """Weight, bias, ...: checked, of one dtype; ones for a missing weight (or variance), zeros for
+    the rest, or, if they are optional, None."""
     dtype = next((v.dtype for v in values.values() if v is not None), x.dtype)
     out: list[ndarray | None] = []
     for what, value in values.items():
@@ -39,18 +45,26 @@ def _parameters(name: str, x: ndarray, shape: tuple[int, ...], values: dict[str,
             if optional:
                 out.append(None)
                 continue
-            value = (ones if what in ("weight", "running_var") else zeros)(shape, dtype=dtype, device=x.device)
+            value = (ones if what in ("weight", "running_var") else zeros)(
+                shape, dtype=dtype, device=x.device
+            )
         if value.shape != shape:
-            raise ValueError(f"{name}: x of shape {x.shape} wants {what} of shape {shape}, got {value.shape}")
+            raise ValueError(
+                f"{name}: x of shape {x.shape} wants {what} of shape {shape}, got {value.shape}"
+            )
         small = x.dtype.itemsize == 2
         if value.dtype != dtype or not (dtype == x.dtype or small and dtype == np.float32):
-            raise TypeError(f"{name}: x of dtype {x.dtype} wants all parameters in {x.dtype}"
-                            f"{' or all in float32' if small else ''}, got {what} of {value.dtype}")
+            raise TypeError(
+                f"{name}: x of dtype {x.dtype} wants all parameters in {x.dtype}"
+                f"{' or all in float32' if small else ''}, got {what} of {value.dtype}"
+            )
         out.append(in_order(value))
     return out
 
 
-def _operands(name: str, x: Any, values: dict[str, Any]) -> tuple[ndarray, dict[str, ndarray | None]]:
+def _operands(
+    name: str, x: Any, values: dict[str, Any]
+) -> tuple[ndarray, dict[str, ndarray | None]]:
     """x and the parameters that are there as floating-point arrays on one device."""
     there = [what for what, value in values.items() if value is not None]
     x, *found = coerce(name, (x, *(values[what] for what in there)), FLOATING)
@@ -74,26 +88,38 @@ def _ordered_as(g: ndarray, x: ndarray) -> ndarray:
     return in_order(g) if x.is_contiguous else moveaxis(copy(moveaxis(g, 1, -1)), -1, 1)
 
 
-# ----------------------------------------------------------------------------------------------- batch norm
+# ----------------------------------------------------------------------------------------------- ba
 
 
-def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None, *,
-               training: bool = False, momentum: float = 0.1, eps: float = 1e-5, activation: str | None = None,
-               residual: Any = None) -> Any:
+def batch_norm(
+    x: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    *,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    activation: str | None = None,
+    residual: Any = None,
+) -> Any:
     """Batch normalisation: every channel standardised over the batch, then scaled and shifted.
 
-    y[n, c, ...] = (x[n, c, ...] - mean[c]) / sqrt(var[c] + eps) * weight[c] + bias[c] + residual[n, c, ...],
-    or relu of that.
+    y[n, c, ...] = (x[n, c, ...] - mean[c]) / sqrt(var[c] + eps) * weight[c] + bias[c] + residual[n,
+    c, ...], or relu of that.
 
-    In training, mean and variance are those of `x` over all axes but the channels; otherwise the running ones.
-    Nothing is updated in place: training returns the new running statistics,
+    In training, mean and variance are those of `x` over all axes but the channels; otherwise the
+    running ones. Nothing is updated in place: training returns the new running statistics,
 
-    new_mean = (1 - momentum) running_mean + momentum mean,   new_var the same with the variance over count - 1.
+    new_mean = (1 - momentum) running_mean + momentum mean,   new_var the same with the variance
+        over count - 1.
 
     Parameters
     ----------
     x : array (N, C) or (N, C, d1, ...) of float16, bfloat16, float32 or float64
-        In C order or with the channels last in memory; the result lies in the same order on the GPU.
+        In C order or with the channels last in memory; the result lies in the same order on the
+        GPU.
     running_mean, running_var : arrays (C,)
         Required unless `training`; without them training returns the statistics of this batch.
     weight, bias : arrays (C,), optional
@@ -104,27 +130,30 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
     eps : float
         Added to the variance.
     activation : None or "relu"
-        Applied last. It and the residual cost no pass over memory of their own, forward and backward.
+        Applied last. It and the residual cost no pass over memory of their own, forward and
+        backward.
     residual : array, shape and dtype of `x`, optional
         Added before the activation.
 
     Returns
     -------
     ndarray, or in training a tuple (y, new_mean, new_var)
-        y in shape and dtype of `x`; new statistics (C,). No gradient flows through the new statistics.
+        y in shape and dtype of `x`; new statistics (C,). No gradient flows through the new
+        statistics.
 
     Raises
     ------
     TypeError
         An operand is not floating-point, or parameters of another dtype than said above.
     ValueError
-        Shapes that do not fit; inference without running statistics; training with fewer than two values per channel;
-        an unknown activation.
+        Shapes that do not fit; inference without running statistics; training with fewer than two
+        values per channel; an unknown activation.
 
-    Gradient: with respect to x, weight, bias and residual (and, in inference, the statistics), of any order. Deterministic.
-    Accuracy: the variance is found from distances to the mean, so a large mean costs no digits. The gradient of the weight is
-    a sum of g (x - mean) / deviation: where g hardly varies it cancels, and the mean's rounding times the sum of g remains.
-    Source: Ioffe & Szegedy (2015); parts are merged as in Chan, Golub & LeVeque (1979).
+    Gradient: with respect to x, weight, bias and residual (and, in inference, the statistics), of
+    any order. Deterministic. Accuracy: the variance is found from distances to the mean, so a large
+    mean costs no digits. The gradient of the weight is a sum of g (x - mean) / deviation: where g
+    hardly varies it cancels, and the mean's rounding times the sum of g remains. Source: Ioffe &
+    Szegedy (2015); parts are merged as in Chan, Golub & LeVeque (1979).
 
     >>> import cudamath as cm
     >>> x = cm.array([[1.0, 10.0], [3.0, 30.0]])
@@ -137,12 +166,24 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
     [[-1.0, -10.0], [1.0, 10.0]]
     >>> cm.ml.batch_norm(x, cm.array([2.0, 20.0]), cm.ones(2), activation="relu", residual=x).round(3).tolist()
     [[0.0, 0.0], [4.0, 40.0]]
-    """
+    """  # noqa: E501
     name = "batch_norm"
     asked: tuple[Any, ...] = x, running_mean, running_var, weight, bias, residual
     if training:
-        key: tuple[Any, ...] = "train", momentum, momentum.__class__, eps, eps.__class__, activation, running_mean is None
-        statistics = (bias, weight) if running_mean is None and running_var is None else (running_mean, running_var)
+        key: tuple[Any, ...] = (
+            "train",
+            momentum,
+            momentum.__class__,
+            eps,
+            eps.__class__,
+            activation,
+            running_mean is None,
+        )
+        statistics = (
+            (bias, weight)
+            if running_mean is None and running_var is None
+            else (running_mean, running_var)
+        )
         asked = x, weight, bias, *statistics, *(() if residual is None else (residual,))
         known = _batch_norm_train.again(key, asked)
         if known is not None:
@@ -152,15 +193,27 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
         known = _batch_norm_inference.again(key, asked)
         if known is not None:
             return known
-    x, given = _operands(name, x, {"running_mean": running_mean, "running_var": running_var, "weight": weight,
-                                   "bias": bias, "residual": residual})
+    x, given = _operands(
+        name,
+        x,
+        {
+            "running_mean": running_mean,
+            "running_var": running_var,
+            "weight": weight,
+            "bias": bias,
+            "residual": residual,
+        },
+    )
     residual = given.pop("residual")
     if x.ndim < 2:
         raise ValueError(f"{name}: wants x (N, C, ...), got shape {x.shape}")
     without = given["running_mean"] is None
     if without != (given["running_var"] is None) or (without and not training):
-        raise ValueError(f"{name}: wants running_mean and running_var" + (" both or neither" if training else "")
-                         + f", got {'no' if without else 'only'} running_mean")
+        raise ValueError(
+            f"{name}: wants running_mean and running_var"
+            + (" both or neither" if training else "")
+            + f", got {'no' if without else 'only'} running_mean"
+        )
     if activation not in (None, "relu"):
         raise ValueError(f"{name}: wants activation None or 'relu', got {activation!r}")
     if without:  # two arrays to stand in their places, which momentum 1 does not read
@@ -174,7 +227,10 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
         if residual.shape != x.shape:
             raise ValueError(f"{name}: wants residual of x's shape {x.shape}, got {residual.shape}")
         if residual.dtype != x.dtype:
-            raise TypeError(f"{name}: wants residual of x's dtype {x.dtype}, got {residual.dtype} of shape {residual.shape}")
+            raise TypeError(
+                f"{name}: wants residual of x's dtype {x.dtype}, got {residual.dtype} of shape "
+                f"{residual.shape}"
+            )
         more = [_ordered_as(residual, x)]
     relu, eps = activation == "relu", number(name, "eps", eps)
     if not training:
@@ -184,9 +240,16 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
         return y
     count = x.shape[0] * math.prod(x.shape[2:])
     if count < 2:
-        raise ValueError(f"{name}: training wants at least two values a channel, x of shape {x.shape} has {count}")
+        raise ValueError(
+            f"{name}: training wants at least two values a channel, x of shape {x.shape} has "
+            f"{count}"
+        )
     arrays = x, weight, bias, mean, var, *more
-    params: dict[str, Any] = {"momentum": 1.0 if without else number(name, "momentum", momentum), "eps": eps, "relu": relu}
+    params: dict[str, Any] = {
+        "momentum": 1.0 if without else number(name, "momentum", momentum),
+        "eps": eps,
+        "relu": relu,
+    }
     y, _, _, new_mean, new_var = _batch_norm_train(*arrays, **params)
     _batch_norm_train.remember(key, asked, arrays, None, (0, 3, 4), **params)
     if not (relu and more):  # then x says where the relu was on
@@ -194,12 +257,25 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
     return y, new_mean._alias(), new_var._alias()
 
 
-def _batch_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray, bias: ndarray, _mean: None, _var: None,
-                     *_residual: None, momentum: float, eps: float, relu: bool) -> tuple:
+def _batch_norm_rule(
+    g: tuple,
+    y: tuple,
+    x: ndarray,
+    weight: ndarray,
+    bias: ndarray,
+    _mean: None,
+    _var: None,
+    *_residual: None,
+    momentum: float,
+    eps: float,
+    relu: bool,
+) -> tuple:
     more = None
     if g[1] is not None or g[2] is not None:
         to_mean, to_rstd = [None if v is None else _over_channels(tape.total(v), x) for v in g[1:3]]
-        more = through_statistics(to_mean, to_rstd, x, _over_channels(y[1], x), _over_channels(y[2], x))
+        more = through_statistics(
+            to_mean, to_rstd, x, _over_channels(y[1], x), _over_channels(y[2], x)
+        )
     if g[0] is None:
         return more, *(None,) * (4 + len(_residual))
     values = x, weight, bias, y[1], y[2]
@@ -212,8 +288,18 @@ def _batch_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray, bias: ndar
     return dx if more is None else dx + more, *grads, None, None, *[to_residual] * len(_residual)
 
 
-def _batch_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: ndarray, bias: ndarray, mean: ndarray,
-                          rstd: ndarray, *y: ndarray, relu: bool = True) -> tuple:
+def _batch_norm_grad_rule(
+    h: tuple,
+    _dx: None,
+    g: ndarray,
+    x: ndarray,
+    weight: ndarray,
+    bias: ndarray,
+    mean: ndarray,
+    rstd: ndarray,
+    *y: ndarray,
+    relu: bool = True,
+) -> tuple:
     if len(y) == 2:  # the second part of g
         g = g + y[1]
     axes = (0, *range(2, x.ndim))
@@ -224,11 +310,19 @@ def _batch_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: n
     elif relu:
         on = (x - mean) * rstd * weight + bias > 0
     h = h[0], *(None if v is None else _over_channels(v, x) for v in h[1:3]), *h[3:]
-    dg, dx, dweight = second_order(h[:3], g if on is None else where(on, g, 0), x, weight, mean, rstd, axes)
+    dg, dx, dweight = second_order(
+        h[:3], g if on is None else where(on, g, 0), x, weight, mean, rstd, axes
+    )
     if y and h[3] is not None:
         dg = dg + h[3]
     dg = dg if on is None else where(on, dg, 0)
-    return dg, dx, None if dweight is None else dweight.sum(axes), *[None] * (3 + min(len(y), 1)), *[dg] * (len(y) - 1)
+    return (
+        dg,
+        dx,
+        None if dweight is None else dweight.sum(axes),
+        *[None] * (3 + min(len(y), 1)),
+        *[dg] * (len(y) - 1),
+    )
 
 
 def _over_channels(v: ndarray, x: ndarray) -> ndarray:
@@ -236,8 +330,18 @@ def _over_channels(v: ndarray, x: ndarray) -> ndarray:
     return v.reshape((1, -1, *(1,) * (x.ndim - 2)))
 
 
-def _inference_rule(g: ndarray, y: ndarray, x: ndarray, mean: ndarray, var: ndarray, weight: ndarray | None, _bias: None,
-                    *_residual: None, eps: float, relu: bool) -> tuple:
+def _inference_rule(
+    g: ndarray,
+    y: ndarray,
+    x: ndarray,
+    mean: ndarray,
+    var: ndarray,
+    weight: ndarray | None,
+    _bias: None,
+    *_residual: None,
+    eps: float,
+    relu: bool,
+) -> tuple:
     if relu:
         g = where(y > 0, g, 0)
     axes = (0, *range(2, x.ndim))
@@ -245,61 +349,121 @@ def _inference_rule(g: ndarray, y: ndarray, x: ndarray, mean: ndarray, var: ndar
     distance = x - _over_channels(mean, x)
     sum_g, sum_gd = g.sum(axes, dtype=mean.dtype), (g * distance).sum(axes)
     scale = rstd if weight is None else rstd * weight
-    return (g * _over_channels(scale, x), -sum_g * scale, sum_gd * scale * rstd * rstd * -0.5, sum_gd * rstd, sum_g,
-            *[g] * len(_residual))
+    return (
+        g * _over_channels(scale, x),
+        -sum_g * scale,
+        sum_gd * scale * rstd * rstd * -0.5,
+        sum_gd * rstd,
+        sum_g,
+        *[g] * len(_residual),
+    )
 
 
-_batch_norm_train = Op("batch_norm", cpu="norm.batch_norm_train", cuda="batch_norm.batch_norm_train", outputs=5,
-                       vjp=_batch_norm_rule, adds=True)
-_batch_norm_grad = Op("batch_norm_grad", cpu="norm.batch_norm_grad", cuda="batch_norm_grad.batch_norm_grad", outputs=3,
-                      vjp=_batch_norm_grad_rule)
-_batch_norm_residual_grad = Op("batch_norm_residual_grad", cpu="norm.batch_norm_residual_grad", outputs=4,
-                               cuda="batch_norm_grad.batch_norm_residual_grad", vjp=_batch_norm_grad_rule)
-_batch_norm_inference = Op("batch_norm_inference", cpu="norm.batch_norm_inference",
-                           cuda="batch_norm.batch_norm_inference", vjp=_inference_rule)
+_batch_norm_train = Op(
+    "batch_norm",
+    cpu="norm.batch_norm_train",
+    cuda="batch_norm.batch_norm_train",
+    outputs=5,
+    vjp=_batch_norm_rule,
+    adds=True,
+)
+_batch_norm_grad = Op(
+    "batch_norm_grad",
+    cpu="norm.batch_norm_grad",
+    cuda="batch_norm_grad.batch_norm_grad",
+    outputs=3,
+    vjp=_batch_norm_grad_rule,
+)
+_batch_norm_residual_grad = Op(
+    "batch_norm_residual_grad",
+    cpu="norm.batch_norm_residual_grad",
+    outputs=4,
+    cuda="batch_norm_grad.batch_norm_residual_grad",
+    vjp=_batch_norm_grad_rule,
+)
+_batch_norm_inference = Op(
+    "batch_norm_inference",
+    cpu="norm.batch_norm_inference",
+    cuda="batch_norm.batch_norm_inference",
+    vjp=_inference_rule,
+)
 
 
-# --------------------------------------------------------------------------------------- layer and RMS norm
+# --------------------------------------------------------------------------------------- layer and
 
-_known: dict[tuple, tuple[int, bool]] = {}  # (name, layouts, normalized_shape) -> (columns, whether all is as kernels want it)
+_known: dict[
+    tuple, tuple[int, bool]
+] = {}  # (name, layouts, normalized_shape) -> (columns, whether all is as kernels want it)
 
 
-def _row_operands(name: str, x: Any, normalized_shape: int | Sequence[int], weight: Any, bias: Any, residual: Any) -> tuple:
+def _row_operands(
+    name: str, x: Any, normalized_shape: int | Sequence[int], weight: Any, bias: Any, residual: Any
+) -> tuple:
     """(columns, x, weight, bias, residual), checked and in C order; what is missing stays None."""
     try:
-        key = (name, x._layout, normalized_shape, None if weight is None else weight._layout,
-               None if bias is None else bias._layout, None if residual is None else residual._layout)
+        key = (
+            name,
+            x._layout,
+            normalized_shape,
+            None if weight is None else weight._layout,
+            None if bias is None else bias._layout,
+            None if residual is None else residual._layout,
+        )
         columns, ready = _known[key]
-    except (AttributeError, KeyError, TypeError):  # other kinds of arrays, something new, a list as the shape
+    except (
+        AttributeError,
+        KeyError,
+        TypeError,
+    ):  # other kinds of arrays, something new, a list as the shape
         pass
     else:
         if ready:
             return columns, x, weight, bias, residual
     x, given = _operands(name, x, {"weight": weight, "bias": bias, "residual": residual})
     shape = normalize_shape(name, normalized_shape)
-    if not shape or 0 in shape or x.shape[-len(shape):] != shape:
-        raise ValueError(f"{name}: normalized_shape {shape} is not the non-empty end of x's shape {x.shape}")
+    if not shape or 0 in shape or x.shape[-len(shape) :] != shape:
+        raise ValueError(
+            f"{name}: normalized_shape {shape} is not the non-empty end of x's shape {x.shape}"
+        )
     residual = given.pop("residual")
     if residual is not None and (residual.shape != x.shape or residual.dtype != x.dtype):
         raise (ValueError if residual.dtype == x.dtype else TypeError)(
-            f"{name}: wants a residual like x, {x.dtype} of shape {x.shape}, got {residual.dtype} of shape {residual.shape}")
+            f"{name}: wants a residual like x, {x.dtype} of shape {x.shape}, got {residual.dtype} "
+            f"of shape {residual.shape}"
+        )
     found = _parameters(name, x, shape, given, optional=True)
     columns = math.prod(shape)
     everything = [x, *found, residual]
     if len(_known) >= 4096:
         _known.clear()
-    if isinstance(normalized_shape, int) or isinstance(normalized_shape, tuple) and {*map(type, normalized_shape)} == {int}:
-        _known[name, x._layout, normalized_shape, *[None if v is None else v._layout for v in everything[1:]]] = (
-            columns, all(v is None or v._layout.contiguous for v in everything))
+    if (
+        isinstance(normalized_shape, int)
+        or isinstance(normalized_shape, tuple)
+        and {*map(type, normalized_shape)} == {int}
+    ):
+        _known[
+            name,
+            x._layout,
+            normalized_shape,
+            *[None if v is None else v._layout for v in everything[1:]],
+        ] = (columns, all(v is None or v._layout.contiguous for v in everything))
     return columns, *[None if v is None else in_order(v) for v in everything]
 
 
-def layer_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, bias: Any = None,
-               eps: float = 1e-5, *, residual: Any = None) -> Any:
+def layer_norm(
+    x: Any,
+    normalized_shape: int | Sequence[int],
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    *,
+    residual: Any = None,
+) -> Any:
     """Layer normalisation: the trailing axes standardised, then scaled and shifted.
 
-    y = (x - mean) / sqrt(var + eps) * weight + bias, mean and variance over the axes of `normalized_shape`. With a residual,
-    h = x + residual is what is standardised, in the same pass over memory; so is its gradient.
+    y = (x - mean) / sqrt(var + eps) * weight + bias, mean and variance over the axes of
+    `normalized_shape`. With a residual, h = x + residual is what is standardised, in the same pass
+    over memory; so is its gradient.
 
     Parameters
     ----------
@@ -315,7 +479,8 @@ def layer_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None
     Returns
     -------
     ndarray, or with a residual a tuple (y, h)
-        Shape and dtype of `x`. 16-bit numbers are computed in float32; h is rounded before it is standardised.
+        Shape and dtype of `x`. 16-bit numbers are computed in float32; h is rounded before it is
+        standardised.
 
     Raises
     ------
@@ -324,8 +489,8 @@ def layer_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None
     ValueError
         Shapes that do not fit.
 
-    Gradient: with respect to x, weight, bias and residual, of any order. Deterministic: sums over rows in a fixed order.
-    Source: Ba, Kiros & Hinton (2016).
+    Gradient: with respect to x, weight, bias and residual, of any order. Deterministic: sums over
+    rows in a fixed order. Source: Ba, Kiros & Hinton (2016).
 
     >>> import cudamath as cm
     >>> cm.ml.layer_norm(cm.array([[1.0, 3.0], [5.0, 5.0]]), 2).round(3).tolist()
@@ -337,8 +502,13 @@ def layer_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None
     key, given = ("layer_norm", normalized_shape, eps, eps.__class__), (x, weight, bias, residual)
     if (known := _layer_norm.again(key, given)) is not None:
         return known
-    columns, x, weight, bias, residual = _row_operands("layer_norm", x, normalized_shape, weight, bias, residual)
-    params: dict[str, Any] = {"columns": columns, "eps": eps if type(eps) is float else number("layer_norm", "eps", eps)}
+    columns, x, weight, bias, residual = _row_operands(
+        "layer_norm", x, normalized_shape, weight, bias, residual
+    )
+    params: dict[str, Any] = {
+        "columns": columns,
+        "eps": eps if type(eps) is float else number("layer_norm", "eps", eps),
+    }
     results = _layer_norm(x, weight, bias, residual, **params)
     wanted = (0,) if residual is None else (0, 3)
     _layer_norm.remember(key, given, (x, weight, bias, residual), None, wanted, **params)
@@ -347,12 +517,20 @@ def layer_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None
     return results[0] if residual is None else (results[0], results[3])
 
 
-def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, eps: float | None = None, *,
-             residual: Any = None) -> Any:
-    """Root-mean-square normalisation: the trailing axes divided by their root mean square, then scaled.
+def rms_norm(
+    x: Any,
+    normalized_shape: int | Sequence[int],
+    weight: Any = None,
+    eps: float | None = None,
+    *,
+    residual: Any = None,
+) -> Any:
+    """Root-mean-square normalisation: the trailing axes divided by their root mean square, then
+    scaled.
 
-    y = x / sqrt(mean(x^2) + eps) * weight, the mean over the axes of `normalized_shape`. With a residual, h = x + residual is
-    what is normalised, in the same pass over memory; so is its gradient.
+    y = x / sqrt(mean(x^2) + eps) * weight, the mean over the axes of `normalized_shape`. With a
+    residual, h = x + residual is what is normalised, in the same pass over memory; so is its
+    gradient.
 
     Parameters
     ----------
@@ -368,7 +546,8 @@ def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, 
     Returns
     -------
     ndarray, or with a residual a tuple (y, h)
-        Shape and dtype of `x`. 16-bit numbers are computed in float32; h is rounded before it is normalised.
+        Shape and dtype of `x`. 16-bit numbers are computed in float32; h is rounded before it is
+        normalised.
 
     Raises
     ------
@@ -377,8 +556,8 @@ def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, 
     ValueError
         Shapes that do not fit.
 
-    Gradient: with respect to x, weight and residual, of any order. Deterministic: sums over rows in a fixed order.
-    Source: Zhang & Sennrich (2019).
+    Gradient: with respect to x, weight and residual, of any order. Deterministic: sums over rows in
+    a fixed order. Source: Zhang & Sennrich (2019).
 
     >>> import cudamath as cm
     >>> cm.ml.rms_norm(cm.array([3.0, 4.0, 0.0, 0.0]), 4).round(3).tolist()
@@ -387,8 +566,16 @@ def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, 
     key, given = ("rms_norm", normalized_shape, eps, eps.__class__), (x, weight, residual)
     if (known := _rms_norm.again(key, given)) is not None:
         return known
-    columns, x, weight, _, residual = _row_operands("rms_norm", x, normalized_shape, weight, None, residual)
-    eps = _EPS[x._layout.dtype] if eps is None else eps if type(eps) is float else number("rms_norm", "eps", eps)
+    columns, x, weight, _, residual = _row_operands(
+        "rms_norm", x, normalized_shape, weight, None, residual
+    )
+    eps = (
+        _EPS[x._layout.dtype]
+        if eps is None
+        else eps
+        if type(eps) is float
+        else number("rms_norm", "eps", eps)
+    )
     results = _rms_norm(x, weight, residual, columns=columns, eps=eps)
     wanted = (0,) if residual is None else (0, 2)
     _rms_norm.remember(key, given, (x, weight, residual), None, wanted, columns=columns, eps=eps)
@@ -396,89 +583,176 @@ def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, 
     return results[0] if residual is None else (results[0], results[2])
 
 
-_EPS = {np.dtype(kind): float(ml_dtypes.finfo(kind).eps) for kind in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)}
+_EPS = {
+    np.dtype(kind): float(ml_dtypes.finfo(kind).eps)
+    for kind in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)
+}
 
 
-def _layer_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray | None, bias: ndarray | None, _residual: None, *,
-                     columns: int, eps: float) -> tuple:
+def _layer_norm_rule(
+    g: tuple,
+    y: tuple,
+    x: ndarray,
+    weight: ndarray | None,
+    bias: ndarray | None,
+    _residual: None,
+    *,
+    columns: int,
+    eps: float,
+) -> tuple:
     extra, h = (g[3], y[3]) if len(y) > 3 else (None, x)
     more = _through_rows(g[1], g[2], h, y[1], y[2], columns)
     if more is not None:
         extra = more if extra is None else extra + more
     if g[0] is None:
         return extra, None, None, extra
-    scale = ones_like(bias) if weight is None and bias is not None else weight  # shape and dtype of the bias's gradient, too
-    dx, *slopes = _layer_norm_grad(in_order(g[0]), h, scale, y[1], y[2], None if extra is None else in_order(extra),
-                                   columns=columns, biased=bias is not None)
+    scale = (
+        ones_like(bias) if weight is None and bias is not None else weight
+    )  # shape and dtype of the bias's gradient, too
+    dx, *slopes = _layer_norm_grad(
+        in_order(g[0]),
+        h,
+        scale,
+        y[1],
+        y[2],
+        None if extra is None else in_order(extra),
+        columns=columns,
+        biased=bias is not None,
+    )
     return dx, None if weight is None else slopes[0], None if bias is None else slopes[-1], dx
 
 
-def _layer_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: ndarray | None, mean: ndarray, rstd: ndarray,
-                          _extra: None, *, columns: int, biased: bool) -> tuple:
+def _layer_norm_grad_rule(
+    h: tuple,
+    _dx: None,
+    g: ndarray,
+    x: ndarray,
+    weight: ndarray | None,
+    mean: ndarray,
+    rstd: ndarray,
+    _extra: None,
+    *,
+    columns: int,
+    biased: bool,
+) -> tuple:
     h = (h[0], None if weight is None else h[1], h[-1] if biased else None)
     dg, dx, dweight = _second_order_rows(h, g, x, weight, mean, rstd, columns)
     return dg, dx, dweight, None, None, h[0]
 
 
-def _rms_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray | None, _residual: None, *, columns: int,
-                   eps: float) -> tuple:
+def _rms_norm_rule(
+    g: tuple,
+    y: tuple,
+    x: ndarray,
+    weight: ndarray | None,
+    _residual: None,
+    *,
+    columns: int,
+    eps: float,
+) -> tuple:
     extra, h = (g[2], y[2]) if len(y) > 2 else (None, x)
     more = _through_rows(None, g[1], h, None, y[1], columns)
     if more is not None:
         extra = more if extra is None else extra + more
     if g[0] is None:
         return extra, None, extra
-    slopes = _rms_norm_grad(in_order(g[0]), h, weight, y[1], None if extra is None else in_order(extra), columns=columns)
+    slopes = _rms_norm_grad(
+        in_order(g[0]), h, weight, y[1], None if extra is None else in_order(extra), columns=columns
+    )
     return slopes[0], None if weight is None else slopes[1], slopes[0]
 
 
-def _rms_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: ndarray | None, rstd: ndarray, _extra: None, *,
-                        columns: int) -> tuple:
+def _rms_norm_grad_rule(
+    h: tuple,
+    _dx: None,
+    g: ndarray,
+    x: ndarray,
+    weight: ndarray | None,
+    rstd: ndarray,
+    _extra: None,
+    *,
+    columns: int,
+) -> tuple:
     h = (h[0], None if weight is None else h[1], None)
     dg, dx, dweight = _second_order_rows(h, g, x, weight, None, rstd, columns)
     return dg, dx, dweight, None, h[0]
 
 
-def _through_rows(to_mean: ndarray | None, to_rstd: ndarray | None, x: ndarray, mean: ndarray | None, rstd: ndarray,
-                  columns: int) -> ndarray | None:
+def _through_rows(
+    to_mean: ndarray | None,
+    to_rstd: ndarray | None,
+    x: ndarray,
+    mean: ndarray | None,
+    rstd: ndarray,
+    columns: int,
+) -> ndarray | None:
     """`through_statistics` over rows, in the shape and dtype of x."""
     if to_mean is None and to_rstd is None:
         return None
-    to_mean, to_rstd, mean = [None if v is None else v.reshape((-1, 1)) for v in (to_mean, to_rstd, mean)]
-    found = through_statistics(to_mean, to_rstd, x.reshape((-1, columns)), mean, rstd.reshape((-1, 1)))
+    to_mean, to_rstd, mean = [
+        None if v is None else v.reshape((-1, 1)) for v in (to_mean, to_rstd, mean)
+    ]
+    found = through_statistics(
+        to_mean, to_rstd, x.reshape((-1, columns)), mean, rstd.reshape((-1, 1))
+    )
     return found.reshape(x.shape).astype(x.dtype, copy=False)
 
 
-def _second_order_rows(h: tuple, g: ndarray, x: ndarray, weight: ndarray | None, mean: ndarray | None, rstd: ndarray,
-                       columns: int) -> tuple:
+def _second_order_rows(
+    h: tuple,
+    g: ndarray,
+    x: ndarray,
+    weight: ndarray | None,
+    mean: ndarray | None,
+    rstd: ndarray,
+    columns: int,
+) -> tuple:
     """`second_order` over rows, in the shapes of g, x and weight."""
+
     def rows(v: ndarray | None, width: int) -> Any:
         return None if v is None else v.reshape((-1, width))
 
     h = (rows(h[0], columns), *[None if v is None else v.reshape((-1,)) for v in h[1:]])
     scale: Any = 1.0 if weight is None else weight.reshape((-1,))
-    dg, dx, dweight = second_order(h, rows(g, columns), rows(x, columns), scale, rows(mean, 1), rows(rstd, 1), (1,))
+    dg, dx, dweight = second_order(
+        h, rows(g, columns), rows(x, columns), scale, rows(mean, 1), rows(rstd, 1), (1,)
+    )
     if weight is not None and dweight is not None:
         dweight = dweight.sum(0).reshape(weight.shape)
     return dg.reshape(x.shape), dx.reshape(x.shape), None if weight is None else dweight
 
 
-_layer_norm = Op("layer_norm", cpu="norm.layer_norm", cuda="norm.layer_norm", outputs=3, vjp=_layer_norm_rule)
-_layer_norm_grad = Op("layer_norm_grad", cpu="norm.layer_norm_grad", cuda="norm_grad.layer_norm_grad", outputs=3,
-                      vjp=_layer_norm_grad_rule)
+_layer_norm = Op(
+    "layer_norm", cpu="norm.layer_norm", cuda="norm.layer_norm", outputs=3, vjp=_layer_norm_rule
+)
+_layer_norm_grad = Op(
+    "layer_norm_grad",
+    cpu="norm.layer_norm_grad",
+    cuda="norm_grad.layer_norm_grad",
+    outputs=3,
+    vjp=_layer_norm_grad_rule,
+)
 _rms_norm = Op("rms_norm", cpu="norm.rms_norm", cuda="norm.rms_norm", outputs=2, vjp=_rms_norm_rule)
-_rms_norm_grad = Op("rms_norm_grad", cpu="norm.rms_norm_grad", cuda="norm_grad.rms_norm_grad", outputs=2,
-                    vjp=_rms_norm_grad_rule)
+_rms_norm_grad = Op(
+    "rms_norm_grad",
+    cpu="norm.rms_norm_grad",
+    cuda="norm_grad.rms_norm_grad",
+    outputs=2,
+    vjp=_rms_norm_grad_rule,
+)
 
 
-# ------------------------------------------------------------------------------------ group and instance norm
+# ------------------------------------------------------------------------------------ group and ins
 
 
-def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> ndarray:
-    """Group normalisation: the channels of a sample in groups, each standardised, then scaled and shifted by channel.
+def group_norm(
+    x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> ndarray:
+    """Group normalisation: the channels of a sample in groups, each standardised, then scaled and
+    shifted by channel.
 
-    y[n, c, ...] = (x[n, c, ...] - mean[n, k]) / sqrt(var[n, k] + eps) * weight[c] + bias[c], mean and variance over all
-    places of the channels of group k = c num_groups // C of sample n.
+    y[n, c, ...] = (x[n, c, ...] - mean[n, k]) / sqrt(var[n, k] + eps) * weight[c] + bias[c], mean
+    and variance over all places of the channels of group k = c num_groups // C of sample n.
 
     Parameters
     ----------
@@ -516,16 +790,18 @@ def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, ep
 
 
 def instance_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> ndarray:
-    """Instance normalisation: every channel of every sample standardised by itself, then scaled and shifted.
+    """Instance normalisation: every channel of every sample standardised by itself, then scaled and
+    shifted.
 
-    `group_norm` with as many groups as channels: arguments (without `num_groups`), results, errors and gradients are its.
+    `group_norm` with as many groups as channels: arguments (without `num_groups`), results, errors
+    and gradients are its.
 
     Source: Ulyanov, Vedaldi & Lempitsky (2016).
 
     >>> import cudamath as cm
     >>> cm.ml.instance_norm(cm.array([[[1.0, 3.0], [10.0, 30.0]]]), cm.array([1.0, 2.0])).round(3).tolist()
     [[[-1.0, 1.0], [-2.0, 2.0]]]
-    """
+    """  # noqa: E501
     return _grouped("instance_norm", x, None, weight, bias, eps)
 
 
@@ -535,7 +811,13 @@ def _grouped(name: str, x: Any, groups: int | None, weight: Any, bias: Any, eps:
     if known is not None:
         return known
     try:
-        key = (name, x._layout, groups, groups.__class__, *[None if v is None else v._layout for v in (weight, bias)])
+        key = (
+            name,
+            x._layout,
+            groups,
+            groups.__class__,
+            *[None if v is None else v._layout for v in (weight, bias)],
+        )
         groups, ready = _known[key]
     except (AttributeError, KeyError, TypeError):
         ready = False
@@ -543,17 +825,27 @@ def _grouped(name: str, x: Any, groups: int | None, weight: Any, bias: Any, eps:
         x, found = _operands(name, x, {"weight": weight, "bias": bias})
         if x.ndim < 2:
             raise ValueError(f"{name}: wants x (N, C, ...), got shape {x.shape}")
-        channels, told = x.shape[1], None if groups is None else as_integer(name, "num_groups", groups, 1)
+        channels, told = (
+            x.shape[1],
+            None if groups is None else as_integer(name, "num_groups", groups, 1),
+        )
         groups = channels if told is None else told
         if groups and channels % groups:
-            raise ValueError(f"{name}: num_groups must divide the channels of x {x.shape}, got {groups}")
+            raise ValueError(
+                f"{name}: num_groups must divide the channels of x {x.shape}, got {groups}"
+            )
         if not groups or not channels // groups * math.prod(x.shape[2:]):
             raise ValueError(f"{name}: groups without elements, x has shape {x.shape}")
         weight, bias = _parameters(name, x, (channels,), found, optional=True)
         if len(_known) >= 4096:
             _known.clear()
-        _known[name, x._layout, told, told.__class__, *[None if v is None else v._layout for v in (weight, bias)]] = (
-            groups, all(v is None or v._layout.contiguous for v in (x, weight, bias)))
+        _known[
+            name,
+            x._layout,
+            told,
+            told.__class__,
+            *[None if v is None else v._layout for v in (weight, bias)],
+        ] = (groups, all(v is None or v._layout.contiguous for v in (x, weight, bias)))
         x, weight, bias = (None if v is None else in_order(v) for v in (x, weight, bias))
     params: dict[str, Any] = {"groups": groups, "eps": number(name, "eps", eps)}
     y = _group_norm(x, weight, bias, **params)[0]
@@ -561,20 +853,45 @@ def _grouped(name: str, x: Any, groups: int | None, weight: Any, bias: Any, eps:
     return y
 
 
-def _group_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray | None, bias: ndarray | None, *, groups: int,
-                     eps: float) -> tuple:
+def _group_norm_rule(
+    g: tuple,
+    y: tuple,
+    x: ndarray,
+    weight: ndarray | None,
+    bias: ndarray | None,
+    *,
+    groups: int,
+    eps: float,
+) -> tuple:
     columns = x.shape[1] // groups * math.prod(x.shape[2:])
     more = _through_rows(g[1], g[2], x, y[1], y[2], columns)
     if g[0] is None:
         return more, None, None
-    slopes = iter(_group_norm_grad(in_order(g[0]), x, weight, y[1], y[2], groups=groups, biased=bias is not None))
+    slopes = iter(
+        _group_norm_grad(
+            in_order(g[0]), x, weight, y[1], y[2], groups=groups, biased=bias is not None
+        )
+    )
     dx = next(slopes)
-    return (dx if more is None else dx + more, None if weight is None else next(slopes),
-            None if bias is None else next(slopes))
+    return (
+        dx if more is None else dx + more,
+        None if weight is None else next(slopes),
+        None if bias is None else next(slopes),
+    )
 
 
-def _group_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: ndarray | None, mean: ndarray, rstd: ndarray, *,
-                          groups: int, biased: bool) -> tuple:
+def _group_norm_grad_rule(
+    h: tuple,
+    _dx: None,
+    g: ndarray,
+    x: ndarray,
+    weight: ndarray | None,
+    mean: ndarray,
+    rstd: ndarray,
+    *,
+    groups: int,
+    biased: bool,
+) -> tuple:
     samples, share = x.shape[0], x.shape[1] // groups
 
     def grouped(v: ndarray | None, *shape: int) -> Any:
@@ -586,7 +903,11 @@ def _group_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: n
     def parameter(v: ndarray | None) -> Any:
         return grouped(v, 1, groups, share, 1)
 
-    h = (planes(h[0]), None if weight is None else parameter(h[1]), parameter(h[-1]) if biased else None)
+    h = (
+        planes(h[0]),
+        None if weight is None else parameter(h[1]),
+        parameter(h[-1]) if biased else None,
+    )
     mean, rstd = (grouped(v, samples, groups, 1, 1) for v in (mean, rstd))
     scale: Any = 1.0 if weight is None else parameter(weight)
     dg, dx, dweight = second_order(h, planes(g), planes(x), scale, mean, rstd, (2, 3))
@@ -595,6 +916,13 @@ def _group_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: n
     return dg.reshape(x.shape), dx.reshape(x.shape), None if weight is None else dweight, None, None
 
 
-_group_norm = Op("group_norm", cpu="norm.group_norm", cuda="norm.group_norm", outputs=3, vjp=_group_norm_rule)
-_group_norm_grad = Op("group_norm_grad", cpu="norm.group_norm_grad", cuda="norm_group_grad.group_norm_grad", outputs=3,
-                      vjp=_group_norm_grad_rule)
+_group_norm = Op(
+    "group_norm", cpu="norm.group_norm", cuda="norm.group_norm", outputs=3, vjp=_group_norm_rule
+)
+_group_norm_grad = Op(
+    "group_norm_grad",
+    cpu="norm.group_norm_grad",
+    cuda="norm_group_grad.group_norm_grad",
+    outputs=3,
+    vjp=_group_norm_grad_rule,
+)

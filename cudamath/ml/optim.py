@@ -4,11 +4,13 @@
     loss, grads = cm.value_and_grad(loss_fn)(params, batch)
     params, state = ml.adam_update(params, grads, state, lr=1e-3)
 
-A tree is any nesting of dicts, lists, tuples and registered classes with arrays as leaves. All arrays of a tree are
-updated by one kernel launch. Everything is checked before it: a call that raises has changed nothing.
+A tree is any nesting of dicts, lists, tuples and registered classes with arrays as leaves. All
+arrays of a tree are updated by one kernel launch. Everything is checked before it: a call that
+raises has changed nothing.
 
-Mixed precision (see `ml.amp`): `params` are float32, the model computes with 16-bit `copies` and has 16-bit gradients, and
-the same launch clips or unscales the gradients by `factor` and writes the new copies.
+Mixed precision (see `ml.amp`): `params` are float32, the model computes with 16-bit `copies` and
+has 16-bit gradients, and the same launch clips or unscales the gradients by `factor` and writes the
+new copies.
 """
 
 from __future__ import annotations
@@ -30,8 +32,16 @@ from ..core.op import Op
 from ..core.shapes import as_integer
 from ..core.steps import Form
 
-__all__ = ["adagrad_update", "adam_init", "adam_update", "adamw_update", "lion_update", "rmsprop_update", "sgd_init",
-           "sgd_update"]
+__all__ = [
+    "adagrad_update",
+    "adam_init",
+    "adam_update",
+    "adamw_update",
+    "lion_update",
+    "rmsprop_update",
+    "sgd_init",
+    "sgd_update",
+]
 
 Tree = Any
 
@@ -49,11 +59,14 @@ _sound: set[tuple] = set()  # (name, layouts) that have passed `_check`
 
 def _paths(tree: Tree) -> list[str]:
     """How to get at each leaf, for messages: "['layer']['weight']"."""
-    return ["".join(f"[{part!r}]" for part in path) or "the array" for path in optree.tree_paths(tree)]
+    return [
+        "".join(f"[{part!r}]" for part in path) or "the array" for path in optree.tree_paths(tree)
+    ]
 
 
 def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> list[ndarray]:
-    """All parameters, then the leaves of each other tree (gradients, states, copies), checked against them."""
+    """All parameters, then the leaves of each other tree (gradients, states, copies), checked
+    against them."""
     leaves, structure = optree.tree_flatten(params)
     arrays = list(leaves)
     if copies is not None:
@@ -61,13 +74,17 @@ def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> lis
     for what, tree in others.items():
         more, other = optree.tree_flatten(tree)
         if other != structure:
-            raise ValueError(f"{name}: wants {what} of the structure of params, {structure}, got {other}")
+            raise ValueError(
+                f"{name}: wants {what} of the structure of params, {structure}, got {other}"
+            )
         arrays += more
     for i, x in enumerate(arrays):
         if type(x) is not ndarray:
             what = ["params", *others][i // len(leaves)]
             path = _paths(params)[i % len(leaves)]
-            raise TypeError(f"{name}: wants cudamath arrays in {what}, got {type(x).__name__} at {path}")
+            raise TypeError(
+                f"{name}: wants cudamath arrays in {what}, got {type(x).__name__} at {path}"
+            )
     count = len(leaves)
     for i in range(count, min(2 * count, len(arrays))):
         if not arrays[i]._layout.contiguous:
@@ -84,64 +101,100 @@ def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> lis
                 _constant(name, f"grads at {_paths(params)[i % count]}", x)
             continue
         if x._node is not None:
-            raise ValueError(f"{name}: updates in place, but a gradient is being recorded for "
-                             f"{_paths(params)[i % count]}; call it outside the differentiated function")
-        if x._owner.__class__ is ReadOnly or x._layout.device == CPU and read_only(x):  # of hundreds: no call for each on a GPU
-            raise ValueError(f"{name}: updates in place, but the memory of {_paths(params)[i % count]} is read-only")
+            raise ValueError(
+                f"{name}: updates in place, but a gradient is being recorded for "
+                f"{_paths(params)[i % count]}; call it outside the differentiated function"
+            )
+        if (
+            x._owner.__class__ is ReadOnly or x._layout.device == CPU and read_only(x)
+        ):  # of hundreds: no call for each on a GPU
+            raise ValueError(
+                f"{name}: updates in place, but the memory of {_paths(params)[i % count]} is "
+                "read-only"
+            )
     if copies is not None:
         for i, (p, copy) in enumerate(zip(leaves, arrays[-count:], strict=True)):
             if copy.dtype == p.dtype and copy.ptr != p.ptr:
-                raise ValueError(f"{name}: wants each of copies in another dtype than its parameter, or the parameter itself, "
-                                 f"got another array of {copy.dtype} at {_paths(params)[i]}")
+                raise ValueError(
+                    f"{name}: wants each of copies in another dtype than its parameter, or the "
+                    "parameter itself, "
+                    f"got another array of {copy.dtype} at {_paths(params)[i]}"
+                )
     return arrays
 
 
 def _constant(name: str, what: str, x: ndarray) -> None:
     """ValueError where a gradient by what a step only reads is wanted, which would be lost."""
     if tape.depends(x):
-        raise ValueError(f"{name}: not differentiable, but a gradient is being recorded for {what}; call it outside the "
-                         "differentiated function, or give stop_gradient(x) if it is meant as a constant")
+        raise ValueError(
+            f"{name}: not differentiable, but a gradient is being recorded for {what}; call it "
+            "outside the "
+            "differentiated function, or give stop_gradient(x) if it is meant as a constant"
+        )
 
 
-def _check(name: str, params: Tree, trees: Sequence[str], arrays: list[ndarray], count: int) -> None:
+def _check(
+    name: str, params: Tree, trees: Sequence[str], arrays: list[ndarray], count: int
+) -> None:
     """Dtypes, shapes, layouts and devices."""
     paths = _paths(params)
     for i, x in enumerate(arrays):
         p: Layout = arrays[i % count]._layout
         tree, path = trees[i // count], paths[i % count]
         if p.dtype not in FLOATING:
-            raise TypeError(f"{name}: wants floating-point parameters, got {p.dtype} of shape {p.shape} at {path}")
+            raise TypeError(
+                f"{name}: wants floating-point parameters, got {p.dtype} of shape {p.shape} at "
+                f"{path}"
+            )
         narrow = [float16, bfloat16] if p.dtype == float32 else []
         if tree in ("grads", "copies"):
             wanted = [p.dtype, *narrow]
         else:
             wanted = [p.dtype if tree == "params" else compute_dtype(p.dtype)]
         if x.dtype not in wanted:
-            raise TypeError(f"{name}: wants {tree} of {' or '.join(map(str, wanted))} at {path}, got {x.dtype} of shape "
-                            f"{x.shape}")
+            raise TypeError(
+                f"{name}: wants {tree} of {' or '.join(map(str, wanted))} at {path}, got "
+                f"{x.dtype} of shape "
+                f"{x.shape}"
+            )
         if x.shape != p.shape:
             raise ValueError(f"{name}: wants {tree} of shape {p.shape} at {path}, got {x.shape}")
         if x._layout.device != arrays[0]._layout.device:
-            raise ValueError(f"{name}: wants all arrays on one device, got {tree} at {path} on {x.device} and others "
-                             f"on {arrays[0].device}")
+            raise ValueError(
+                f"{name}: wants all arrays on one device, got {tree} at {path} on {x.device} and "
+                "others "
+                f"on {arrays[0].device}"
+            )
         if not x._layout.contiguous:
-            raise ValueError(f"{name}: updates in place and wants contiguous arrays, got {tree} of shape {x.shape} "
-                             f"and strides {x.strides} at {path}")
+            raise ValueError(
+                f"{name}: updates in place and wants contiguous arrays, got {tree} of shape "
+                f"{x.shape} "
+                f"and strides {x.strides} at {path}"
+            )
     order = sorted((x.ptr, x.nbytes, i) for i, x in enumerate(arrays[:count]) if x.size)
     for (at, nbytes, i), (other, _, j) in itertools.pairwise(order):
         if at + nbytes > other:  # a kernel would step it twice at the same time
             i, j = sorted((i, j))
-            raise ValueError(f"{name}: wants every parameter once in the tree, got the same memory at {paths[i]} and "
-                             f"{paths[j]}")
+            raise ValueError(
+                f"{name}: wants every parameter once in the tree, got the same memory at "
+                f"{paths[i]} and "
+                f"{paths[j]}"
+            )
 
 
 def _number(name: str, what: str, value: ndarray, like: ndarray) -> ndarray:
-    """A 0-d array (the learning rate, the factor) in the dtype that `like` computes in, where `like` is."""
+    """A 0-d array (the learning rate, the factor) in the dtype that `like` computes in, where
+    `like` is."""
     if value.shape != () or value.dtype not in FLOATING:
-        raise TypeError(f"{name}: wants {what} as a number or a 0-d floating-point array, got {value.dtype} of shape "
-                        f"{value.shape}")
+        raise TypeError(
+            f"{name}: wants {what} as a number or a 0-d floating-point array, got {value.dtype} "
+            "of shape "
+            f"{value.shape}"
+        )
     if value._layout.device != like._layout.device:
-        raise ValueError(f"{name}: wants {what} on {like.device}, where the parameters are, got {value.device}")
+        raise ValueError(
+            f"{name}: wants {what} on {like.device}, where the parameters are, got {value.device}"
+        )
     _constant(name, what, value)
     kind = compute_dtype(like.dtype)
     return value if value.dtype == kind else asarray(value, kind)
@@ -157,15 +210,25 @@ def _decays(name: str, params: Tree, decay: Any) -> tuple[bool, ...] | None:
         chosen, structure = optree.tree_flatten(decay)
         wanted = optree.tree_structure(params)
         if structure != wanted:
-            raise ValueError(f"{name}: wants decay of the structure of params, {wanted}, got {structure}")
+            raise ValueError(
+                f"{name}: wants decay of the structure of params, {wanted}, got {structure}"
+            )
         for value in chosen:
             if not isinstance(value, (bool, np.bool_)):
                 raise TypeError(f"{name}: wants True or False in decay, got {type(value).__name__}")
     return None if all(chosen) else tuple(map(bool, chosen))
 
 
-def _extras(name: str, params: Tree, arrays: list[ndarray], lr: Any, factor: Any, copies: Any, decay: Any,
-            step: ndarray | None = None) -> tuple[float, list[ndarray], Form]:
+def _extras(
+    name: str,
+    params: Tree,
+    arrays: list[ndarray],
+    lr: Any,
+    factor: Any,
+    copies: Any,
+    decay: Any,
+    step: ndarray | None = None,
+) -> tuple[float, list[ndarray], Form]:
     """The learning rate as a run-time scalar, the 0-d arrays of the call, and its form."""
     extra = [] if step is None else [step]
     rated, factored = type(lr) is ndarray, factor is not None
@@ -173,14 +236,20 @@ def _extras(name: str, params: Tree, arrays: list[ndarray], lr: Any, factor: Any
         extra.append(_number(name, "lr", lr, arrays[0]))
     if factored:
         try:
-            factor = factor if type(factor) is ndarray else asarray(float(factor), device=arrays[0].device)
+            factor = (
+                factor
+                if type(factor) is ndarray
+                else asarray(float(factor), device=arrays[0].device)
+            )
         except (TypeError, ValueError):
-            raise TypeError(f"{name}: wants factor as a number or a 0-d array, got {type(factor).__name__}") from None
+            raise TypeError(
+                f"{name}: wants factor as a number or a 0-d array, got {type(factor).__name__}"
+            ) from None
         extra.append(_number(name, "factor", factor, arrays[0]))
     form = Form(step is not None, rated, factored, copies is not None, _decays(name, params, decay))
     if tape.holders:  # now that nothing can be refused any more
         count = optree.tree_structure(params).num_leaves
-        for x in (*arrays[:count], *arrays[2 * count:], *extra[:form.step]):
+        for x in (*arrays[:count], *arrays[2 * count :], *extra[: form.step]):
             tape.wrote(x)
     return 0.0 if rated else float(lr), extra, form
 
@@ -190,7 +259,12 @@ def _at_least_zero(name: str, **values: float) -> None:
         if what == "lr" and type(value) is ndarray:
             continue
         if not (isinstance(value, (int, float, np.number)) and not isinstance(value, bool)):
-            if not (what == "lr" and isinstance(value, np.ndarray) and value.shape == () and value.dtype in FLOATING):
+            if not (
+                what == "lr"
+                and isinstance(value, np.ndarray)
+                and value.shape == ()
+                and value.dtype in FLOATING
+            ):
                 raise TypeError(f"{name}: wants {what} as a number, got {type(value).__name__}")
         if not (value >= 0 and math.isfinite(value)):
             raise ValueError(f"{name}: wants a finite {what} >= 0, got {value}")
@@ -201,7 +275,9 @@ def _fraction(name: str, **values: float) -> None:
         try:
             inside = 0 <= value < 1
         except TypeError:
-            raise TypeError(f"{name}: wants {what} as a number, got {type(value).__name__}") from None
+            raise TypeError(
+                f"{name}: wants {what} as a number, got {type(value).__name__}"
+            ) from None
         if not inside:
             raise ValueError(f"{name}: wants {what} in [0, 1), got {value}")
 
@@ -223,7 +299,9 @@ def _zeros(params: Tree, name: str) -> Tree:
         if type(p) is not ndarray:
             raise TypeError(f"{name}: wants cudamath arrays in params, got {type(p).__name__}")
         if p.dtype not in FLOATING:
-            raise TypeError(f"{name}: wants floating-point parameters, got {p.dtype} of shape {p.shape}")
+            raise TypeError(
+                f"{name}: wants floating-point parameters, got {p.dtype} of shape {p.shape}"
+            )
         return upload(np.zeros(p.shape, compute_dtype(p.dtype)), p._layout.device)
 
     return optree.tree_map(like, params)
@@ -244,10 +322,21 @@ def sgd_init(params: Tree) -> Tree:
     return _zeros(params, "sgd_init")
 
 
-def sgd_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any, momentum: float = 0.0,
-               nesterov: bool = False, weight_decay: float = 0.0, decay: Any = None, factor: Any = None,
-               copies: Tree | None = None) -> tuple[Tree, Tree | None]:
-    """One step of stochastic gradient descent, in place. The formulas of torch.optim.SGD (dampening 0).
+def sgd_update(
+    params: Tree,
+    grads: Tree,
+    state: Tree | None = None,
+    *,
+    lr: Any,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    weight_decay: float = 0.0,
+    decay: Any = None,
+    factor: Any = None,
+    copies: Tree | None = None,
+) -> tuple[Tree, Tree | None]:
+    """One step of stochastic gradient descent, in place. The formulas of torch.optim.SGD (dampening
+    0).
 
     d = g + weight_decay p;  p -= lr d.
     With momentum: u = momentum u + d;  p -= lr u, or lr (d + momentum u) for Nesterov.
@@ -257,7 +346,8 @@ def sgd_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any,
     params : tree of contiguous arrays, float16, bfloat16, float32 or float64
         Overwritten with the new values. 16-bit ones are widened to float32, stepped and rounded.
     grads : tree of the same structure and shapes
-        Only read. Of the parameters' dtypes; those of float32 parameters may be float16 or bfloat16.
+        Only read. Of the parameters' dtypes; those of float32 parameters may be float16 or
+        bfloat16.
     state : tree of velocities, optional
         From `sgd_init` or the last call; overwritten. None with momentum starts from zeros.
     lr : float or 0-d floating-point array
@@ -267,13 +357,14 @@ def sgd_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any,
     nesterov : bool
         Look ahead along the velocity; needs momentum > 0.
     decay : function of a parameter, or tree of bool, optional
-        Which parameters `weight_decay` applies to: `decay=lambda p: p.ndim > 1` spares biases. None: to all.
+        Which parameters `weight_decay` applies to: `decay=lambda p: p.ndim > 1` spares biases.
+        None: to all.
     factor : float or 0-d floating-point array, optional
-        Gradients are multiplied by it as they are read: that of `clip_factor` or `amp.unscale`. NaN leaves the step out,
-        on the device: nothing is written.
+        Gradients are multiplied by it as they are read: that of `clip_factor` or `amp.unscale`. NaN
+        leaves the step out, on the device: nothing is written.
     copies : tree of the structure of params, optional
-        Copies of float32 parameters in float16 or bfloat16, from `amp.cast`, that get the new values in the same pass. A
-        leaf may be the parameter itself.
+        Copies of float32 parameters in float16 or bfloat16, from `amp.cast`, that get the new
+        values in the same pass. A leaf may be the parameter itself.
 
     Returns
     -------
@@ -283,9 +374,9 @@ def sgd_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any,
     Raises
     ------
     ValueError
-        Trees of different structure or shapes, non-contiguous or read-only arrays, a parameter that is there twice,
-        several devices, negative numbers, Nesterov without momentum, or an array whose gradient is being recorded.
-        Nothing has been changed then.
+        Trees of different structure or shapes, non-contiguous or read-only arrays, a parameter that
+        is there twice, several devices, negative numbers, Nesterov without momentum, or an array
+        whose gradient is being recorded. Nothing has been changed then.
     TypeError
         Leaves that are not arrays, integer parameters, gradients or velocities of another dtype.
 
@@ -321,10 +412,12 @@ def sgd_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any,
 
 
 def adam_init(params: Tree) -> dict[str, Any]:
-    """The state with which `adam_update` and `adamw_update` start: {"step": 0, "m": zeros, "v": zeros}.
+    """The state with which `adam_update` and `adamw_update` start: {"step": 0, "m": zeros, "v":
+    zeros}.
 
-    step is a 0-d int64 array where the parameters are, so that a CUDA graph of a training step counts on. m and v are
-    trees like `params`: the first and second moments, in float32 for float16 and bfloat16 parameters.
+    step is a 0-d int64 array where the parameters are, so that a CUDA graph of a training step
+    counts on. m and v are trees like `params`: the first and second moments, in float32 for float16
+    and bfloat16 parameters.
 
     >>> import cudamath as cm
     >>> cm.ml.adam_init([cm.ones(1)])
@@ -336,44 +429,93 @@ def adam_init(params: Tree) -> dict[str, Any]:
     return {"step": upload(np.zeros((), np.int64), place), **moments}
 
 
-def _adam_step(name: str, params: Tree, grads: Tree, state: dict[str, Any], lr: Any, betas: Sequence[float],
-               eps: float, decoupled: float, l2: float, decay: Any, factor: Any, copies: Tree | None
-               ) -> tuple[Tree, dict[str, Any]]:
+def _adam_step(
+    name: str,
+    params: Tree,
+    grads: Tree,
+    state: dict[str, Any],
+    lr: Any,
+    betas: Sequence[float],
+    eps: float,
+    decoupled: float,
+    l2: float,
+    decay: Any,
+    factor: Any,
+    copies: Tree | None,
+) -> tuple[Tree, dict[str, Any]]:
     if not isinstance(state, dict) or set(state) != {"step", "m", "v"}:
-        raise ValueError(f"{name}: wants a state of adam_init, with step, m and v, got {type(state).__name__}"
-                         + (f" with {', '.join(map(str, state))}" if isinstance(state, dict) else ""))
+        raise ValueError(
+            f"{name}: wants a state of adam_init, with step, m and v, got {type(state).__name__}"
+            + (f" with {', '.join(map(str, state))}" if isinstance(state, dict) else "")
+        )
     beta1, beta2 = _two_fractions(name, betas)
     step = state["step"]
     arrays = _arrays(name, params, copies, grads=grads, m=state["m"], v=state["v"])
     if type(step) is ndarray:
         if step.shape != () or step.dtype != np.int64:
-            raise TypeError(f"{name}: wants step in state as a 0-d int64 array, got {step.dtype} of shape {step.shape}")
+            raise TypeError(
+                f"{name}: wants step in state as a 0-d int64 array, got {step.dtype} of shape "
+                f"{step.shape}"
+            )
         refuse_read_only(name, step)
         if arrays:
             if step._layout.device != arrays[0]._layout.device:
-                raise ValueError(f"{name}: wants step on {arrays[0].device}, where the parameters are, got {step.device}")
+                raise ValueError(
+                    f"{name}: wants step on {arrays[0].device}, where the parameters are, got "
+                    f"{step.device}"
+                )
             rate, extra, form = _extras(name, params, arrays, lr, factor, copies, decay, step)
-            _adam(*arrays, *extra, form=form, scalars=(rate, decoupled, l2, 1 - beta1, beta2, 1 - beta2, 0.0, float(eps)))
+            _adam(
+                *arrays,
+                *extra,
+                form=form,
+                scalars=(rate, decoupled, l2, 1 - beta1, beta2, 1 - beta2, 0.0, float(eps)),
+            )
         else:
             step += 1
         return params, state
     if type(lr) is ndarray or factor is not None:
-        raise TypeError(f"{name}: wants step in state as an array where {'lr' if factor is None else 'factor'} is one (as from "
-                        f"adam_init), got {step!r}")
+        raise TypeError(
+            f"{name}: wants step in state as an array where "
+            f"{'lr' if factor is None else 'factor'} is one (as from "
+            f"adam_init), got {step!r}"
+        )
     step = as_integer(name, "step in state", step) + 1
     if step < 1:
         raise ValueError(f"{name}: wants a step >= 0 in state, got {step - 1}")
     if arrays:
         rate, _, form = _extras(name, params, arrays, lr, None, copies, decay)
-        _adam(*arrays, scalars=(rate / (1 - beta1**step), 1 - rate * decoupled, l2, 1 - beta1, beta2, 1 - beta2,
-                                1 / math.sqrt(1 - beta2**step), float(eps)), form=form)
+        _adam(
+            *arrays,
+            scalars=(
+                rate / (1 - beta1**step),
+                1 - rate * decoupled,
+                l2,
+                1 - beta1,
+                beta2,
+                1 - beta2,
+                1 / math.sqrt(1 - beta2**step),
+                float(eps),
+            ),
+            form=form,
+        )
     state["step"] = step
     return params, state
 
 
-def adam_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: Any = 1e-3,
-                betas: Sequence[float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0, decay: Any = None,
-                factor: Any = None, copies: Tree | None = None) -> tuple[Tree, dict[str, Any]]:
+def adam_update(
+    params: Tree,
+    grads: Tree,
+    state: dict[str, Any],
+    *,
+    lr: Any = 1e-3,
+    betas: Sequence[float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+    decay: Any = None,
+    factor: Any = None,
+    copies: Tree | None = None,
+) -> tuple[Tree, dict[str, Any]]:
     """One step of Adam, in place. The formulas of torch.optim.Adam.
 
     With d = g + weight_decay p and t the number of the step (from 1):
@@ -386,11 +528,14 @@ def adam_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: Any = 1
     params : tree of contiguous arrays, float16, bfloat16, float32 or float64
         Overwritten with the new values. 16-bit ones are widened to float32, stepped and rounded.
     grads : tree of the same structure and shapes
-        Only read. Of the parameters' dtypes; those of float32 parameters may be float16 or bfloat16.
+        Only read. Of the parameters' dtypes; those of float32 parameters may be float16 or
+        bfloat16.
     state : dict
-        From `adam_init` or the last call; its arrays are overwritten, the step too (an int there is replaced).
+        From `adam_init` or the last call; its arrays are overwritten, the step too (an int there is
+        replaced).
     lr : float or 0-d floating-point array
-        Not negative. An array is read where it is, on its device; NumPy's is a number like any other.
+        Not negative. An array is read where it is, on its device; NumPy's is a number like any
+        other.
     eps, weight_decay : float
         Not negative.
     betas : (float, float)
@@ -406,15 +551,16 @@ def adam_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: Any = 1
     Raises
     ------
     ValueError
-        Trees of different structure or shapes, non-contiguous or read-only arrays, several devices, numbers out of
-        range, a state of another form, or an array whose gradient is being recorded. Nothing has been changed then.
+        Trees of different structure or shapes, non-contiguous or read-only arrays, several devices,
+        numbers out of range, a state of another form, or an array whose gradient is being recorded.
+        Nothing has been changed then.
     TypeError
         Leaves that are not arrays, integer parameters, gradients or moments of another dtype.
 
     Not differentiable. The same bits in every run on one device; CPU and GPU agree to rounding.
 
-    In a CUDA graph the step counts on, since it is an array. An lr that changes must be an array too (0-d): a float is
-    part of what the graph was made for.
+    In a CUDA graph the step counts on, since it is an array. An lr that changes must be an array
+    too (0-d): a float is part of what the graph was made for.
 
     Source: Kingma and Ba, "Adam: a method for stochastic optimization", 2014.
 
@@ -427,17 +573,40 @@ def adam_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: Any = 1
     ([0.7016, -0.7016], array(3))
     """
     _at_least_zero("adam_update", lr=lr, eps=eps, weight_decay=weight_decay)
-    return _adam_step("adam_update", params, grads, state, lr, betas, eps, 0.0, float(weight_decay), decay,
-                      factor, copies)
+    return _adam_step(
+        "adam_update",
+        params,
+        grads,
+        state,
+        lr,
+        betas,
+        eps,
+        0.0,
+        float(weight_decay),
+        decay,
+        factor,
+        copies,
+    )
 
 
-def adamw_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: Any = 1e-3,
-                 betas: Sequence[float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.01, decay: Any = None,
-                 factor: Any = None, copies: Tree | None = None) -> tuple[Tree, dict[str, Any]]:
-    """One step of AdamW, in place: Adam whose weight decay acts on the parameter itself. As torch.optim.AdamW.
+def adamw_update(
+    params: Tree,
+    grads: Tree,
+    state: dict[str, Any],
+    *,
+    lr: Any = 1e-3,
+    betas: Sequence[float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 0.01,
+    decay: Any = None,
+    factor: Any = None,
+    copies: Tree | None = None,
+) -> tuple[Tree, dict[str, Any]]:
+    """One step of AdamW, in place: Adam whose weight decay acts on the parameter itself. As
+    torch.optim.AdamW.
 
-    p *= 1 - lr weight_decay, then the step of `adam_update` without weight decay. Arguments, results, errors and state
-    are those of `adam_update`.
+    p *= 1 - lr weight_decay, then the step of `adam_update` without weight decay. Arguments,
+    results, errors and state are those of `adam_update`.
 
     Source: Loshchilov and Hutter, "Decoupled weight decay regularization", 2017.
 
@@ -446,18 +615,41 @@ def adamw_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: Any = 
     >>> params, state = cm.ml.adamw_update(params, [cm.array([0.0])], cm.ml.adam_init(params), lr=0.1, weight_decay=0.5)
     >>> params
     [array([0.95])]
-    """
+    """  # noqa: E501
     _at_least_zero("adamw_update", lr=lr, eps=eps, weight_decay=weight_decay)
-    return _adam_step("adamw_update", params, grads, state, lr, betas, eps, float(weight_decay), 0.0, decay,
-                      factor, copies)
+    return _adam_step(
+        "adamw_update",
+        params,
+        grads,
+        state,
+        lr,
+        betas,
+        eps,
+        float(weight_decay),
+        0.0,
+        decay,
+        factor,
+        copies,
+    )
 
 
 # ------------------------------------------------------------ RMSprop, Adagrad, Lion
 
 
-def _one_state(name: str, card: Op, params: Tree, grads: Tree, state: Tree, lr: Any, decay: Any, factor: Any,
-               copies: Tree | None, *scalars: float) -> tuple[Tree, Tree]:
-    """A step of an optimizer with one state an array; no state: zeros. scalars: weight decay first."""
+def _one_state(
+    name: str,
+    card: Op,
+    params: Tree,
+    grads: Tree,
+    state: Tree,
+    lr: Any,
+    decay: Any,
+    factor: Any,
+    copies: Tree | None,
+    *scalars: float,
+) -> tuple[Tree, Tree]:
+    """A step of an optimizer with one state an array; no state: zeros. scalars: weight decay
+    first."""
     if state is None:
         state = _zeros(params, name)
     arrays = _arrays(name, params, copies, grads=grads, state=state)
@@ -469,10 +661,21 @@ def _one_state(name: str, card: Op, params: Tree, grads: Tree, state: Tree, lr: 
     return params, state
 
 
-def rmsprop_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any = 0.01, alpha: float = 0.99,
-                   eps: float = 1e-8, weight_decay: float = 0.0, decay: Any = None, factor: Any = None,
-                   copies: Tree | None = None) -> tuple[Tree, Tree]:
-    """One step of RMSprop, in place. The formulas of torch.optim.RMSprop (not centered, no momentum).
+def rmsprop_update(
+    params: Tree,
+    grads: Tree,
+    state: Tree | None = None,
+    *,
+    lr: Any = 0.01,
+    alpha: float = 0.99,
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+    decay: Any = None,
+    factor: Any = None,
+    copies: Tree | None = None,
+) -> tuple[Tree, Tree]:
+    """One step of RMSprop, in place. The formulas of torch.optim.RMSprop (not centered, no
+    momentum).
 
     d = g + weight_decay p;  v = alpha v + (1 - alpha) d^2;  p -= lr d / (sqrt(v) + eps)
 
@@ -481,7 +684,8 @@ def rmsprop_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: 
     params, grads, decay, factor, copies
         As for `sgd_update`.
     state : tree of mean squares, optional
-        From the last call; overwritten. None starts from zeros. float32 for float16 and bfloat16 parameters.
+        From the last call; overwritten. None starts from zeros. float32 for float16 and bfloat16
+        parameters.
     lr, eps, weight_decay : float
         Not negative.
     alpha : float in [0, 1)
@@ -507,18 +711,42 @@ def rmsprop_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: 
     name = "rmsprop_update"
     _at_least_zero(name, lr=lr, eps=eps, weight_decay=weight_decay)
     _fraction(name, alpha=alpha)
-    return _one_state(name, _rmsprop, params, grads, state, lr, decay, factor, copies, weight_decay, alpha, 1 - alpha,
-                      eps)
+    return _one_state(
+        name,
+        _rmsprop,
+        params,
+        grads,
+        state,
+        lr,
+        decay,
+        factor,
+        copies,
+        weight_decay,
+        alpha,
+        1 - alpha,
+        eps,
+    )
 
 
-def adagrad_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any = 0.01, eps: float = 1e-10,
-                   weight_decay: float = 0.0, decay: Any = None, factor: Any = None, copies: Tree | None = None
-                   ) -> tuple[Tree, Tree]:
-    """One step of Adagrad, in place. The formulas of torch.optim.Adagrad (without decay of the learning rate).
+def adagrad_update(
+    params: Tree,
+    grads: Tree,
+    state: Tree | None = None,
+    *,
+    lr: Any = 0.01,
+    eps: float = 1e-10,
+    weight_decay: float = 0.0,
+    decay: Any = None,
+    factor: Any = None,
+    copies: Tree | None = None,
+) -> tuple[Tree, Tree]:
+    """One step of Adagrad, in place. The formulas of torch.optim.Adagrad (without decay of the
+    learning rate).
 
     d = g + weight_decay p;  v += d^2;  p -= lr d / (sqrt(v) + eps)
 
-    Arguments, results and errors are those of `rmsprop_update`; the state holds the sums of squares.
+    Arguments, results and errors are those of `rmsprop_update`; the state holds the sums of
+    squares.
 
     Not differentiable. Source: Duchi, Hazan and Singer, "Adaptive subgradient methods", 2011.
 
@@ -529,12 +757,23 @@ def adagrad_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: 
     """
     name = "adagrad_update"
     _at_least_zero(name, lr=lr, eps=eps, weight_decay=weight_decay)
-    return _one_state(name, _rmsprop, params, grads, state, lr, decay, factor, copies, weight_decay, 1.0, 1.0, eps)
+    return _one_state(
+        name, _rmsprop, params, grads, state, lr, decay, factor, copies, weight_decay, 1.0, 1.0, eps
+    )
 
 
-def lion_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any = 1e-4,
-                betas: Sequence[float] = (0.9, 0.99), weight_decay: float = 0.0, decay: Any = None, factor: Any = None,
-                copies: Tree | None = None) -> tuple[Tree, Tree]:
+def lion_update(
+    params: Tree,
+    grads: Tree,
+    state: Tree | None = None,
+    *,
+    lr: Any = 1e-4,
+    betas: Sequence[float] = (0.9, 0.99),
+    weight_decay: float = 0.0,
+    decay: Any = None,
+    factor: Any = None,
+    copies: Tree | None = None,
+) -> tuple[Tree, Tree]:
     """One step of Lion, in place: every element moves by lr, in the direction of its sign.
 
     p = (1 - lr weight_decay) p - lr sign(beta1 m + (1 - beta1) g);  m = beta2 m + (1 - beta2) g
@@ -551,5 +790,19 @@ def lion_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any
     name = "lion_update"
     _at_least_zero(name, lr=lr, weight_decay=weight_decay)
     beta1, beta2 = _two_fractions(name, betas)
-    return _one_state(name, _lion, params, grads, state, lr, decay, factor, copies, weight_decay, beta1, 1 - beta1, beta2,
-                      1 - beta2)
+    return _one_state(
+        name,
+        _lion,
+        params,
+        grads,
+        state,
+        lr,
+        decay,
+        factor,
+        copies,
+        weight_decay,
+        beta1,
+        1 - beta1,
+        beta2,
+        1 - beta2,
+    )

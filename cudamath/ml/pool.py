@@ -20,8 +20,14 @@ from ..ops.reduce import argmax
 from .conv import _ALONG as ALONG
 from .conv import images, pair, several
 
-__all__ = ["adaptive_avg_pool2d", "adaptive_max_pool2d", "avg_pool2d", "global_avg_pool2d", "global_max_pool2d",
-           "max_pool2d"]
+__all__ = [
+    "adaptive_avg_pool2d",
+    "adaptive_max_pool2d",
+    "avg_pool2d",
+    "global_avg_pool2d",
+    "global_max_pool2d",
+    "max_pool2d",
+]
 
 
 def _windows(name: str, x: ndarray, *how: Any) -> dict[str, tuple[int, ...]]:
@@ -34,27 +40,47 @@ def _windows(name: str, x: ndarray, *how: Any) -> dict[str, tuple[int, ...]]:
 
 
 @functools.lru_cache(1024)
-def _windows_of(name: str, shape: tuple[int, ...], kernel_size: Any, stride: Any, padding: Any, dilation: Any,
-                ceil_mode: bool) -> dict[str, tuple[int, ...]]:
+def _windows_of(
+    name: str,
+    shape: tuple[int, ...],
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+) -> dict[str, tuple[int, ...]]:
     rank = len(shape) - 2
     kernel = several(name, "kernel_size", kernel_size, 1, rank)
     step = kernel if stride is None else several(name, "stride", stride, 1, rank)
-    margin, dilation = several(name, "padding", padding, 0, rank), several(name, "dilation", dilation, 1, rank)
+    margin, dilation = (
+        several(name, "padding", padding, 0, rank),
+        several(name, "dilation", dilation, 1, rank),
+    )
     size = []
     for i, length in enumerate(shape[2:]):
         window = dilation[i] * (kernel[i] - 1) + 1
         if margin[i] > kernel[i] // 2:
-            raise ValueError(f"{name}: padding may be at most half of kernel_size {kernel}, got padding {margin}")
+            raise ValueError(
+                f"{name}: padding may be at most half of kernel_size {kernel}, got padding {margin}"
+            )
         room = length + 2 * margin[i] - window
         count = (room + (step[i] - 1 if ceil_mode else 0)) // step[i] + 1
         if ceil_mode and (count - 1) * step[i] >= length + margin[i]:
-            count -= 1                                     # the last window would begin behind the image
+            count -= 1  # the last window would begin behind the image
         if count < 1:
-            raise ValueError(f"{name}: a window of {window} {ALONG[rank][i]} (kernel_size {kernel}, dilation "
-                             f"{dilation}) is larger than the {length + 2 * margin[i]} of the padded images "
-                             f"(x {shape}, padding {margin})")
+            raise ValueError(
+                f"{name}: a window of {window} {ALONG[rank][i]} (kernel_size {kernel}, dilation "
+                f"{dilation}) is larger than the {length + 2 * margin[i]} of the padded images "
+                f"(x {shape}, padding {margin})"
+            )
         size.append(count)
-    return {"size": tuple(size), "kernel": kernel, "stride": step, "padding": margin, "dilation": dilation}
+    return {
+        "size": tuple(size),
+        "kernel": kernel,
+        "stride": step,
+        "padding": margin,
+        "dilation": dilation,
+    }
 
 
 def _max(x: ndarray, where: dict[str, Any], positions: bool) -> Any:
@@ -62,7 +88,11 @@ def _max(x: ndarray, where: dict[str, Any], positions: bool) -> Any:
     where = {**where, "old": x.shape[2:]}
     if positions:
         return _max_pool2d_noted(x, **where, within=False)
-    return _max_pool2d(x, **where) if x._node is None else _max_pool2d_noted(x, **where, within=True)[0]
+    return (
+        _max_pool2d(x, **where)
+        if x._node is None
+        else _max_pool2d_noted(x, **where, within=True)[0]
+    )
 
 
 def _mean(x: ndarray, where: dict[str, Any], count_include_pad: bool, divisor: int) -> ndarray:
@@ -70,13 +100,21 @@ def _mean(x: ndarray, where: dict[str, Any], count_include_pad: bool, divisor: i
     return _avg_pool2d(x, **_mean_params(x, where, count_include_pad, divisor))
 
 
-def _mean_params(x: ndarray, where: dict[str, Any], count_include_pad: bool, divisor: int) -> dict[str, Any]:
+def _mean_params(
+    x: ndarray, where: dict[str, Any], count_include_pad: bool, divisor: int
+) -> dict[str, Any]:
     where = {name: value for name, value in where.items() if name != "dilation"}
-    return {**where, "old": x.shape[2:], "count_include_pad": bool(count_include_pad), "divisor": divisor}
+    return {
+        **where,
+        "old": x.shape[2:],
+        "count_include_pad": bool(count_include_pad),
+        "divisor": divisor,
+    }
 
 
 def _integers(*sizes: Any) -> bool:
-    """Whether these are Python's integers, or missing: what a call is told apart by without further checks."""
+    """Whether these are Python's integers, or missing: what a call is told apart by without further
+    checks."""
     return _INTEGER_OR_NONE.issuperset(map(type, sizes))
 
 
@@ -96,13 +134,19 @@ def _divisor(name: str, override: Any) -> int:
     return divisor
 
 
-def max_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[int, int] | None = None,
-               padding: int | tuple[int, int] = 0, dilation: int | tuple[int, int] = 1, ceil_mode: bool = False,
-               return_indices: bool = False) -> Any:
+def max_pool2d(
+    x: Any,
+    kernel_size: int | tuple[int, int],
+    stride: int | tuple[int, int] | None = None,
+    padding: int | tuple[int, int] = 0,
+    dilation: int | tuple[int, int] = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """Maximum of every window of images.
 
-    y[n, c, p, q] = max over r, s of x[n, c, p * stride + r * dilation - padding, q * stride + s * dilation - padding];
-    positions outside the image do not count. NaN in a window gives NaN.
+    y[n, c, p, q] = max over r, s of x[n, c, p * stride + r * dilation - padding, q * stride + s *
+    dilation - padding]; positions outside the image do not count. NaN in a window gives NaN.
 
     Parameters
     ----------
@@ -124,10 +168,10 @@ def max_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
     Returns
     -------
     ndarray, or with return_indices a tuple of two
-        (N, C, P, Q), dtype of `x`; P = floor((H + 2 padding - dilation (R - 1) - 1) / stride) + 1, or with ceil. In C
-        order; on a GPU with the channels last in memory if `x` has them so.
-        A window that holds no place of the image (possible only with dilation) is -inf.
-        Indices: int32 in the same shape, h W + w for the maximum at row h and column w; -1 if there is none.
+        (N, C, P, Q), dtype of `x`; P = floor((H + 2 padding - dilation (R - 1) - 1) / stride) + 1,
+        or with ceil. In C order; on a GPU with the channels last in memory if `x` has them so. A
+        window that holds no place of the image (possible only with dilation) is -inf. Indices:
+        int32 in the same shape, h W + w for the maximum at row h and column w; -1 if there is none.
 
     Raises
     ------
@@ -144,7 +188,10 @@ def max_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
     [[[[5.0, 8.0]]]]
     """
     key = ("max_pool2d", kernel_size, stride, padding, dilation, ceil_mode)
-    simple, card = _integers(kernel_size, stride, padding, dilation), _max_pool2d_noted if return_indices else _max_pool2d
+    simple, card = (
+        _integers(kernel_size, stride, padding, dilation),
+        _max_pool2d_noted if return_indices else _max_pool2d,
+    )
     if simple:
         known = card.again(key, (x,))
         if known is not None:
@@ -153,17 +200,31 @@ def max_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
     where = _windows("max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode)
     y = _max(x, where, return_indices)
     if simple:
-        card.remember(key, (given,), (x,), **where, old=x.shape[2:], **({"within": False} if return_indices else {}))
+        card.remember(
+            key,
+            (given,),
+            (x,),
+            **where,
+            old=x.shape[2:],
+            **({"within": False} if return_indices else {}),
+        )
     return y
 
 
-def avg_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[int, int] | None = None,
-               padding: int | tuple[int, int] = 0, ceil_mode: bool = False, count_include_pad: bool = True,
-               divisor_override: int | None = None) -> ndarray:
+def avg_pool2d(
+    x: Any,
+    kernel_size: int | tuple[int, int],
+    stride: int | tuple[int, int] | None = None,
+    padding: int | tuple[int, int] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> ndarray:
     """Mean of every window of images.
 
-    y[n, c, p, q] = 1 / count * sum over r, s of x[n, c, p * stride + r - padding, q * stride + s - padding];
-    x is 0 outside. count is the number of positions of the window, padding included (but nothing beyond it).
+    y[n, c, p, q] = 1 / count * sum over r, s of x[n, c, p * stride + r - padding, q * stride + s -
+    padding]; x is 0 outside. count is the number of positions of the window, padding included (but
+    nothing beyond it).
 
     Parameters
     ----------
@@ -201,8 +262,17 @@ def avg_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
     >>> cm.ml.avg_pool2d(x, 2).tolist()
     [[[[3.0, 4.0]]]]
     """
-    key = ("avg_pool2d", kernel_size, stride, padding, kernel_size.__class__, stride.__class__, padding.__class__, ceil_mode,
-           count_include_pad)
+    key = (
+        "avg_pool2d",
+        kernel_size,
+        stride,
+        padding,
+        kernel_size.__class__,
+        stride.__class__,
+        padding.__class__,
+        ceil_mode,
+        count_include_pad,
+    )
     if divisor_override is None:
         known = _avg_pool2d.again(key, (x,))
         if known is not None:
@@ -217,36 +287,51 @@ def avg_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
     return y
 
 
-# ------------------------------------------------------------------------------------------- adaptive and global
+# ------------------------------------------------------------------------------------------- adapti
 
 
 def _bins(name: str, what: str, length: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Bins of an axis: the positions of each, (count, longest), the last one repeated; and how many it has, (count,)."""
+    """Bins of an axis: the positions of each, (count, longest), the last one repeated; and how many
+    it has, (count,)."""
     first = np.arange(count) * length // count
     last = -(-(np.arange(count) + 1) * length // count)
     if count and not length:
         raise ValueError(f"{name}: cannot divide {length} {what} among {count} bins")
     longest = int((last - first).max(initial=1))
-    return np.minimum(first[:, None] + np.arange(longest), np.maximum(last[:, None] - 1, 0)), last - first
+    return np.minimum(
+        first[:, None] + np.arange(longest), np.maximum(last[:, None] - 1, 0)
+    ), last - first
 
 
-def _adaptive(name: str, x: Any, output_size: Any) -> tuple[ndarray, tuple[int, int], tuple[int, int] | None]:
-    """Images, the size of the result, and the window of an ordinary pool that does the same, if there is one."""
+def _adaptive(
+    name: str, x: Any, output_size: Any
+) -> tuple[ndarray, tuple[int, int], tuple[int, int] | None]:
+    """Images, the size of the result, and the window of an ordinary pool that does the same, if
+    there is one."""
     x = images(name, x)
     if not isinstance(output_size, Sequence):
         output_size = (output_size, output_size)
-    size = pair(name, "output_size", tuple(n if n is not None else x.shape[2 + i] for i, n in enumerate(output_size)), 1)
+    size = pair(
+        name,
+        "output_size",
+        tuple(n if n is not None else x.shape[2 + i] for i, n in enumerate(output_size)),
+        1,
+    )
     h, w = x.shape[2:]
     whole = h >= size[0] and w >= size[1] and h % size[0] == 0 and w % size[1] == 0
     return x, size, (h // size[0], w // size[1]) if whole else None
 
 
 def by_bins(x: ndarray, size: tuple[int, ...]) -> bool:
-    """Whether one card takes the bins: none of them empty, or so large that the results are too few threads; and not where a
-    gradient is recorded, which goes through other operations."""
+    """Whether one card takes the bins: none of them empty, or so large that the results are too few
+    threads; and not where a gradient is recorded, which goes through other operations."""
     longest = math.prod(-(-length // n) + 1 for n, length in zip(size, x.shape[2:], strict=True))
-    return x._node is None and x._layout.device >= CPU and 0 not in x.shape[2:] and (
-        x._layout.device == CPU or longest <= _LARGEST_BIN)
+    return (
+        x._node is None
+        and x._layout.device >= CPU
+        and 0 not in x.shape[2:]
+        and (x._layout.device == CPU or longest <= _LARGEST_BIN)
+    )
 
 
 adaptive_pool = Op("adaptive_pool", cpu="pool.adaptive_pool", cuda="pool_volumes.adaptive_pool")
@@ -256,7 +341,8 @@ _LARGEST_BIN = 1024  # positions
 def adaptive_avg_pool2d(x: Any, output_size: int | None | Sequence[int | None]) -> ndarray:
     """Mean of each bin of images that are divided into a given number of bins.
 
-    Bin p of an axis of length H that is divided into P holds the positions floor(p H / P) ... ceil((p + 1) H / P) - 1.
+    Bin p of an axis of length H that is divided into P holds the positions floor(p H / P) ...
+    ceil((p + 1) H / P) - 1.
 
     Parameters
     ----------
@@ -307,20 +393,23 @@ def adaptive_avg_pool2d(x: Any, output_size: int | None | Sequence[int | None]) 
     y = x.astype(compute_dtype(dtype), copy=False)
     for axis, what in ((2, "rows"), (3, "columns")):
         places, counts = _bins(name, what, y.shape[axis], size[axis - 2])
-        inside = (np.arange(places.shape[1]) < counts[:, None]).reshape(*places.shape, *(1,) * (3 - axis))
+        inside = (np.arange(places.shape[1]) < counts[:, None]).reshape(
+            *places.shape, *(1,) * (3 - axis)
+        )
         taken = take(y, asarray(places.ravel(), device=y.device), axis=axis)
-        taken = taken.reshape((*y.shape[:axis], *places.shape, *y.shape[axis + 1:]))
+        taken = taken.reshape((*y.shape[:axis], *places.shape, *y.shape[axis + 1 :]))
         sizes = asarray(counts.reshape(-1, *(1,) * (3 - axis)), dtype=y.dtype, device=y.device)
         y = where(asarray(inside, device=y.device), taken, 0).sum(axis + 1) / sizes
     return y.astype(dtype, copy=False)
 
 
-def adaptive_max_pool2d(x: Any, output_size: int | None | Sequence[int | None],
-                        return_indices: bool = False) -> Any:
+def adaptive_max_pool2d(
+    x: Any, output_size: int | None | Sequence[int | None], return_indices: bool = False
+) -> Any:
     """Maximum of each bin of images that are divided into a given number of bins.
 
-    Arguments, bins, results and errors are those of `adaptive_avg_pool2d`; NaN in a bin gives NaN. With return_indices a
-    tuple of the maxima and where they are, as of `max_pool2d`.
+    Arguments, bins, results and errors are those of `adaptive_avg_pool2d`; NaN in a bin gives NaN.
+    With return_indices a tuple of the maxima and where they are, as of `max_pool2d`.
 
     Gradient: goes to the first maximum of each bin (as in PyTorch). Deterministic.
 
@@ -350,18 +439,23 @@ def adaptive_max_pool2d(x: Any, output_size: int | None | Sequence[int | None],
         return y
     h, w = x.shape[2:]
     rows, columns = _bins(name, "rows", h, size[0])[0], _bins(name, "columns", w, size[1])[0]
-    x, column = _first_maximum(x, columns, 3)  # of each row; then of the rows: the first position in the order of memory
+    x, column = _first_maximum(
+        x, columns, 3
+    )  # of each row; then of the rows: the first position in the order of memory
     x, row = _first_maximum(x, rows, 2)
     return (x, (row * w + take_along_axis(column, row, 2)).astype("int32")) if return_indices else x
 
 
 def _first_maximum(x: ndarray, places: np.ndarray, axis: int) -> tuple[ndarray, ndarray]:
-    """The maximum of each bin along an axis, and the first place along the axis that attains it; places (count, longest)."""
+    """The maximum of each bin along an axis, and the first place along the axis that attains it;
+    places (count, longest)."""
     taken = take(x, asarray(places.ravel(), device=x.device), axis=axis)
-    taken = taken.reshape((*x.shape[:axis], *places.shape, *x.shape[axis + 1:]))
+    taken = taken.reshape((*x.shape[:axis], *places.shape, *x.shape[axis + 1 :]))
     which = argmax(taken, axis=axis + 1, keepdims=True)
     starts = asarray(places[:, 0].reshape(-1, *(1,) * (3 - axis)), device=x.device)
-    return take_along_axis(taken, which, axis + 1).squeeze(axis + 1), which.squeeze(axis + 1) + starts
+    return take_along_axis(taken, which, axis + 1).squeeze(axis + 1), which.squeeze(
+        axis + 1
+    ) + starts
 
 
 def global_avg_pool2d(x: Any) -> ndarray:
@@ -377,9 +471,11 @@ def global_avg_pool2d(x: Any) -> ndarray:
 
 
 def global_max_pool2d(x: Any) -> ndarray:
-    """Maximum of each image and channel: (N, C, H, W) -> (N, C, 1, 1). ValueError if images are empty.
+    """Maximum of each image and channel: (N, C, H, W) -> (N, C, 1, 1). ValueError if images are
+    empty.
 
-    `x` as for `max_pool2d`. Gradient: in equal parts to all positions that attain the maximum. Deterministic.
+    `x` as for `max_pool2d`. Gradient: in equal parts to all positions that attain the maximum.
+    Deterministic.
 
     >>> import cudamath as cm
     >>> cm.ml.global_max_pool2d(cm.asarray([[[[1.0, 2.0], [3.0, 6.0]]]])).tolist()
@@ -387,42 +483,68 @@ def global_max_pool2d(x: Any) -> ndarray:
     """
     x = images("global_max_pool2d", x)
     if not x.shape[2] * x.shape[3]:
-        raise ValueError(f"global_max_pool2d: wants images with at least one place, got shape {x.shape}")
+        raise ValueError(
+            f"global_max_pool2d: wants images with at least one place, got shape {x.shape}"
+        )
     return x.max((2, 3), keepdims=True)
 
 
-# Where a gradient is recorded: values and their positions in the image (h * W + w) or, if nobody sees these and a kernel so
-# likes, in their windows (`within`); the gradient goes to these positions, and the gradient of that takes from them.
-# size: of the result's images; old: of the input's.
+# Where a gradient is recorded: values and their positions in the image (h * W + w) or, if nobody
+# sees these and a kernel so likes, in their windows (`within`); the gradient goes to these
+# positions, and the gradient of that takes from them. size: of the result's images; old: of the
+# input's.
 def _max_pool2d_rule(g: tuple, y: tuple, _x: None, *, size: Any, old: Any, **where: Any) -> tuple:
     return (None if g[0] is None else _max_pool2d_grad(g[0], y[1], size=old, old=size, **where),)
 
 
-def _max_pool2d_grad_rule(g: ndarray, _y: None, _grad: None, index: ndarray, *, size: Any, old: Any, **where: Any) -> tuple:
+def _max_pool2d_grad_rule(
+    g: ndarray, _y: None, _grad: None, index: ndarray, *, size: Any, old: Any, **where: Any
+) -> tuple:
     return _max_pool2d_take(g, index, size=old, old=size, **where), None
 
 
-def _max_pool2d_take_rule(g: ndarray, _y: None, _x: None, index: ndarray, *, size: Any, old: Any, **where: Any) -> tuple:
+def _max_pool2d_take_rule(
+    g: ndarray, _y: None, _x: None, index: ndarray, *, size: Any, old: Any, **where: Any
+) -> tuple:
     return _max_pool2d_grad(g, index, size=old, old=size, **where), None
 
 
 _max_pool2d = Op("max_pool2d", cpu="pool.max_pool2d_values", cuda="pool.max_pool2d_values")
-_max_pool2d_noted = Op("max_pool2d (with positions)", cpu="pool.max_pool2d", cuda="pool.max_pool2d", outputs=2,
-                       vjp=_max_pool2d_rule)
-_max_pool2d_grad = Op("_max_pool2d_grad", cpu="pool.max_pool2d_grad", cuda="pool.max_pool2d_grad",
-                      vjp=_max_pool2d_grad_rule)
-_max_pool2d_take = Op("_max_pool2d_take", cpu="pool.max_pool2d_take", cuda="pool.max_pool2d_take",
-                      vjp=_max_pool2d_take_rule)
+_max_pool2d_noted = Op(
+    "max_pool2d (with positions)",
+    cpu="pool.max_pool2d",
+    cuda="pool.max_pool2d",
+    outputs=2,
+    vjp=_max_pool2d_rule,
+)
+_max_pool2d_grad = Op(
+    "_max_pool2d_grad",
+    cpu="pool.max_pool2d_grad",
+    cuda="pool.max_pool2d_grad",
+    vjp=_max_pool2d_grad_rule,
+)
+_max_pool2d_take = Op(
+    "_max_pool2d_take",
+    cpu="pool.max_pool2d_take",
+    cuda="pool.max_pool2d_take",
+    vjp=_max_pool2d_take_rule,
+)
 
 
 def _avg_pool2d_rule(g: ndarray, _y: None, _x: None, *, size: Any, old: Any, **where: Any) -> tuple:
     return (_avg_pool2d_grad(g, size=old, old=size, **where),)
 
 
-def _avg_pool2d_grad_rule(g: ndarray, _y: None, _grad: None, *, size: Any, old: Any, **where: Any) -> tuple:
+def _avg_pool2d_grad_rule(
+    g: ndarray, _y: None, _grad: None, *, size: Any, old: Any, **where: Any
+) -> tuple:
     return (_avg_pool2d(g, size=old, old=size, **where),)
 
 
 _avg_pool2d = Op("avg_pool2d", cpu="pool.avg_pool2d", cuda="pool.avg_pool2d", vjp=_avg_pool2d_rule)
-_avg_pool2d_grad = Op("_avg_pool2d_grad", cpu="pool.avg_pool2d_grad", cuda="pool.avg_pool2d_grad",
-                      vjp=_avg_pool2d_grad_rule)
+_avg_pool2d_grad = Op(
+    "_avg_pool2d_grad",
+    cpu="pool.avg_pool2d_grad",
+    cuda="pool.avg_pool2d_grad",
+    vjp=_avg_pool2d_grad_rule,
+)

@@ -1,7 +1,8 @@
 """Pooling of sequences and volumes, made of that of images.
 
-A sequence is an image one row high. The window of a volume is one of an image, taken of every plane, and then one along
-the depth: a maximum of maxima, a mean of means. Small volumes are pooled in one launch (kernels/pool_volumes.py).
+A sequence is an image one row high. The window of a volume is one of an image, taken of every
+plane, and then one along the depth: a maximum of maxima, a mean of means. Small volumes are pooled
+in one launch (kernels/pool_volumes.py).
 """
 
 from __future__ import annotations
@@ -32,8 +33,16 @@ from .pool import (
     by_bins,
 )
 
-__all__ = ["adaptive_avg_pool1d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool3d", "avg_pool1d",
-           "avg_pool3d", "max_pool1d", "max_pool3d"]
+__all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool3d",
+    "avg_pool1d",
+    "avg_pool3d",
+    "max_pool1d",
+    "max_pool3d",
+]
 
 _NEUTRAL = {"size": 1, "kernel": 1, "stride": 1, "padding": 0, "dilation": 1}
 
@@ -44,10 +53,14 @@ def _one_row(window: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
 
 
 def _apart(window: dict[str, tuple[int, ...]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The window of a volume: of its planes; and of its depth, seen as images (depth, positions of a plane)."""
+    """The window of a volume: of its planes; and of its depth, seen as images (depth, positions of
+    a plane)."""
     places = window["size"][1] * window["size"][2]
     depth = {name: (value[0], _NEUTRAL[name]) for name, value in window.items()}
-    return {name: value[1:] for name, value in window.items()}, {**depth, "size": (window["size"][0], places)}
+    return {name: value[1:] for name, value in window.items()}, {
+        **depth,
+        "size": (window["size"][0], places),
+    }
 
 
 def _planes(x: ndarray) -> ndarray:
@@ -69,19 +82,26 @@ _SMALL = 1 << 20  # of all windows, up to which one launch is worth more than fe
 
 
 def _at_once(x: ndarray, window: dict[str, Any]) -> bool:
-    """Whether volumes are pooled by one card, and not by one of planes and one along the depth: not where a gradient is
-    recorded, which goes through these two."""
+    """Whether volumes are pooled by one card, and not by one of planes and one along the depth: not
+    where a gradient is recorded, which goes through these two."""
     places = math.prod(window["kernel"])
     few = places <= _MOST and places * math.prod(x.shape[:2]) * math.prod(window["size"]) <= _SMALL
     return x._node is None and (x._layout.device == CPU or x._layout.device >= 0 and few)
 
 
-def max_pool1d(x: Any, kernel_size: int, stride: int | None = None, padding: int = 0, dilation: int = 1,
-               ceil_mode: bool = False, return_indices: bool = False) -> Any:
+def max_pool1d(
+    x: Any,
+    kernel_size: int,
+    stride: int | None = None,
+    padding: int = 0,
+    dilation: int = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """Maximum of every window of sequences: `max_pool2d` along one axis.
 
-    x: array (N, C, L); floating-point. Returns (N, C, P), and with return_indices the positions too, int32. Arguments,
-    errors and gradient as of `max_pool2d`. Deterministic.
+    x: array (N, C, L); floating-point. Returns (N, C, P), and with return_indices the positions
+    too, int32. Arguments, errors and gradient as of `max_pool2d`. Deterministic.
 
     >>> import cudamath as cm
     >>> cm.ml.max_pool1d([[[1.0, 5.0, 2.0, 0.0]]], 2).tolist()
@@ -104,11 +124,18 @@ def max_pool1d(x: Any, kernel_size: int, stride: int | None = None, padding: int
     return y
 
 
-def avg_pool1d(x: Any, kernel_size: int, stride: int | None = None, padding: int = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True) -> ndarray:
+def avg_pool1d(
+    x: Any,
+    kernel_size: int,
+    stride: int | None = None,
+    padding: int = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> ndarray:
     """Mean of every window of sequences: `avg_pool2d` along one axis.
 
-    x: array (N, C, L); floating-point. Returns (N, C, P). Arguments, errors and gradient as of `avg_pool2d`. Deterministic.
+    x: array (N, C, L); floating-point. Returns (N, C, P). Arguments, errors and gradient as of
+    `avg_pool2d`. Deterministic.
 
     >>> import cudamath as cm
     >>> cm.ml.avg_pool1d([[[1.0, 5.0, 2.0, 0.0]]], 2).tolist()
@@ -121,8 +148,12 @@ def avg_pool1d(x: Any, kernel_size: int, stride: int | None = None, padding: int
         return known
     x = images("avg_pool1d", x, 1)
     rows = x[:, :, None]
-    params = _mean_params(rows, _one_row(_windows("avg_pool1d", x, kernel_size, stride, padding, 1, ceil_mode)),
-                          count_include_pad, 0)
+    params = _mean_params(
+        rows,
+        _one_row(_windows("avg_pool1d", x, kernel_size, stride, padding, 1, ceil_mode)),
+        count_include_pad,
+        0,
+    )
     means = _avg_pool2d(rows, **params)
     y = means[:, :, 0]
     if simple:
@@ -131,20 +162,29 @@ def avg_pool1d(x: Any, kernel_size: int, stride: int | None = None, padding: int
 
 
 def _positions(x: ndarray, line: ndarray, places: ndarray) -> ndarray:
-    """(d H + h) W + w of the maxima of volumes x: `line` is where they lie among the maxima of the planes, (N, C, O, P Q), and
-    `places` where those lie in their planes; -1 where there is none."""
+    """(d H + h) W + w of the maxima of volumes x: `line` is where they lie among the maxima of the
+    planes, (N, C, O, P Q), and `places` where those lie in their planes; -1 where there is none."""
     depth = where(line < 0, 0, floor_divide(line, line.shape[3]))  # which plane won
     place = take_along_axis(_lines(places, x.shape[1]), depth, 2)
-    return where((line < 0) | (place < 0), -1, depth * (x.shape[3] * x.shape[4]) + place).astype("int32", copy=False)
+    return where((line < 0) | (place < 0), -1, depth * (x.shape[3] * x.shape[4]) + place).astype(
+        "int32", copy=False
+    )
 
 
-def max_pool3d(x: Any, kernel_size: int | tuple[int, int, int], stride: int | tuple[int, int, int] | None = None,
-               padding: int | tuple[int, int, int] = 0, dilation: int | tuple[int, int, int] = 1, ceil_mode: bool = False,
-               return_indices: bool = False) -> Any:
+def max_pool3d(
+    x: Any,
+    kernel_size: int | tuple[int, int, int],
+    stride: int | tuple[int, int, int] | None = None,
+    padding: int | tuple[int, int, int] = 0,
+    dilation: int | tuple[int, int, int] = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """Maximum of every window of volumes: `max_pool2d` along three axes.
 
-    x: array (N, C, D, H, W); floating-point. Returns (N, C, O, P, Q), and with return_indices the positions (d H + h) W + w
-    too, int32. Arguments, errors and gradient as of `max_pool2d`. Deterministic.
+    x: array (N, C, D, H, W); floating-point. Returns (N, C, O, P, Q), and with return_indices the
+    positions (d H + h) W + w too, int32. Arguments, errors and gradient as of `max_pool2d`.
+    Deterministic.
 
     >>> import cudamath as cm
     >>> cm.ml.max_pool3d(cm.arange(8.0).reshape(1, 1, 2, 2, 2), 2).tolist()
@@ -171,13 +211,19 @@ def max_pool3d(x: Any, kernel_size: int | tuple[int, int, int], stride: int | tu
     return y.reshape(shape), _positions(x, line, places).reshape(shape)
 
 
-def avg_pool3d(x: Any, kernel_size: int | tuple[int, int, int], stride: int | tuple[int, int, int] | None = None,
-               padding: int | tuple[int, int, int] = 0, ceil_mode: bool = False, count_include_pad: bool = True,
-               divisor_override: int | None = None) -> ndarray:
+def avg_pool3d(
+    x: Any,
+    kernel_size: int | tuple[int, int, int],
+    stride: int | tuple[int, int, int] | None = None,
+    padding: int | tuple[int, int, int] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> ndarray:
     """Mean of every window of volumes: `avg_pool2d` along three axes.
 
-    x: array (N, C, D, H, W); floating-point; 16-bit numbers are summed in float32. Returns (N, C, O, P, Q). Arguments, errors
-    and gradient as of `avg_pool2d`. Deterministic.
+    x: array (N, C, D, H, W); floating-point; 16-bit numbers are summed in float32. Returns (N, C,
+    O, P, Q). Arguments, errors and gradient as of `avg_pool2d`. Deterministic.
 
     >>> import cudamath as cm
     >>> cm.ml.avg_pool3d(cm.arange(8.0).reshape(1, 1, 2, 2, 2), 2).tolist()
@@ -190,16 +236,28 @@ def avg_pool3d(x: Any, kernel_size: int | tuple[int, int, int], stride: int | tu
     if known is not None:
         return known
     given, x = x, images(name, x, 3)
-    window, divisor = _windows(name, x, kernel_size, stride, padding, 1, ceil_mode), _divisor(name, divisor_override)
+    window, divisor = (
+        _windows(name, x, kernel_size, stride, padding, 1, ceil_mode),
+        _divisor(name, divisor_override),
+    )
     if _at_once(x, window):
-        params: dict[str, Any] = {**window, "count_include_pad": bool(count_include_pad), "divisor": divisor}
+        params: dict[str, Any] = {
+            **window,
+            "count_include_pad": bool(count_include_pad),
+            "divisor": divisor,
+        }
         del params["dilation"]
         y = _avg_pool3d(x, **params)
         if simple:
             _avg_pool3d.remember(key, (given,), (x,), **params)
         return y
     flat, deep = _apart(window)
-    means = _mean(_planes(x.astype(compute_dtype(x.dtype), copy=False)), flat, count_include_pad, 1 if divisor else 0)
+    means = _mean(
+        _planes(x.astype(compute_dtype(x.dtype), copy=False)),
+        flat,
+        count_include_pad,
+        1 if divisor else 0,
+    )
     y = _mean(_lines(means, x.shape[1]), deep, count_include_pad, divisor)
     return y.reshape((*x.shape[:2], *window["size"])).astype(x.dtype, copy=False)
 
@@ -207,7 +265,8 @@ def avg_pool3d(x: Any, kernel_size: int | tuple[int, int, int], stride: int | tu
 def adaptive_avg_pool1d(x: Any, output_size: int) -> ndarray:
     """Mean of each bin of sequences that are divided into a given number of bins.
 
-    x: array (N, C, L); floating-point. Returns (N, C, output_size). Bins, errors and gradient as of `adaptive_avg_pool2d`.
+    x: array (N, C, L); floating-point. Returns (N, C, output_size). Bins, errors and gradient as of
+    `adaptive_avg_pool2d`.
 
     >>> import cudamath as cm
     >>> cm.ml.adaptive_avg_pool1d([[[1.0, 2.0, 3.0, 6.0]]], 2).tolist()
@@ -218,7 +277,12 @@ def adaptive_avg_pool1d(x: Any, output_size: int) -> ndarray:
     if known is not None:
         return known
     x = images(name, x, 1)
-    if output_size.__class__ is int and output_size > 0 and x.shape[2] and not x.shape[2] % output_size:
+    if (
+        output_size.__class__ is int
+        and output_size > 0
+        and x.shape[2]
+        and not x.shape[2] % output_size
+    ):
         return avg_pool1d(x, x.shape[2] // output_size)
     return _row_of_bins(name, given, x, output_size, adaptive_avg_pool2d, "mean")
 
@@ -226,34 +290,51 @@ def adaptive_avg_pool1d(x: Any, output_size: int) -> ndarray:
 def adaptive_max_pool1d(x: Any, output_size: int, return_indices: bool = False) -> Any:
     """Maximum of each bin of sequences that are divided into a given number of bins.
 
-    x: array (N, C, L); floating-point. Returns (N, C, output_size), and with return_indices the positions too, int32. Bins,
-    errors and gradient as of `adaptive_max_pool2d`.
+    x: array (N, C, L); floating-point. Returns (N, C, output_size), and with return_indices the
+    positions too, int32. Bins, errors and gradient as of `adaptive_max_pool2d`.
 
     >>> import cudamath as cm
     >>> cm.ml.adaptive_max_pool1d([[[1.0, 2.0, 3.0, 6.0]]], 2).tolist()
     [[[2.0, 6.0]]]
     """
     name, given = "adaptive_max_pool1d", x
-    known = adaptive_pool.again((name, output_size), (x,)) if output_size.__class__ is int and not return_indices else None
+    known = (
+        adaptive_pool.again((name, output_size), (x,))
+        if output_size.__class__ is int and not return_indices
+        else None
+    )
     if known is not None:
         return known
     x = images(name, x, 1)
-    if not return_indices and output_size.__class__ is int and output_size > 0 and x.shape[2] and not x.shape[2] % output_size:
+    if (
+        not return_indices
+        and output_size.__class__ is int
+        and output_size > 0
+        and x.shape[2]
+        and not x.shape[2] % output_size
+    ):
         return max_pool1d(x, x.shape[2] // output_size)
     if return_indices:
-        y, places = adaptive_max_pool2d(x[:, :, None], (1, *several(name, "output_size", output_size, 1, 1)), True)
+        y, places = adaptive_max_pool2d(
+            x[:, :, None], (1, *several(name, "output_size", output_size, 1, 1)), True
+        )
         return y[:, :, 0], places[:, :, 0]
     return _row_of_bins(name, given, x, output_size, adaptive_max_pool2d, "max")
 
 
-def _row_of_bins(name: str, given: Any, x: ndarray, output_size: Any, pool: Callable, kind: str) -> ndarray:
-    """An adaptive pool of sequences as one of images a row high; the next call like it is answered at once."""
+def _row_of_bins(
+    name: str, given: Any, x: ndarray, output_size: Any, pool: Callable, kind: str
+) -> ndarray:
+    """An adaptive pool of sequences as one of images a row high; the next call like it is answered
+    at once."""
     size = (1, *several(name, "output_size", output_size, 1, 1))
     rows = x[:, :, None]
     found = pool(rows, size)
     y = found[:, :, 0]
     if output_size.__class__ is int:
-        adaptive_pool.remember((name, output_size), (given,), (rows,), (found, y), size=size, kind=kind)
+        adaptive_pool.remember(
+            (name, output_size), (given,), (rows,), (found, y), size=size, kind=kind
+        )
     return y
 
 
@@ -264,11 +345,14 @@ def _volume_size(name: str, x: ndarray, output_size: Any) -> tuple[int, ...]:
     return several(name, "output_size", sizes, 1, 3)
 
 
-def adaptive_avg_pool3d(x: Any, output_size: int | None | tuple[int | None, int | None, int | None]) -> ndarray:
+def adaptive_avg_pool3d(
+    x: Any, output_size: int | None | tuple[int | None, int | None, int | None]
+) -> ndarray:
     """Mean of each bin of volumes that are divided into a given number of bins.
 
-    x: array (N, C, D, H, W); floating-point. output_size: int or (planes, rows, columns); None keeps an axis. Returns
-    (N, C, *output_size). Bins, errors and gradient as of `adaptive_avg_pool2d`.
+    x: array (N, C, D, H, W); floating-point. output_size: int or (planes, rows, columns); None
+    keeps an axis. Returns (N, C, *output_size). Bins, errors and gradient as of
+    `adaptive_avg_pool2d`.
 
     >>> import cudamath as cm
     >>> cm.ml.adaptive_avg_pool3d(cm.arange(8.0).reshape(1, 1, 2, 2, 2), (None, 1, 1)).tolist()
@@ -292,13 +376,16 @@ def adaptive_avg_pool3d(x: Any, output_size: int | None | tuple[int | None, int 
     return y.reshape((*x.shape[:2], *size)).astype(x.dtype, copy=False)
 
 
-def adaptive_max_pool3d(x: Any, output_size: int | None | tuple[int | None, int | None, int | None],
-                        return_indices: bool = False) -> Any:
+def adaptive_max_pool3d(
+    x: Any,
+    output_size: int | None | tuple[int | None, int | None, int | None],
+    return_indices: bool = False,
+) -> Any:
     """Maximum of each bin of volumes that are divided into a given number of bins.
 
-    x: array (N, C, D, H, W); floating-point. output_size: int or (planes, rows, columns); None keeps an axis. Returns
-    (N, C, *output_size), and with return_indices the positions (d H + h) W + w too, int32. Bins, errors and gradient as of
-    `adaptive_max_pool2d`.
+    x: array (N, C, D, H, W); floating-point. output_size: int or (planes, rows, columns); None
+    keeps an axis. Returns (N, C, *output_size), and with return_indices the positions (d H + h) W +
+    w too, int32. Bins, errors and gradient as of `adaptive_max_pool2d`.
 
     >>> import cudamath as cm
     >>> cm.ml.adaptive_max_pool3d(cm.arange(8.0).reshape(1, 1, 2, 2, 2), (None, 1, 1)).tolist()

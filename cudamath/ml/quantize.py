@@ -21,31 +21,39 @@ from ..ops.shape import in_order, reshape
 __all__ = ["Quantized", "dequantize", "linear_quantized", "quantize", "scaled_matmul"]
 
 #: What may be requested -> (form: how it is stored, largest number of symmetric ones)
-_FORMS = {"int8": ("int8", 127.0), "int4": ("int4", 7.0), "float8_e4m3": ("float8_e4m3fn", 448.0),
-          "float8_e5m2": ("float8_e5m2", 57344.0)}
+_FORMS = {
+    "int8": ("int8", 127.0),
+    "int4": ("int4", 7.0),
+    "float8_e4m3": ("float8_e4m3fn", 448.0),
+    "float8_e5m2": ("float8_e5m2", 57344.0),
+}
 _NAMES = {form: name for name, (form, _) in _FORMS.items()}
 #: lowest and highest stored integer
 _RANGES = {"int8": (-128, 127), "int4": (0, 15)}
 
 _quantize = Op("quantize", cpu="quantize.quantize", cuda="quantize.quantize")
-_quantize_rows = Op("quantize (rows)", cpu="quantize.quantize_row", cuda="quantize_rows.quantize_row")
+_quantize_rows = Op(
+    "quantize (rows)", cpu="quantize.quantize_row", cuda="quantize_rows.quantize_row"
+)
 _ROW = 1 << 15  # numbers of a row that one block of threads holds in registers
 _dequantize = Op("dequantize", cpu="quantize.dequantize", cuda="quantize.dequantize")
 
 
 class Quantized:
-    """A quantized array: what `quantize` returns and `dequantize`, `linear` and `linear_quantized` take.
+    """A quantized array: what `quantize` returns and `dequantize`, `linear` and `linear_quantized`
+    take.
 
-    A node of parameter trees (optree): its arrays are leaves, so that it can be saved, moved and passed to graphs like any
-    tree.
+    A node of parameter trees (optree): its arrays are leaves, so that it can be saved, moved and
+    passed to graphs like any tree.
 
     Attributes
     ----------
     values : ndarray
-        int8 or float8 of the array's shape; for "int4" uint8, two numbers per byte along the last axis, the first in the low
-        half, each as 0 .. 15.
+        int8 or float8 of the array's shape; for "int4" uint8, two numbers per byte along the last
+        axis, the first in the low half, each as 0 .. 15.
     scale : ndarray
-        float32: () for the whole array, (channels,) for an axis, (.., n / group) for groups of the last axis.
+        float32: () for the whole array, (channels,) for an axis, (.., n / group) for groups of the
+        last axis.
     zero_point : ndarray or None
         Like scale, int8 (uint8 for "int4"); None if symmetric.
     dtype : str
@@ -64,8 +72,16 @@ class Quantized:
 
     __slots__ = ("values", "scale", "zero_point", "dtype", "axis", "group", "shape")
 
-    def __init__(self, values: ndarray, scale: ndarray, zero_point: ndarray | None, dtype: str, axis: int | None,
-                 group: int | None, shape: tuple[int, ...]):
+    def __init__(
+        self,
+        values: ndarray,
+        scale: ndarray,
+        zero_point: ndarray | None,
+        dtype: str,
+        axis: int | None,
+        group: int | None,
+        shape: tuple[int, ...],
+    ):
         self.values, self.scale, self.zero_point = values, scale, zero_point
         self.dtype, self.axis, self.group, self.shape = dtype, axis, group, shape
 
@@ -93,31 +109,49 @@ class Quantized:
         return optree.tree_map(lambda a: a.to(device), self)  # type: ignore[arg-type, return-value]
 
     def __repr__(self) -> str:
-        more = [f"{name}={value}" for name, value in (("axis", self.axis), ("group", self.group)) if value is not None]
+        more = [
+            f"{name}={value}"
+            for name, value in (("axis", self.axis), ("group", self.group))
+            if value is not None
+        ]
         more += ["with zero points"] * (self.zero_point is not None)
         return f"Quantized({', '.join([str(self.shape), self.dtype, *more])})"
 
 
 def _opened(q: Any) -> tuple[tuple, tuple, tuple[str, ...]]:
-    return (q.values, q.scale, q.zero_point), (q.dtype, q.axis, q.group, q.shape), ("values", "scale", "zero_point")
+    return (
+        (q.values, q.scale, q.zero_point),
+        (q.dtype, q.axis, q.group, q.shape),
+        ("values", "scale", "zero_point"),
+    )
 
 
 def _closed(more: Any, arrays: Any) -> Any:
     return Quantized(*arrays, *more)
 
 
-optree.register_pytree_node(Quantized, _opened, _closed, namespace=optree.registry.__GLOBAL_NAMESPACE)  # type: ignore[arg-type]
+optree.register_pytree_node(
+    Quantized, _opened, _closed, namespace=optree.registry.__GLOBAL_NAMESPACE
+)  # type: ignore[arg-type]
 
 
 def _inner(shape: tuple[int, ...], axis: int | None, group: int | None) -> int:
     """How many neighbours share a scale before the next one's begin."""
     if group is not None:
         return group
-    return int(np.prod(shape if axis is None else shape[axis + 1:], dtype=np.int64))
+    return int(np.prod(shape if axis is None else shape[axis + 1 :], dtype=np.int64))
 
 
-def quantize(x: Any, dtype: Any = "int8", *, axis: int | None = None, group: int | None = None, symmetric: bool = True,
-             scale: Any = None, zero_point: Any = None) -> Quantized:
+def quantize(
+    x: Any,
+    dtype: Any = "int8",
+    *,
+    axis: int | None = None,
+    group: int | None = None,
+    symmetric: bool = True,
+    scale: Any = None,
+    zero_point: Any = None,
+) -> Quantized:
     """Quantize an array to 8- or 4-bit numbers with scales.
 
     stored = clip(round(x / scale) + zero_point), x is about (stored - zero_point) * scale
@@ -127,18 +161,19 @@ def quantize(x: Any, dtype: Any = "int8", *, axis: int | None = None, group: int
     x : array; floating-point, not empty
     dtype : "int8", "int4", "float8_e4m3" or "float8_e5m2"
     axis : int, optional
-        Each index along this axis has a scale of its own: 0 for the output channels of a weight (out, in). By default one
-        scale serves the whole array.
+        Each index along this axis has a scale of its own: 0 for the output channels of a weight
+        (out, in). By default one scale serves the whole array.
     group : int, optional
-        Instead, every `group` neighbours along the last axis have one; it divides that axis. (For a weight (out, in) axis=0
-        may be given as well.)
+        Instead, every `group` neighbours along the last axis have one; it divides that axis. (For a
+        weight (out, in) axis=0 may be given as well.)
     symmetric : bool
-        Without zero points: stored integers are -127 .. 127 (int4: -7 .. 7) and 0 is 0. Otherwise lowest and highest number,
-        and 0, determine the 256 (16) steps. float8 is always symmetric.
+        Without zero points: stored integers are -127 .. 127 (int4: -7 .. 7) and 0 is 0. Otherwise
+        lowest and highest number, and 0, determine the 256 (16) steps. float8 is always symmetric.
     scale, zero_point : array, optional
-        Known beforehand: scale float32 of shape (), (channels,) or (.., n / group), zero_point likewise of integers that
-        can be stored (-128 .. 127; int4: 0 .. 15; on a GPU, where looking would wait, others become the nearest of these).
-        By default the largest absolute number becomes the largest stored one.
+        Known beforehand: scale float32 of shape (), (channels,) or (.., n / group), zero_point
+        likewise of integers that can be stored (-128 .. 127; int4: 0 .. 15; on a GPU, where looking
+        would wait, others become the nearest of these). By default the largest absolute number
+        becomes the largest stored one.
 
     Returns
     -------
@@ -149,15 +184,17 @@ def quantize(x: Any, dtype: Any = "int8", *, axis: int | None = None, group: int
     TypeError
         x is not floating-point, another dtype is requested, or axis or group is not an integer.
     ValueError
-        x is empty; axis or group that do not fit; int4 with an odd last axis; scales of another shape; zero points for float8,
-        or out of range.
+        x is empty; axis or group that do not fit; int4 with an odd last axis; scales of another
+        shape; zero points for float8, or out of range.
 
-    Gradient: none: the result is a constant. Rounding is to the nearest, ties to even, in float32; what is out of range
-    becomes the nearest number in it. A NaN or infinity makes the scale that is computed from it NaN or infinite, and with it
-    the values of all that share it NaN; where scales are given a NaN becomes 0 (float8: stays), an infinity the largest number.
-    Where all numbers are 0, the scale is 1. Deterministic; the same integers on CPU and GPU.
+    Gradient: none: the result is a constant. Rounding is to the nearest, ties to even, in float32;
+    what is out of range becomes the nearest number in it. A NaN or infinity makes the scale that is
+    computed from it NaN or infinite, and with it the values of all that share it NaN; where scales
+    are given a NaN becomes 0 (float8: stays), an infinity the largest number. Where all numbers are
+    0, the scale is 1. Deterministic; the same integers on CPU and GPU.
 
-    Source: Jacob et al., "Quantization and training of neural networks for efficient integer-arithmetic-only inference", 2017.
+    Source: Jacob et al., "Quantization and training of neural networks for efficient
+    integer-arithmetic-only inference", 2017.
 
     >>> import cudamath as cm
     >>> q = cm.ml.quantize([[0.0, 1.0, 2.54, -1.27]], "int8")
@@ -179,7 +216,9 @@ def quantize(x: Any, dtype: Any = "int8", *, axis: int | None = None, group: int
     group = None if group is None else as_integer("quantize", "group", group)
     axis, shape = _sharing(x, axis, group)
     if form == "int4" and (x.ndim == 0 or x.shape[-1] % 2):
-        raise ValueError(f"quantize: int4 wants an even number along the last axis, got shape {x.shape}")
+        raise ValueError(
+            f"quantize: int4 wants an even number along the last axis, got shape {x.shape}"
+        )
     if not form.startswith("int") and (zero_point is not None or not symmetric):
         raise ValueError(f"quantize: {name} has no zero points")
     if scale is None and zero_point is not None:
@@ -189,13 +228,24 @@ def quantize(x: Any, dtype: Any = "int8", *, axis: int | None = None, group: int
     zero: ndarray | None = None
     if scale is not None:
         scale, zero = _given(x, scale, zero_point, shape, name, form)
-    elif symmetric and inner <= _ROW and math.prod(shape) * inner == x.size and (form != "int4" or inner % 2 == 0):
-        values, scale = _quantize_rows(reshape(x, (-1, inner)), form=form)  # whatever has a scale is a row
+    elif (
+        symmetric
+        and inner <= _ROW
+        and math.prod(shape) * inner == x.size
+        and (form != "int4" or inner % 2 == 0)
+    ):
+        values, scale = _quantize_rows(
+            reshape(x, (-1, inner)), form=form
+        )  # whatever has a scale is a row
         stored = (*x.shape[:-1], x.shape[-1] // 2) if form == "int4" else x.shape
-        return Quantized(reshape(values, stored), reshape(scale, shape), None, name, axis, group, x.shape)
+        return Quantized(
+            reshape(values, stored), reshape(scale, shape), None, name, axis, group, x.shape
+        )
     else:
         scale, zero = _range(x, form, largest, shape, inner, symmetric)
-    values = _quantize(x, _flat(scale), None if zero is None else _flat(zero), form=form, inner=inner)
+    values = _quantize(
+        x, _flat(scale), None if zero is None else _flat(zero), form=form, inner=inner
+    )
     return Quantized(values, scale, zero, name, axis, group, x.shape)
 
 
@@ -206,26 +256,41 @@ def _sharing(x: ndarray, axis: int | None, group: int | None) -> tuple[int | Non
     if group is None:
         return axis, () if axis is None else (x.shape[axis],)
     if x.ndim == 0 or group < 1 or x.shape[-1] % group:
-        raise ValueError(f"quantize: group={group} does not divide the last axis of shape {x.shape}")
+        raise ValueError(
+            f"quantize: group={group} does not divide the last axis of shape {x.shape}"
+        )
     if axis is not None and (axis, x.ndim) != (0, 2):
-        raise ValueError(f"quantize: group={group} takes no axis but 0 of a matrix, got axis={axis} of shape {x.shape}")
+        raise ValueError(
+            f"quantize: group={group} takes no axis but 0 of a matrix, got axis={axis} of shape "
+            f"{x.shape}"
+        )
     return None, (*x.shape[:-1], x.shape[-1] // group)
 
 
-def _given(x: ndarray, scale: Any, zero_point: Any, shape: tuple[int, ...], name: str,
-           form: str) -> tuple[ndarray, ndarray | None]:
+def _given(
+    x: ndarray, scale: Any, zero_point: Any, shape: tuple[int, ...], name: str, form: str
+) -> tuple[ndarray, ndarray | None]:
     """Scales and zero points that are known beforehand, checked, as they are stored."""
     scale, zero = coerce("quantize", (x, scale))[1].astype("float32"), None
     if zero_point is not None:
         zero = require("quantize", coerce("quantize", (x, zero_point))[1], INTEGER, "zero points")
         lowest, highest = _RANGES[form]
-        if zero._layout.device == CPU and zero.size and not lowest <= int(zero.min()) <= int(zero.max()) <= highest:
-            raise ValueError(f"quantize: zero points of {name} are in {lowest} .. {highest}, got {int(zero.min())} to "
-                             f"{int(zero.max())}")
+        if (
+            zero._layout.device == CPU
+            and zero.size
+            and not lowest <= int(zero.min()) <= int(zero.max()) <= highest
+        ):
+            raise ValueError(
+                f"quantize: zero points of {name} are in {lowest} .. {highest}, got "
+                f"{int(zero.min())} to "
+                f"{int(zero.max())}"
+            )
         zero = zero.clip(lowest, highest).astype("int8" if form == "int8" else "uint8")
     for what, found in (("scale", scale), ("zero_point", zero)):
         if found is not None and found.shape != shape:
-            raise ValueError(f"quantize: x {x.shape} wants a {what} of shape {shape}, got {found.shape}")
+            raise ValueError(
+                f"quantize: x {x.shape} wants a {what} of shape {shape}, got {found.shape}"
+            )
     return scale, zero
 
 
@@ -233,9 +298,11 @@ def _flat(scale: ndarray) -> ndarray:
     return reshape(in_order("quantize", scale, "C"), (scale.size,))
 
 
-def _range(x: ndarray, form: str, largest: float, shape: tuple[int, ...], inner: int,
-           symmetric: bool) -> tuple[ndarray, ndarray | None]:
-    """(scale, zero points) from the largest, or from the lowest and the highest number of each channel."""
+def _range(
+    x: ndarray, form: str, largest: float, shape: tuple[int, ...], inner: int, symmetric: bool
+) -> tuple[ndarray, ndarray | None]:
+    """(scale, zero points) from the largest, or from the lowest and the highest number of each
+    channel."""
     channels = int(np.prod(shape, dtype=np.int64))
     parts = reshape(x, (-1, channels, inner))
     if symmetric:
@@ -246,7 +313,11 @@ def _range(x: ndarray, form: str, largest: float, shape: tuple[int, ...], inner:
     high = parts.max((0, 2)).astype("float32").clip(0.0, None)
     scale = (high - low) / float(highest - lowest)
     scale = where(equal(scale, 0), 1.0, scale)
-    zero = (lowest - (low / scale).round()).clip(lowest, highest).astype("int8" if form == "int8" else "uint8")
+    zero = (
+        (lowest - (low / scale).round())
+        .clip(lowest, highest)
+        .astype("int8" if form == "int8" else "uint8")
+    )
     return reshape(scale, shape), reshape(zero, shape)
 
 
@@ -280,83 +351,172 @@ def dequantize(q: Quantized, dtype: Any = "float32") -> ndarray:
     if wanted not in FLOATING:
         raise TypeError(f"dequantize: wants a floating-point dtype, got {wanted}")
     zero = None if q.zero_point is None else _flat(q.zero_point)
-    return _dequantize(q.values, _flat(q.scale), zero, form=_FORMS[q.dtype][0], inner=_inner(q.shape, q.axis, q.group),
-                       dtype=wanted)
+    return _dequantize(
+        q.values,
+        _flat(q.scale),
+        zero,
+        form=_FORMS[q.dtype][0],
+        inner=_inner(q.shape, q.axis, q.group),
+        dtype=wanted,
+    )
 
 
-# ------------------------------------------------------------------------------------------------ products
+# ------------------------------------------------------------------------------------------------ p
 
 
-def _through(g: ndarray, values: ndarray, scale: ndarray, zero: ndarray | None, form: str, group: int) -> ndarray:
+def _through(
+    g: ndarray, values: ndarray, scale: ndarray, zero: ndarray | None, form: str, group: int
+) -> ndarray:
     """The gradient with respect to x of x dequantize(w)^T."""
     inner = group or (values.size * (2 if form == "int4" else 1)) // scale.size
     return linalg.matmul(g, _dequantize(values, scale, zero, form=form, inner=inner, dtype=g.dtype))
 
 
-def _packed_x(g: ndarray, _y: Any, _x: Any, values: ndarray, scale: ndarray, zero: ndarray | None, _bias: Any,
-              _residual: Any, *, form: str, group: int, **_: Any) -> ndarray:
+def _packed_x(
+    g: ndarray,
+    _y: Any,
+    _x: Any,
+    values: ndarray,
+    scale: ndarray,
+    zero: ndarray | None,
+    _bias: Any,
+    _residual: Any,
+    *,
+    form: str,
+    group: int,
+    **_: Any,
+) -> ndarray:
     return _through(g, values, scale, zero, form, group)
 
 
-def _packed_bias(g: ndarray, _y: Any, _x: Any, _values: Any, _scale: Any, _zero: Any, _bias: Any, _residual: Any,
-                 **_: Any) -> ndarray:
+def _packed_bias(
+    g: ndarray,
+    _y: Any,
+    _x: Any,
+    _values: Any,
+    _scale: Any,
+    _zero: Any,
+    _bias: Any,
+    _residual: Any,
+    **_: Any,
+) -> ndarray:
     return g.sum(tuple(range(g.ndim - 1)))
 
 
-def _packed_residual(g: ndarray, _y: Any, _x: Any, _values: Any, _scale: Any, _zero: Any, _bias: Any, _residual: Any,
-                     **_: Any) -> ndarray:
+def _packed_residual(
+    g: ndarray,
+    _y: Any,
+    _x: Any,
+    _values: Any,
+    _scale: Any,
+    _zero: Any,
+    _bias: Any,
+    _residual: Any,
+    **_: Any,
+) -> ndarray:
     return g
 
 
-def _packed_none(_g: Any, _y: Any, _x: Any, _values: Any, _scale: Any, _zero: Any, _bias: Any, _residual: Any,
-                 **_: Any) -> None:
+def _packed_none(
+    _g: Any,
+    _y: Any,
+    _x: Any,
+    _values: Any,
+    _scale: Any,
+    _zero: Any,
+    _bias: Any,
+    _residual: Any,
+    **_: Any,
+) -> None:
     return None
 
 
-def _8_bits_x(g: ndarray, _y: Any, _x: Any, values: ndarray, scale: ndarray, _own: Any, _bias: Any, *, form: str) -> ndarray:
+def _8_bits_x(
+    g: ndarray,
+    _y: Any,
+    _x: Any,
+    values: ndarray,
+    scale: ndarray,
+    _own: Any,
+    _bias: Any,
+    *,
+    form: str,
+) -> ndarray:
     return _through(g, values, scale, None, form, 0)
 
 
-def _8_bits_bias(g: ndarray, _y: Any, _x: Any, _values: Any, _scale: Any, _own: Any, _bias: Any, **_: Any) -> ndarray:
+def _8_bits_bias(
+    g: ndarray, _y: Any, _x: Any, _values: Any, _scale: Any, _own: Any, _bias: Any, **_: Any
+) -> ndarray:
     return g.sum(tuple(range(g.ndim - 1)))
 
 
-def _8_bits_none(_g: Any, _y: Any, _x: Any, _values: Any, _scale: Any, _own: Any, _bias: Any, **_: Any) -> None:
+def _8_bits_none(
+    _g: Any, _y: Any, _x: Any, _values: Any, _scale: Any, _own: Any, _bias: Any, **_: Any
+) -> None:
     return None
 
 
-_linear_quantized = Op("linear (quantized weight)", cpu="quantize.linear_quantized", cuda="linear_quantized.linear_quantized",
-                       vjp=(_packed_x, _packed_none, _packed_none, _packed_none, _packed_bias, _packed_residual))
-_linear_8_bits = Op("linear_quantized", cpu="quantize.linear_8_bits", cuda="scaled_matmul.linear_8_bits",
-                    vjp=(_8_bits_x, _8_bits_none, _8_bits_none, _8_bits_none, _8_bits_bias))
+_linear_quantized = Op(
+    "linear (quantized weight)",
+    cpu="quantize.linear_quantized",
+    cuda="linear_quantized.linear_quantized",
+    vjp=(_packed_x, _packed_none, _packed_none, _packed_none, _packed_bias, _packed_residual),
+)
+_linear_8_bits = Op(
+    "linear_quantized",
+    cpu="quantize.linear_8_bits",
+    cuda="scaled_matmul.linear_8_bits",
+    vjp=(_8_bits_x, _8_bits_none, _8_bits_none, _8_bits_none, _8_bits_bias),
+)
 _scaled = Op("scaled_matmul", cpu="quantize.scaled_matmul", cuda="scaled_matmul.scaled_matmul")
 
 
-def packed_linear(x: ndarray, weight: Quantized, bias: ndarray | None, residual: ndarray | None, activation: str) -> ndarray:
+def packed_linear(
+    x: ndarray, weight: Quantized, bias: ndarray | None, residual: ndarray | None, activation: str
+) -> ndarray:
     """What `linear` does with a quantized weight; operands of one dtype and of shapes that fit."""
     if weight.axis not in (None, 0):
-        raise ValueError(f"linear: a quantized weight (out, in) wants axis=0 or groups, got axis={weight.axis}")
+        raise ValueError(
+            f"linear: a quantized weight (out, in) wants axis=0 or groups, got axis={weight.axis}"
+        )
     zero = None if weight.zero_point is None else _flat(weight.zero_point)
     taken = (in_order("linear", x, "C"), weight.values, _flat(weight.scale), zero, bias, residual)
-    y = _linear_quantized(*taken, form=_FORMS[weight.dtype][0], group=weight.group or 0, activation=activation)
+    y = _linear_quantized(
+        *taken, form=_FORMS[weight.dtype][0], group=weight.group or 0, activation=activation
+    )
     key, asked = _packed_key(x, weight, bias, residual, activation or None)
-    _linear_quantized.remember(key, asked, taken, form=_FORMS[weight.dtype][0], group=weight.group or 0, activation=activation)
+    _linear_quantized.remember(
+        key,
+        asked,
+        taken,
+        form=_FORMS[weight.dtype][0],
+        group=weight.group or 0,
+        activation=activation,
+    )
     return y
 
 
-def _packed_key(x: Any, weight: Quantized, bias: Any, residual: Any, activation: str | None) -> tuple[tuple, tuple]:
+def _packed_key(
+    x: Any, weight: Quantized, bias: Any, residual: Any, activation: str | None
+) -> tuple[tuple, tuple]:
     """What `Op.again` is asked: key and arrays."""
-    return (("linear", weight.dtype, weight.axis, weight.group, activation),
-            (x, weight.values, weight.scale, weight.zero_point, bias, residual))
+    return (
+        ("linear", weight.dtype, weight.axis, weight.group, activation),
+        (x, weight.values, weight.scale, weight.zero_point, bias, residual),
+    )
 
 
-def packed_again(x: Any, weight: Quantized, bias: Any, residual: Any, activation: Any) -> ndarray | None:
+def packed_again(
+    x: Any, weight: Quantized, bias: Any, residual: Any, activation: Any
+) -> ndarray | None:
     """The result of `packed_linear` for layouts seen before, or None."""
     return _linear_quantized.again(*_packed_key(x, weight, bias, residual, activation))
 
 
 def linear_quantized(x: Any, weight: Quantized, bias: Any = None, *, scale: Any = None) -> ndarray:
-    """The fully connected layer on 8-bit numbers: x, too, is quantized to the weight's kind before the product.
+    """The fully connected layer on 8-bit numbers: x, too, is quantized to the weight's kind before
+    the product.
 
     y = (quantize(x) @ weight.values.mT) * scale of x * scale of weight + bias
 
@@ -367,8 +527,8 @@ def linear_quantized(x: Any, weight: Quantized, bias: Any = None, *, scale: Any 
         int8 or float8, symmetric, with axis=0 or one scale.
     bias : array (out,), optional; dtype of x
     scale : array (), optional
-        x's, known beforehand from typical data (static). By default each row of x gets its own (dynamic): its largest
-        absolute number becomes the largest stored one.
+        x's, known beforehand from typical data (static). By default each row of x gets its own
+        (dynamic): its largest absolute number becomes the largest stored one.
 
     Returns
     -------
@@ -382,13 +542,15 @@ def linear_quantized(x: Any, weight: Quantized, bias: Any = None, *, scale: Any 
     ValueError
         Shapes that do not fit; a weight with groups or zero points.
 
-    Gradient: of x as if nothing had been rounded ("straight through"): g @ dequantize(weight); of bias; the weight is constant.
+    Gradient: of x as if nothing had been rounded ("straight through"): g @ dequantize(weight); of
+    bias; the weight is constant.
 
-    Accuracy: int8 is multiplied and summed exactly. float8 is summed by the tensor cores of compute capability 9.0, which keep
-    some 14 bits, and in float32 elsewhere. Deterministic. On 9.0 rows are quantized by one kernel and multiplied by another,
-    which also scales, adds and rounds once.
+    Accuracy: int8 is multiplied and summed exactly. float8 is summed by the tensor cores of compute
+    capability 9.0, which keep some 14 bits, and in float32 elsewhere. Deterministic. On 9.0 rows
+    are quantized by one kernel and multiplied by another, which also scales, adds and rounds once.
 
-    Source: Dettmers et al., "LLM.int8(): 8-bit matrix multiplication for transformers at scale", 2022 (without its outliers).
+    Source: Dettmers et al., "LLM.int8(): 8-bit matrix multiplication for transformers at scale",
+    2022 (without its outliers).
 
     >>> import cudamath as cm
     >>> w = cm.ml.quantize([[1.0, -1.0], [0.5, 0.0]], axis=0)
@@ -396,7 +558,9 @@ def linear_quantized(x: Any, weight: Quantized, bias: Any = None, *, scale: Any 
     [[64.0, 63.5]]
     """
     if not isinstance(weight, Quantized):
-        raise TypeError(f"linear_quantized: the weight is what quantize returns, got {type(weight).__name__}")
+        raise TypeError(
+            f"linear_quantized: the weight is what quantize returns, got {type(weight).__name__}"
+        )
     asked = (x, weight.values, weight.scale, scale, bias)
     key = ("linear_quantized", weight.dtype, weight.axis, weight.group, weight.zero_point is None)
     known = _linear_8_bits.again(key, asked)
@@ -404,36 +568,60 @@ def linear_quantized(x: Any, weight: Quantized, bias: Any = None, *, scale: Any 
         return known
     if weight.dtype == "int4":
         raise TypeError("linear_quantized: int4 weights are for linear, which leaves x as it is")
-    if weight.axis not in (None, 0) or weight.group is not None or weight.zero_point is not None or weight.ndim != 2:
-        raise ValueError(f"linear_quantized: wants a symmetric weight (out, in) with axis=0 or one scale, got {weight}")
+    if (
+        weight.axis not in (None, 0)
+        or weight.group is not None
+        or weight.zero_point is not None
+        or weight.ndim != 2
+    ):
+        raise ValueError(
+            "linear_quantized: wants a symmetric weight (out, in) with axis=0 or one scale, got "
+            f"{weight}"
+        )
     x, *rest = coerce("linear_quantized", (x, bias) if bias is not None else (x,), FLOATING)
     if any(a.dtype != x.dtype for a in rest):
-        raise TypeError(f"linear_quantized: x {x.dtype} wants a bias of its dtype, got {rest[0].dtype}")
+        raise TypeError(
+            f"linear_quantized: x {x.dtype} wants a bias of its dtype, got {rest[0].dtype}"
+        )
     if not x.ndim or x.shape[-1] != weight.shape[1]:
-        raise ValueError(f"linear_quantized: wants x (..., in) and weight (out, in), got {x.shape} and {weight.shape}")
+        raise ValueError(
+            f"linear_quantized: wants x (..., in) and weight (out, in), got {x.shape} and "
+            f"{weight.shape}"
+        )
     if rest and rest[0].shape != weight.shape[:1]:
-        raise ValueError(f"linear_quantized: weight {weight.shape} wants a bias of shape {weight.shape[:1]}, "
-                         f"got {rest[0].shape}")
+        raise ValueError(
+            f"linear_quantized: weight {weight.shape} wants a bias of shape {weight.shape[:1]}, "
+            f"got {rest[0].shape}"
+        )
     own = None
     if scale is not None:
         own = coerce("linear_quantized", (x, scale), FLOATING)[1].astype("float32")
         if own.shape != ():
             raise ValueError(f"linear_quantized: x's scale is one number, got shape {own.shape}")
         own = reshape(own, (1,))
-    taken = (in_order("linear_quantized", x, "C"), weight.values, _flat(weight.scale), own, rest[0] if rest else None)
+    taken = (
+        in_order("linear_quantized", x, "C"),
+        weight.values,
+        _flat(weight.scale),
+        own,
+        rest[0] if rest else None,
+    )
     y = _linear_8_bits(*taken, form=_FORMS[weight.dtype][0])
     _linear_8_bits.remember(key, asked, taken, form=_FORMS[weight.dtype][0])
     return y
 
 
-def scaled_matmul(a: Any, b: Any, scale_a: Any, scale_b: Any, bias: Any = None, *, dtype: Any = "bfloat16") -> ndarray:
-    """Product of two matrices of int8 or float8, brought back to scale: (a @ b) * scale_a * scale_b + bias.
+def scaled_matmul(
+    a: Any, b: Any, scale_a: Any, scale_b: Any, bias: Any = None, *, dtype: Any = "bfloat16"
+) -> ndarray:
+    """Product of two matrices of int8 or float8, brought back to scale: (a @ b) * scale_a * scale_b
+    + bias.
 
     Parameters
     ----------
     a, b : array (m, k), (k, n)
-        Both int8, float8_e4m3 or float8_e5m2. On GPUs fastest where k is contiguous in both: b is the transpose of a
-        matrix (n, k), as weights are stored.
+        Both int8, float8_e4m3 or float8_e5m2. On GPUs fastest where k is contiguous in both: b is
+        the transpose of a matrix (n, k), as weights are stored.
     scale_a : array () or (m,), float32
     scale_b : array () or (n,), float32
     bias : array (n,), optional; of the result's dtype
@@ -451,7 +639,8 @@ def scaled_matmul(a: Any, b: Any, scale_a: Any, scale_b: Any, bias: Any = None, 
     ValueError
         Shapes that do not fit.
 
-    Gradient: none. Accuracy: int8 is summed exactly (modulo 2^32); float8 see `linear_quantized`. Rounded once. Deterministic.
+    Gradient: none. Accuracy: int8 is summed exactly (modulo 2^32); float8 see `linear_quantized`.
+    Rounded once. Deterministic.
 
     Source: torch._scaled_mm; Micikevicius et al., "FP8 formats for deep learning", 2022.
 
@@ -459,7 +648,7 @@ def scaled_matmul(a: Any, b: Any, scale_a: Any, scale_b: Any, bias: Any = None, 
     >>> a, b = cm.full((1, 3), 100, "int8"), cm.full((3, 1), 100, "int8")
     >>> cm.ml.scaled_matmul(a, b, cm.asarray(0.01, "float32"), cm.asarray(0.5, "float32"), dtype="float32").tolist()
     [[150.0]]
-    """
+    """  # noqa: E501
     asked, key = (a, b, scale_a, scale_b, bias), ("scaled_matmul", dtype)
     known = _scaled.again(key, asked)
     if known is not None:
@@ -467,23 +656,36 @@ def scaled_matmul(a: Any, b: Any, scale_a: Any, scale_b: Any, bias: Any = None, 
     wanted = dtypes.as_dtype(dtype, "scaled_matmul")
     if wanted not in FLOATING:
         raise TypeError(f"scaled_matmul: the result is floating-point, got {wanted}")
-    a, b, scale_a, scale_b, *rest = coerce("scaled_matmul", (a, b, scale_a, scale_b, *((bias,) if bias is not None else ())),
-                                           dtypes.HELD)
+    a, b, scale_a, scale_b, *rest = coerce(
+        "scaled_matmul",
+        (a, b, scale_a, scale_b, *((bias,) if bias is not None else ())),
+        dtypes.HELD,
+    )
     eight = (dtypes.float8_e4m3, dtypes.float8_e5m2, np.int8)
     if a.dtype != b.dtype or a.dtype not in eight:
-        raise TypeError(f"scaled_matmul: wants two matrices of int8 or of one float8 dtype, got {a.dtype} and {b.dtype}")
+        raise TypeError(
+            f"scaled_matmul: wants two matrices of int8 or of one float8 dtype, got {a.dtype} and "
+            f"{b.dtype}"
+        )
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise ValueError(f"scaled_matmul: wants a (m, k) and b (k, n), got {a.shape} and {b.shape}")
     for what, scale, count in (("scale_a", scale_a, a.shape[0]), ("scale_b", scale_b, b.shape[1])):
         if scale.dtype != np.float32:
             raise TypeError(f"scaled_matmul: {what} is float32, got {scale.dtype}")
         if scale.shape not in ((), (count,)):
-            raise ValueError(f"scaled_matmul: a {a.shape} and b {b.shape} want a {what} of shape () or ({count},), "
-                             f"got {scale.shape}")
+            raise ValueError(
+                f"scaled_matmul: a {a.shape} and b {b.shape} want a {what} of shape () or "
+                f"({count},), "
+                f"got {scale.shape}"
+            )
     if rest and rest[0].dtype != wanted:
-        raise TypeError(f"scaled_matmul: a result of {wanted} wants a bias of its dtype, got {rest[0].dtype}")
+        raise TypeError(
+            f"scaled_matmul: a result of {wanted} wants a bias of its dtype, got {rest[0].dtype}"
+        )
     if rest and rest[0].shape != (b.shape[1],):
-        raise ValueError(f"scaled_matmul: b {b.shape} wants a bias of shape ({b.shape[1]},), got {rest[0].shape}")
+        raise ValueError(
+            f"scaled_matmul: b {b.shape} wants a bias of shape ({b.shape[1]},), got {rest[0].shape}"
+        )
     taken = a, b, _flat(scale_a), _flat(scale_b), rest[0] if rest else None
     y = _scaled(*taken, dtype=wanted)
     _scaled.remember(key, asked, taken, dtype=wanted)

@@ -1,7 +1,8 @@
-"""Resizing sequences, images and volumes (nearest neighbour, linear between neighbours), and padding them.
+"""Resizing sequences, images and volumes (nearest neighbour, linear between neighbours), and
+padding them.
 
-One op makes the last two axes of images anew from tables. A sequence is an image one row high; a volume is done plane by
-plane, and then along its depth.
+One op makes the last two axes of images anew from tables. A sequence is an image one row high; a
+volume is done plane by plane, and then along its depth.
 """
 
 from __future__ import annotations
@@ -29,14 +30,21 @@ _NEAREST = ("nearest", "nearest-exact")
 _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
-def upsample(x: Any, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,
-             mode: str = "nearest", *, align_corners: bool = False) -> ndarray:
+def upsample(
+    x: Any,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    *,
+    align_corners: bool = False,
+) -> ndarray:
     """Resize images, sequences or volumes. `upsample` and `interpolate` are the same function.
 
-    "nearest": y[i] = x[floor(i step)], where step = old size / new size (or 1 / scale_factor, if that is given);
-    "nearest-exact": y[i] = x[floor((i + 1/2) step)], by the nearest centre;
-    "linear" (three axes), "bilinear" (four), "trilinear" (five): between the neighbours of (i + 1/2) step - 1/2; with
-    align_corners, of i (old size - 1) / (new size - 1), so that corners map to corners. Beyond the edge the edge is repeated.
+    "nearest": y[i] = x[floor(i step)], where step = old size / new size (or 1 / scale_factor, if
+    that is given); "nearest-exact": y[i] = x[floor((i + 1/2) step)], by the nearest centre;
+    "linear" (three axes), "bilinear" (four), "trilinear" (five): between the neighbours of (i +
+    1/2) step - 1/2; with align_corners, of i (old size - 1) / (new size - 1), so that corners map
+    to corners. Beyond the edge the edge is repeated.
 
     Parameters
     ----------
@@ -60,11 +68,11 @@ def upsample(x: Any, size: int | Sequence[int] | None = None, scale_factor: floa
     TypeError
         `x` is not floating-point.
     ValueError
-        Not 3 to 5 axes; an unknown mode, or one for another number of axes; neither or both of size and scale_factor; a
-        size below 1; align_corners with a nearest mode; nothing to take from.
+        Not 3 to 5 axes; an unknown mode, or one for another number of axes; neither or both of size
+        and scale_factor; a size below 1; align_corners with a nearest mode; nothing to take from.
 
-    Gradient: each gradient goes to the elements that it came from, in the shares they had, of any order. Deterministic, in
-    contrast to PyTorch's on a GPU.
+    Gradient: each gradient goes to the elements that it came from, in the shares they had, of any
+    order. Deterministic, in contrast to PyTorch's on a GPU.
 
     >>> import cudamath as cm
     >>> x = cm.asarray([[[1.0, 2.0]]])
@@ -82,10 +90,15 @@ def upsample(x: Any, size: int | Sequence[int] | None = None, scale_factor: floa
     given, x = x, require(name, x, FLOATING)
     rank = x.ndim - 2
     if rank not in _LINEAR:
-        raise ValueError(f"{name}: wants x (N, C, L), (N, C, H, W) or (N, C, D, H, W), got shape {x.shape}")
+        raise ValueError(
+            f"{name}: wants x (N, C, L), (N, C, H, W) or (N, C, D, H, W), got shape {x.shape}"
+        )
     if mode not in (*_NEAREST, _LINEAR[rank]):
-        raise ValueError(f"{name}: x of shape {x.shape} wants mode 'nearest', 'nearest-exact' or {_LINEAR[rank]!r}, "
-                         f"got {mode!r}")
+        raise ValueError(
+            f"{name}: x of shape {x.shape} wants mode 'nearest', 'nearest-exact' or "
+            f"{_LINEAR[rank]!r}, "
+            f"got {mode!r}"
+        )
     if align_corners and mode in _NEAREST:
         raise ValueError(f"{name}: align_corners is for linear modes, got mode {mode!r}")
     new, steps = _sizes(name, x, size, scale_factor, rank)
@@ -102,29 +115,46 @@ def upsample(x: Any, size: int | Sequence[int] | None = None, scale_factor: floa
             _resize.remember(key, (given,), (x,), (found, y), **params)
         return y
     n, c, d, h, w = x.shape
-    wide = x if kind in _NEAREST else x.astype(compute_dtype(x.dtype), copy=False)  # not rounded between the two
+    wide = (
+        x if kind in _NEAREST else x.astype(compute_dtype(x.dtype), copy=False)
+    )  # not rounded between the two
     planes = _images(wide.reshape((n, c * d, h, w)), new[1:], axes[1:])
     lines = planes.reshape((n, c, d, new[1] * new[2]))
-    return _images(lines, (new[0], lines.shape[3]), (axes[0], KEPT)).reshape((n, c, *new)).astype(x.dtype, copy=False)
+    return (
+        _images(lines, (new[0], lines.shape[3]), (axes[0], KEPT))
+        .reshape((n, c, *new))
+        .astype(x.dtype, copy=False)
+    )
 
 
 interpolate = upsample
 
 
-def _sizes(name: str, x: ndarray, size: Any, scale_factor: Any, rank: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
+def _sizes(
+    name: str, x: ndarray, size: Any, scale_factor: Any, rank: int
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """The new size, and the distance of neighbours along each axis in old elements."""
     old = x.shape[2:]
     if (size is None) == (scale_factor is None):
-        raise ValueError(f"{name}: wants either size or scale_factor, got {'neither' if size is None else 'both'}")
+        raise ValueError(
+            f"{name}: wants either size or scale_factor, got "
+            f"{'neither' if size is None else 'both'}"
+        )
     if size is not None:
         new = several(name, "size", tuple(size) if isinstance(size, Sequence) else size, 1, rank)
         return new, tuple([n / m for n, m in zip(old, new, strict=True)])
     if isinstance(scale_factor, (ndarray, np.ndarray)):
-        scale_factor = np.asarray(scale_factor).tolist()  # not of one whose gradient is being recorded
+        scale_factor = np.asarray(
+            scale_factor
+        ).tolist()  # not of one whose gradient is being recorded
     factors = tuple(scale_factor) if isinstance(scale_factor, Sequence) else (scale_factor,) * rank
     numbers = (int, float, np.integer, np.floating)
-    if len(factors) != rank or not all(isinstance(f, numbers) and 0 < f < math.inf for f in factors):
-        raise ValueError(f"{name}: wants scale_factor as one or {rank} numbers > 0, got {scale_factor!r}")
+    if len(factors) != rank or not all(
+        isinstance(f, numbers) and 0 < f < math.inf for f in factors
+    ):
+        raise ValueError(
+            f"{name}: wants scale_factor as one or {rank} numbers > 0, got {scale_factor!r}"
+        )
     factors = tuple(map(float, factors))
     new = tuple([math.floor(n * f) for n, f in zip(old, factors, strict=True)])
     if min(new) < 1:
@@ -132,13 +162,16 @@ def _sizes(name: str, x: ndarray, size: Any, scale_factor: Any, rank: int) -> tu
     return new, tuple([1 / f for f in factors])
 
 
-def pad(x: Any, padding: int | Sequence[int], mode: str = "constant", value: float = 0.0) -> ndarray:
+def pad(
+    x: Any, padding: int | Sequence[int], mode: str = "constant", value: float = 0.0
+) -> ndarray:
     """``x`` with elements put around it, or cut off; the last axis is named first, as in PyTorch.
 
     Parameters
     ----------
     x : array of any shape and dtype
-    padding : integers (before, after) for the last axis, then for the one before it, and so on; or one integer
+    padding : integers (before, after) for the last axis, then for the one before it, and so on; or
+    one integer
         Negative ones cut off. One integer: that many on both sides of every axis but the first two.
     mode : "constant", "reflect", "replicate" or "circular"
         Elements of `value`; mirrored, the edge not repeated; the edge; from the other end.
@@ -155,11 +188,12 @@ def pad(x: Any, padding: int | Sequence[int], mode: str = "constant", value: flo
     TypeError
         `padding` holds something else than integers.
     ValueError
-        An odd number of integers, or too many; an unknown mode; more reflected than there is (less than the length of the
-        axis) or more taken from the other end (at most the length); more cut off than there is.
+        An odd number of integers, or too many; an unknown mode; more reflected than there is (less
+        than the length of the axis) or more taken from the other end (at most the length); more cut
+        off than there is.
 
-    Gradient: that of the elements of `x`, plus that of their copies, added in a fixed order; of any order. Deterministic.
-    `cm.pad` takes NumPy's arguments and modes.
+    Gradient: that of the elements of `x`, plus that of their copies, added in a fixed order; of any
+    order. Deterministic. `cm.pad` takes NumPy's arguments and modes.
 
     >>> import cudamath as cm
     >>> x = cm.asarray([[1.0, 2.0, 3.0]])
@@ -172,26 +206,43 @@ def pad(x: Any, padding: int | Sequence[int], mode: str = "constant", value: flo
     if known is not None:
         return known
     x = require("pad", x)
-    if mode == "constant" and padding.__class__ is tuple and {*map(type, padding)} == {int} and type(value) in (int, float):
+    if (
+        mode == "constant"
+        and padding.__class__ is tuple
+        and {*map(type, padding)} == {int}
+        and type(value) in (int, float)
+    ):
         put = _put_around(x._layout.shape, padding)
         if put is not None:
             return _pad(x, scalars=pattern("pad", value, x._layout.dtype), widths=put)
     if not isinstance(mode, str) or mode not in _PADDED:
         raise ValueError(f"pad: mode is {', '.join(map(repr, _PADDED))}, got {mode!r:.60}")
     widths = _widths(x, padding)
-    kept = tuple([slice(max(-before, 0), n - max(-after, 0)) for n, (before, after) in zip(x.shape, widths, strict=True)])
+    kept = tuple(
+        [
+            slice(max(-before, 0), n - max(-after, 0))
+            for n, (before, after) in zip(x.shape, widths, strict=True)
+        ]
+    )
     if any([part.stop < part.start for part in kept]):
         raise ValueError(f"pad: padding {padding!r} cuts off more than there is of shape {x.shape}")
     if kept != tuple([slice(0, n) for n in x.shape]):
         x = x[kept]
     widths = [(max(before, 0), max(after, 0)) for before, after in widths]
     for n, width in zip(x.shape, widths, strict=True):
-        most = {"reflect": max(n - 1, 0), "circular": n, "replicate": math.inf if n else 0}.get(mode, math.inf)
+        most = {"reflect": max(n - 1, 0), "circular": n, "replicate": math.inf if n else 0}.get(
+            mode, math.inf
+        )
         if max(width) > most:
-            raise ValueError(f"pad: mode {mode!r} takes at most {most} elements on a side of an axis of {n}, got {width} "
-                             f"(x {x.shape}, padding {padding!r})")
+            raise ValueError(
+                f"pad: mode {mode!r} takes at most {most} elements on a side of an axis of {n}, "
+                f"got {width} "
+                f"(x {x.shape}, padding {padding!r})"
+            )
     if mode == "constant" or x.dtype not in FLOATING:
-        return numpy_pad(x, widths, _PADDED[mode], constant_values=value if mode == "constant" else 0)
+        return numpy_pad(
+            x, widths, _PADDED[mode], constant_values=value if mode == "constant" else 0
+        )
     y, launches = padded(x, widths, mode)
     if copies and len(launches) == 1:
         _, source, found, params = launches[0]
@@ -204,14 +255,25 @@ def pad(x: Any, padding: int | Sequence[int], mode: str = "constant", value: flo
 
 
 @functools.lru_cache(1024)
-def _put_around(shape: tuple[int, ...], padding: tuple[int, ...]) -> tuple[tuple[int, int], ...] | None:
-    """How many elements come before and after along each axis; None where it takes more than that (or is wrong)."""
+def _put_around(
+    shape: tuple[int, ...], padding: tuple[int, ...]
+) -> tuple[tuple[int, int], ...] | None:
+    """How many elements come before and after along each axis; None where it takes more than that
+    (or is wrong)."""
     if len(padding) % 2 or len(padding) > 2 * len(shape) or min(padding) < 0:
         return None
-    return (*((0, 0),) * (len(shape) - len(padding) // 2), *list(zip(padding[::2], padding[1::2], strict=True))[::-1])
+    return (
+        *((0, 0),) * (len(shape) - len(padding) // 2),
+        *list(zip(padding[::2], padding[1::2], strict=True))[::-1],
+    )
 
 
-_PADDED = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}  # NumPy's words
+_PADDED = {
+    "constant": "constant",
+    "reflect": "reflect",
+    "replicate": "edge",
+    "circular": "wrap",
+}  # NumPy's words
 
 
 def _widths(x: ndarray, padding: Any) -> list[tuple[int, int]]:
@@ -224,9 +286,15 @@ def _widths(x: ndarray, padding: Any) -> list[tuple[int, int]]:
     except TypeError:
         raise TypeError(f"pad: padding holds integers, got {padding!r}") from None
     if not given and not isinstance(padding, (Sequence, np.ndarray)) and operator.index(padding):
-        raise ValueError(f"pad: one integer is for the axes after the first two, which x {x.shape} has not, got {padding!r}")
+        raise ValueError(
+            f"pad: one integer is for the axes after the first two, which x {x.shape} has not, "
+            f"got {padding!r}"
+        )
     if len(given) % 2 or len(given) > 2 * x.ndim:
-        raise ValueError(f"pad: wants padding as (before, after) for up to {x.ndim} axes of x {x.shape}, got {padding!r}")
+        raise ValueError(
+            f"pad: wants padding as (before, after) for up to {x.ndim} axes of x {x.shape}, got "
+            f"{padding!r}"
+        )
     pairs = list(zip(given[::2], given[1::2], strict=True))[::-1]
     return [(0, 0)] * (x.ndim - len(pairs)) + pairs
 

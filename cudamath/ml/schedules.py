@@ -4,9 +4,10 @@
     for t in range(5000):
         ... ml.adamw_update(params, grads, state, lr=rate(t))
 
-A schedule takes the number of the step, from 0, as a Python number and returns a float; or as a 0-d array (the "step" of
-an Adam state) and returns a 0-d float32 array on the same device, computed by one kernel. Since nothing waits for the
-device, that works inside a CUDA graph: `lr=rate(state["step"])`.
+A schedule takes the number of the step, from 0, as a Python number and returns a float; or as a 0-d
+array (the "step" of an Adam state) and returns a 0-d float32 array on the same device, computed by
+one kernel. Since nothing waits for the device, that works inside a CUDA graph:
+`lr=rate(state["step"])`.
 
 Each begins, if asked, with a linear warm-up: peak (t + 1) / (warmup + 1) for t < warmup.
 """
@@ -37,7 +38,8 @@ def _positive(name: str, **values: float) -> None:
 
 
 def _schedule(name: str, peak: float, warmup: int, formula: Callable[[Any, Any], Any]) -> Schedule:
-    """The function of the step: after the warm-up, formula(namespace, t). The namespace is NumPy's or ours."""
+    """The function of the step: after the warm-up, formula(namespace, t). The namespace is NumPy's
+    or ours."""
 
     def rate(xp: Any, t: Any) -> Any:
         after = formula(xp, t)
@@ -52,10 +54,15 @@ def _schedule(name: str, peak: float, warmup: int, formula: Callable[[Any, Any],
     def schedule(step: Any) -> Any:
         if type(step) is not ndarray:
             if isinstance(step, bool) or not isinstance(step, (int, float, np.number)):
-                raise TypeError(f"{name}: wants the step as a number or a 0-d array, got {type(step).__name__}")
+                raise TypeError(
+                    f"{name}: wants the step as a number or a 0-d array, got {type(step).__name__}"
+                )
             return float(rate(np, float(step)))
         if step.shape != () or step.dtype not in REAL:
-            raise TypeError(f"{name}: wants the step as a number or a 0-d array, got {step.dtype} of shape {step.shape}")
+            raise TypeError(
+                f"{name}: wants the step as a number or a 0-d array, got {step.dtype} of shape "
+                f"{step.shape}"
+            )
         return fused()(step)
 
     schedule.__name__ = schedule.__qualname__ = name
@@ -81,7 +88,10 @@ def _progress(xp: Any, t: Any, steps: int, warmup: int) -> Any:
 def _steps(name: str, peak: float, steps: int, warmup: int, end: float) -> None:
     _positive(name, peak=peak, steps=steps, warmup=warmup, end=end)
     if steps <= warmup:
-        raise ValueError(f"{name}: wants more steps than those of the warm-up, got steps={steps}, warmup={warmup}")
+        raise ValueError(
+            f"{name}: wants more steps than those of the warm-up, got steps={steps}, "
+            f"warmup={warmup}"
+        )
 
 
 def linear(peak: float, *, steps: int, warmup: int = 0, end: float = 0.0) -> Schedule:
@@ -117,7 +127,8 @@ def cosine(peak: float, *, steps: int, warmup: int = 0, end: float = 0.0) -> Sch
     Returns
     -------
     callable
-        The number of the step (int or 0-d array) -> the learning rate (float, or 0-d float32 array).
+        The number of the step (int or 0-d array) -> the learning rate (float, or 0-d float32
+        array).
 
     Raises
     ------
@@ -134,15 +145,21 @@ def cosine(peak: float, *, steps: int, warmup: int = 0, end: float = 0.0) -> Sch
     dtype('float32')
     """
     _steps("cosine", peak, steps, warmup, end)
-    return _schedule("cosine", peak, warmup, lambda xp, t: end + (0.5 * (peak - end)) * (
-        1.0 + xp.cos(math.pi * _progress(xp, t, steps, warmup))))
+    return _schedule(
+        "cosine",
+        peak,
+        warmup,
+        lambda xp, t: (
+            end + (0.5 * (peak - end)) * (1.0 + xp.cos(math.pi * _progress(xp, t, steps, warmup)))
+        ),
+    )
 
 
 def step_decay(peak: float, *, every: int, gamma: float = 0.1, warmup: int = 0) -> Schedule:
     """`peak` gamma^k after k times `every` steps. As torch's StepLR.
 
-    Args: peak, gamma: not negative; every: steps, >= 1; warmup, Returns, Raises: as for `cosine`. The warm-up counts: k is
-    floor(t / every) of all steps t.
+    Args: peak, gamma: not negative; every: steps, >= 1; warmup, Returns, Raises: as for `cosine`.
+    The warm-up counts: k is floor(t / every) of all steps t.
 
     >>> import cudamath as cm
     >>> [cm.ml.schedules.step_decay(1.0, every=2, gamma=0.5)(t) for t in range(5)]
@@ -152,13 +169,16 @@ def step_decay(peak: float, *, every: int, gamma: float = 0.1, warmup: int = 0) 
     if every < 1:
         raise ValueError(f"step_decay: wants every >= 1, got {every}")
     # (t + 1/2) / every never rounds up to a whole number
-    return _schedule("step_decay", peak, warmup, lambda xp, t: peak * gamma ** xp.floor((t + 0.5) / float(every)))
+    return _schedule(
+        "step_decay", peak, warmup, lambda xp, t: peak * gamma ** xp.floor((t + 0.5) / float(every))
+    )
 
 
 def exponential(peak: float, *, gamma: float, warmup: int = 0) -> Schedule:
     """`peak` gamma^t. As torch's ExponentialLR.
 
-    Args: peak, gamma: not negative; warmup, Returns, Raises: as for `cosine`. t counts from the beginning of training.
+    Args: peak, gamma: not negative; warmup, Returns, Raises: as for `cosine`. t counts from the
+    beginning of training.
 
     >>> import cudamath as cm
     >>> [cm.ml.schedules.exponential(1.0, gamma=0.5)(t) for t in range(3)]
@@ -168,15 +188,25 @@ def exponential(peak: float, *, gamma: float, warmup: int = 0) -> Schedule:
     return _schedule("exponential", peak, warmup, lambda xp, t: peak * gamma**t)
 
 
-def one_cycle(peak: float, *, steps: int, rising: float = 0.3, start_factor: float = 25.0, end_factor: float = 1e4) -> Schedule:
-    """Up to `peak` along half a cosine during the share `rising` of all steps, then down to nearly 0.
+def one_cycle(
+    peak: float,
+    *,
+    steps: int,
+    rising: float = 0.3,
+    start_factor: float = 25.0,
+    end_factor: float = 1e4,
+) -> Schedule:
+    """Up to `peak` along half a cosine during the share `rising` of all steps, then down to nearly
+    0.
 
     From peak / start_factor to peak to peak / (start_factor end_factor). As torch's OneCycleLR.
 
-    Args: peak: not negative; steps: of the whole training; rising: the share of them before the peak, with at least one step
-    on either side; start_factor, end_factor: positive. Returns, Raises: as for `cosine`.
+    Args: peak: not negative; steps: of the whole training; rising: the share of them before the
+    peak, with at least one step on either side; start_factor, end_factor: positive. Returns,
+    Raises: as for `cosine`.
 
-    Source: Smith and Topin, "Super-convergence: very fast training of neural networks using large learning rates", 2017.
+    Source: Smith and Topin, "Super-convergence: very fast training of neural networks using large
+    learning rates", 2017.
 
     >>> import cudamath as cm
     >>> rate = cm.ml.schedules.one_cycle(1.0, steps=11, rising=0.5)
@@ -184,17 +214,29 @@ def one_cycle(peak: float, *, steps: int, rising: float = 0.3, start_factor: flo
     [0.04, 0.437, 0.98, 0.0]
     """
     name = "one_cycle"
-    _positive(name, peak=peak, steps=steps, rising=rising, start_factor=start_factor, end_factor=end_factor)
+    _positive(
+        name,
+        peak=peak,
+        steps=steps,
+        rising=rising,
+        start_factor=start_factor,
+        end_factor=end_factor,
+    )
     top, last = rising * steps - 1.0, steps - 1.0
     if not (0 < top < last and start_factor and end_factor):
-        raise ValueError(f"{name}: wants at least one step up and one down and positive factors, got steps={steps}, "
-                         f"rising={rising}, factors {start_factor} and {end_factor}")
+        raise ValueError(
+            f"{name}: wants at least one step up and one down and positive factors, got "
+            f"steps={steps}, "
+            f"rising={rising}, factors {start_factor} and {end_factor}"
+        )
     low = peak / start_factor
     lowest = low / end_factor
 
     def formula(xp: Any, t: Any) -> Any:
         up = peak + (low - peak) / 2 * (1.0 + xp.cos(math.pi * xp.clip(t / top, 0.0, 1.0)))
-        down = lowest + (peak - lowest) / 2 * (1.0 + xp.cos(math.pi * xp.clip((t - top) / (last - top), 0.0, 1.0)))
+        down = lowest + (peak - lowest) / 2 * (
+            1.0 + xp.cos(math.pi * xp.clip((t - top) / (last - top), 0.0, 1.0))
+        )
         return xp.where(t <= top, up, down)
 
     return _schedule(name, peak, 0, formula)

@@ -18,14 +18,19 @@ __all__ = ["self_attention"]
 NAME = "self_attention"
 
 
-def self_attention(qkv: Any, heads: int, *, causal: bool = True, scale: float | None = None) -> ndarray:
-    """Attention of a sequence to itself, from one array that holds queries, keys and values, as in a transformer's layer.
+def self_attention(
+    qkv: Any, heads: int, *, causal: bool = True, scale: float | None = None
+) -> ndarray:
+    """Attention of a sequence to itself, from one array that holds queries, keys and values, as in
+    a transformer's layer.
 
     With q, k, v = the three thirds of qkv's last axis, each (B, S, heads, D):
-    y[b, i, h] = sum over j of p[i, j] v[b, j, h],   p = softmax over j of scale q[b, i, h] . k[b, j, h]
+    y[b, i, h] = sum over j of p[i, j] v[b, j, h],   p = softmax over j of scale q[b, i, h] . k[b,
+        j, h]
 
-    The same as `scaled_dot_product_attention` after taking `qkv` apart and moving the heads in front, but nothing is copied
-    on the way: it takes the result of one `linear` layer and returns the input of the next; so do the gradients.
+    The same as `scaled_dot_product_attention` after taking `qkv` apart and moving the heads in
+    front, but nothing is copied on the way: it takes the result of one `linear` layer and returns
+    the input of the next; so do the gradients.
 
     Parameters
     ----------
@@ -47,10 +52,11 @@ def self_attention(qkv: Any, heads: int, *, causal: bool = True, scale: float | 
     TypeError
         qkv is not floating-point.
     ValueError
-        qkv has not three axes, or the last one is not a multiple of 3 heads; D beyond 256; a scale that is not finite.
+        qkv has not three axes, or the last one is not a multiple of 3 heads; D beyond 256; a scale
+        that is not finite.
 
-    Gradient: with respect to qkv, of any order; the first one stores no scores. 16-bit numbers are summed in float32. Every sum
-    is taken in a fixed order: the same inputs give the same bits.
+    Gradient: with respect to qkv, of any order; the first one stores no scores. 16-bit numbers are
+    summed in float32. Every sum is taken in a fixed order: the same inputs give the same bits.
 
     Sources: those of `scaled_dot_product_attention`.
 
@@ -62,10 +68,15 @@ def self_attention(qkv: Any, heads: int, *, causal: bool = True, scale: float | 
     qkv = require(NAME, qkv, FLOATING, "qkv")
     heads = as_integer(NAME, "heads", heads, 1)
     if qkv.ndim != 3 or qkv.shape[2] % (3 * heads):
-        raise ValueError(f"{NAME}: wants qkv (B, S, 3 heads D), got shape {qkv.shape} with {heads} heads")
+        raise ValueError(
+            f"{NAME}: wants qkv (B, S, 3 heads D), got shape {qkv.shape} with {heads} heads"
+        )
     depth = qkv.shape[2] // (3 * heads)
     if not 1 <= depth <= MOST_DEPTH:
-        raise ValueError(f"{NAME}: wants D from 1 to {MOST_DEPTH}, got {depth} in qkv of shape {qkv.shape} with {heads} heads")
+        raise ValueError(
+            f"{NAME}: wants D from 1 to {MOST_DEPTH}, got {depth} in qkv of shape {qkv.shape} "
+            f"with {heads} heads"
+        )
     scale = 1 / math.sqrt(depth) if scale is None else number(NAME, "scale", scale)
     return _self_attention(in_order(qkv), heads=heads, causal=bool(causal), scale=scale)[0]
 
@@ -84,7 +95,9 @@ def _rule(g: tuple, y: tuple, qkv: ndarray, **params: Any) -> tuple:
     return (_self_attention_grad(in_order(g[0]), qkv, y[0], y[1], **params),)
 
 
-def _grad_rule(h: ndarray, _first: None, g: ndarray, qkv: ndarray, _y: None, _lse: None, **params: Any) -> tuple:
+def _grad_rule(
+    h: ndarray, _first: None, g: ndarray, qkv: ndarray, _y: None, _lse: None, **params: Any
+) -> tuple:
     """y and lse count as functions of qkv."""
     import cudamath as cm
 
@@ -94,6 +107,16 @@ def _grad_rule(h: ndarray, _first: None, g: ndarray, qkv: ndarray, _y: None, _ls
     return *cm.vjp(first, g, qkv)[1](h), None, None
 
 
-_self_attention = Op(NAME, cpu="self_attention.self_attention", cuda="self_attention.self_attention", outputs=2, vjp=_rule)
-_self_attention_grad = Op("self_attention_grad", cpu="self_attention.self_attention_grad",
-                          cuda="self_attention.self_attention_grad", vjp=_grad_rule)
+_self_attention = Op(
+    NAME,
+    cpu="self_attention.self_attention",
+    cuda="self_attention.self_attention",
+    outputs=2,
+    vjp=_rule,
+)
+_self_attention_grad = Op(
+    "self_attention_grad",
+    cpu="self_attention.self_attention_grad",
+    cuda="self_attention.self_attention_grad",
+    vjp=_grad_rule,
+)

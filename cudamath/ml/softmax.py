@@ -35,20 +35,27 @@ def _along(op: Op, x: Any, axis: int) -> ndarray:
     made = op.plans.get((ordered._layout, place))
     if ordered is not x:  # a copy, which is made at each call
         copied = _copy.plans.get((x._layout,))
-        made = _chain(copied, made) if copied is not None and made is not None and x._layout.device >= 0 else None
+        made = (
+            _chain(copied, made)
+            if copied is not None and made is not None and x._layout.device >= 0
+            else None
+        )
     if made is not None:
         op.keep((x._layout, axis, axis.__class__), made)
     return out
 
 
-def _chain(first: Callable[[ndarray], ndarray], second: Callable[[ndarray], ndarray]) -> Callable[[ndarray], ndarray]:
+def _chain(
+    first: Callable[[ndarray], ndarray], second: Callable[[ndarray], ndarray]
+) -> Callable[[ndarray], ndarray]:
     return lambda x: second(first(x))
 
 
 def softmax(x: Any, axis: int = -1) -> ndarray:
     """Softmax along an axis.
 
-    y_i = exp(x_i) / sum_j exp(x_j), computed with the maximum subtracted: no finite input overflows.
+    y_i = exp(x_i) / sum_j exp(x_j), computed with the maximum subtracted: no finite input
+    overflows.
 
     Parameters
     ----------
@@ -60,7 +67,8 @@ def softmax(x: Any, axis: int = -1) -> ndarray:
     Returns
     -------
     ndarray
-        Shape and dtype of `x`. Where the axis holds +inf, NaN, or nothing but -inf, all of it is NaN.
+        Shape and dtype of `x`. Where the axis holds +inf, NaN, or nothing but -inf, all of it is
+        NaN.
 
     Raises
     ------
@@ -70,7 +78,8 @@ def softmax(x: Any, axis: int = -1) -> ndarray:
         The axis is out of bounds.
 
     Gradient: dx = y (g - sum_j g_j y_j), of any order. Deterministic.
-    Source: Milakov & Gimelshein (2018), "Online normalizer calculation for softmax", for long rows on the GPU.
+    Source: Milakov & Gimelshein (2018), "Online normalizer calculation for softmax", for long rows
+    on the GPU.
 
     >>> import cudamath as cm
     >>> cm.ml.softmax(cm.array([[0.0, 0.0], [1000.0, -cm.inf]])).tolist()
@@ -94,7 +103,8 @@ def log_softmax(x: Any, axis: int = -1) -> ndarray:
     Returns
     -------
     ndarray
-        Shape and dtype of `x`. Where the axis holds +inf, NaN, or nothing but -inf, all of it is NaN.
+        Shape and dtype of `x`. Where the axis holds +inf, NaN, or nothing but -inf, all of it is
+        NaN.
 
     Raises
     ------
@@ -112,19 +122,38 @@ def log_softmax(x: Any, axis: int = -1) -> ndarray:
     return _along(_log_softmax, x, axis)
 
 
-_softmax = Op("softmax", cpu="softmax.softmax", cuda="softmax.softmax",
-              vjp=lambda g, y, _x, axis: (_softmax_grad(in_order(g), y, axis=axis),))
+_softmax = Op(
+    "softmax",
+    cpu="softmax.softmax",
+    cuda="softmax.softmax",
+    vjp=lambda g, y, _x, axis: (_softmax_grad(in_order(g), y, axis=axis),),
+)
 
-_log_softmax = Op("log_softmax", cpu="softmax.log_softmax", cuda="softmax.log_softmax",
-                  vjp=lambda g, y, _x, axis: (_log_softmax_grad(in_order(g), y, axis=axis),))
+_log_softmax = Op(
+    "log_softmax",
+    cpu="softmax.log_softmax",
+    cuda="softmax.log_softmax",
+    vjp=lambda g, y, _x, axis: (_log_softmax_grad(in_order(g), y, axis=axis),),
+)
 
-# With h the gradient of dx: the softmax's matrix is symmetric in g, so the first one has the form of dx itself.
+# With h the gradient of dx: the softmax's matrix is symmetric in g, so the first one has the form
+# of dx itself.
 _softmax_grad: Op = Op(
-    "softmax_grad", cpu="softmax.softmax_grad", cuda="softmax.softmax_grad",
-    vjp=lambda h, _dx, g, y, axis: (_softmax_grad(in_order(h), y, axis=axis),
-                                    h * (g - (g * y).sum(axis, keepdims=True)) - g * (h * y).sum(axis, keepdims=True)))
+    "softmax_grad",
+    cpu="softmax.softmax_grad",
+    cuda="softmax.softmax_grad",
+    vjp=lambda h, _dx, g, y, axis: (
+        _softmax_grad(in_order(h), y, axis=axis),
+        h * (g - (g * y).sum(axis, keepdims=True)) - g * (h * y).sum(axis, keepdims=True),
+    ),
+)
 
 _log_softmax_grad: Op = Op(
-    "log_softmax_grad", cpu="softmax.log_softmax_grad", cuda="softmax.log_softmax_grad",
-    vjp=lambda h, _dx, g, y, axis: (h - (exp(y) * h).sum(axis, keepdims=True),
-                                    -h * exp(y) * g.sum(axis, keepdims=True)))
+    "log_softmax_grad",
+    cpu="softmax.log_softmax_grad",
+    cuda="softmax.log_softmax_grad",
+    vjp=lambda h, _dx, g, y, axis: (
+        h - (exp(y) * h).sum(axis, keepdims=True),
+        -h * exp(y) * g.sum(axis, keepdims=True),
+    ),
+)

@@ -1,4 +1,5 @@
-"""`python -m cudamath train gpt2` and `python -m cudamath sample gpt2`: a language model of the bytes of a text."""
+"""`python -m cudamath train gpt2` and `python -m cudamath sample gpt2`: a language model of the
+bytes of a text."""
 
 from __future__ import annotations
 
@@ -22,15 +23,18 @@ EVALUATED = 8  # batches of it for an evaluation
 
 
 class Text:
-    """The bytes of a file as tokens: batches to train on, and some of its end to evaluate with, on the default device.
+    """The bytes of a file as tokens: batches to train on, and some of its end to evaluate with, on
+    the default device.
 
-    Sequences begin an eighth of their length apart, so that a short text is seen from several places.
-    ValueError for a text too short for one sequence of `length` in both parts, or for one batch.
+    Sequences begin an eighth of their length apart, so that a short text is seen from several
+    places. ValueError for a text too short for one sequence of `length` in both parts, or for one
+    batch.
 
     Attributes
     ----------
     training : cm.data.Batches
-        Pairs of tokens and targets, int32 (batch, length), in random order, epoch after epoch: `training.steps(count)`.
+        Pairs of tokens and targets, int32 (batch, length), in random order, epoch after epoch:
+        `training.steps(count)`.
     held_out : list of such pairs
         The same ones every time.
     """
@@ -39,11 +43,16 @@ class Text:
         data = np.fromfile(path, np.uint8)
         cut = round(len(data) * (1 - HELD_OUT))
         if len(data) - cut <= length:
-            raise ValueError(f"train: {path} has {len(data)} bytes, too few for sequences of {length} and a held-out tenth")
+            raise ValueError(
+                f"train: {path} has {len(data)} bytes, too few for sequences of {length} and a "
+                "held-out tenth"
+            )
         seen = cm.data.tokens(data[:cut], length, step=max(1, length // 8))
         self.training = cm.data.batches(seen, batch, shuffle=True, seed=seed, drop_last=True)
         rest = cm.data.tokens(data[cut:], length)
-        held_out = cm.data.batches(rest, min(batch, len(rest)), shuffle=True, seed=seed, drop_last=True, prefetch=0)
+        held_out = cm.data.batches(
+            rest, min(batch, len(rest)), shuffle=True, seed=seed, drop_last=True, prefetch=0
+        )
         self.held_out = list(held_out.steps(min(EVALUATED, len(held_out))))
 
 
@@ -53,30 +62,65 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     teach.add_argument("model", choices=["gpt2"], help="which kind of model")
     teach.add_argument("--text", required=True, help="text file; its last tenth is held out")
     teach.add_argument("--size", default="tiny", choices=[*gpt2.SIZES], help="default: tiny")
-    teach.add_argument("--steps", type=int, default=1000, help="training steps in all (default: 1000)")
+    teach.add_argument(
+        "--steps", type=int, default=1000, help="training steps in all (default: 1000)"
+    )
     teach.add_argument("--batch", type=int, default=16, help="sequences per step (default: 16)")
-    teach.add_argument("--length", type=int, help="tokens per sequence (default: the model's context)")
+    teach.add_argument(
+        "--length", type=int, help="tokens per sequence (default: the model's context)"
+    )
     teach.add_argument("--lr", type=float, default=1e-3, help="peak learning rate (default: 1e-3)")
-    teach.add_argument("--dropout", type=float, default=0.0, help="dropout probability (default: 0)")
-    teach.add_argument("--dtype", choices=["bfloat16", "float32"], help="default: bfloat16 on a GPU, float32 on the CPU")
-    teach.add_argument("--every", type=int, default=250, help="steps between evaluations and checkpoints (default: 250)")
-    teach.add_argument("--out", default="gpt2.safetensors", help="checkpoint to write (default: gpt2.safetensors)")
-    teach.add_argument("--resume", action="store_true", help="resume from the checkpoint named by --out")
+    teach.add_argument(
+        "--dropout", type=float, default=0.0, help="dropout probability (default: 0)"
+    )
+    teach.add_argument(
+        "--dtype",
+        choices=["bfloat16", "float32"],
+        help="default: bfloat16 on a GPU, float32 on the CPU",
+    )
+    teach.add_argument(
+        "--every",
+        type=int,
+        default=250,
+        help="steps between evaluations and checkpoints (default: 250)",
+    )
+    teach.add_argument(
+        "--out", default="gpt2.safetensors", help="checkpoint to write (default: gpt2.safetensors)"
+    )
+    teach.add_argument(
+        "--resume", action="store_true", help="resume from the checkpoint named by --out"
+    )
     write = commands.add_parser("sample", help="generate text with a trained language model")
     write.add_argument("model", choices=["gpt2"], help="which kind of model")
-    write.add_argument("--checkpoint", default="gpt2.safetensors", help="written by train (default: gpt2.safetensors)")
+    write.add_argument(
+        "--checkpoint",
+        default="gpt2.safetensors",
+        help="written by train (default: gpt2.safetensors)",
+    )
     write.add_argument("--prompt", default="\n", help="text to continue")
     write.add_argument("--count", type=int, default=200, help="bytes to generate (default: 200)")
-    write.add_argument("--temperature", type=float, default=0.8, help="0: always the most likely byte (default: 0.8)")
+    write.add_argument(
+        "--temperature",
+        type=float,
+        default=0.8,
+        help="0: always the most likely byte (default: 0.8)",
+    )
     write.add_argument("--top-k", type=int, help="sample from the k most likely bytes")
-    write.add_argument("--top-p", type=float, help="sample from the most likely bytes up to this total probability")
+    write.add_argument(
+        "--top-p", type=float, help="sample from the most likely bytes up to this total probability"
+    )
     for command in (teach, write):
-        command.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: the first GPU, else the CPU)")
-        command.add_argument("--seed", type=int, default=0, help="seed of the random numbers (default: 0)")
+        command.add_argument(
+            "--device", help="cpu, cuda, cuda:1, ... (default: the first GPU, else the CPU)"
+        )
+        command.add_argument(
+            "--seed", type=int, default=0, help="seed of the random numbers (default: 0)"
+        )
 
 
 def check_folder(name: str, path: str | None) -> None:
-    """OSError if a file cannot be written there, for want of its folder or because it is one: said before the work."""
+    """OSError if a file cannot be written there, for want of its folder or because it is one: said
+    before the work."""
     if path is None:
         return
     file = pathlib.Path(path).absolute()
@@ -93,38 +137,74 @@ def train(arguments: argparse.Namespace) -> int:
             raise ValueError(f"train: {name} must be at least 1, got {count}")
     if not 0 <= arguments.dropout <= 1:
         raise ValueError(f"train: dropout must be in [0, 1], got {arguments.dropout}")
-    if arguments.length is not None and arguments.length > (context := gpt2.SIZES[arguments.size].context):
-        raise ValueError(f"train: length must be at most {context}, the context of {arguments.size}, got {arguments.length}")
+    if arguments.length is not None and arguments.length > (
+        context := gpt2.SIZES[arguments.size].context
+    ):
+        raise ValueError(
+            f"train: length must be at most {context}, the context of {arguments.size}, got "
+            f"{arguments.length}"
+        )
     check_folder("train", arguments.out)
     if arguments.out.endswith(".npy"):
         raise ValueError(f"train: cannot write {arguments.out}: a checkpoint is a safetensors file")
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     with cm.device(arguments.device) if arguments.device else contextlib.nullcontext():
         config = gpt2.SIZES[arguments.size]
         params = gpt2.create(config, rng=cm.random.default_rng(arguments.seed))
         device = params["wte.weight"].device
-        steps, dtype = arguments.steps, arguments.dtype or ("float32" if device == "cpu" else "bfloat16")
+        steps, dtype = (
+            arguments.steps,
+            arguments.dtype or ("float32" if device == "cpu" else "bfloat16"),
+        )
         warmup = min(100, steps // 10)
-        trainer = training.Trainer(gpt2.loss, params, config, dtype=dtype, dropout=arguments.dropout, seed=arguments.seed,
-                                   schedule=ml.schedules.cosine(arguments.lr, steps=max(steps, warmup + 1), warmup=warmup,
-                                                                end=arguments.lr / 10))
+        trainer = training.Trainer(
+            gpt2.loss,
+            params,
+            config,
+            dtype=dtype,
+            dropout=arguments.dropout,
+            seed=arguments.seed,
+            schedule=ml.schedules.cosine(
+                arguments.lr, steps=max(steps, warmup + 1), warmup=warmup, end=arguments.lr / 10
+            ),
+        )
         length = arguments.length or config.context
         text = Text(arguments.text, arguments.batch, length, arguments.seed)
         if arguments.resume:
             tree = trainer.load(arguments.out)
             if "data" not in tree:
-                raise ValueError(f"train: {arguments.out} does not say where in its text it stopped; it was written otherwise")
+                raise ValueError(
+                    f"train: {arguments.out} does not say where in its text it stopped; it was "
+                    "written otherwise"
+                )
             text.training.state = tree["data"]
         begin = trainer.steps
         if begin >= steps:
-            raise ValueError(f"train: {arguments.out} has seen {begin} steps already; ask for more than that with --steps")
+            raise ValueError(
+                f"train: {arguments.out} has seen {begin} steps already; ask for more than that "
+                "with --steps"
+            )
         console = Console(highlight=False)
         count = sum(p.size for name, p in params.items() if name != "wpe.weight")
-        console.print(f"{arguments.size}: {count / 1e6:.1f} M parameters in {dtype} on {device}, steps {begin} to {steps}")
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-                   TextColumn("{task.fields[loss]}"))
+        console.print(
+            f"{arguments.size}: {count / 1e6:.1f} M parameters in {dtype} on {device}, steps "
+            f"{begin} to {steps}"
+        )
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[loss]}"),
+        )
         since, done = time.perf_counter(), begin
         with Progress(*columns, console=console) as progress, text.training:
             task = progress.add_task("training", total=steps, completed=begin, loss="")
@@ -135,28 +215,44 @@ def train(arguments: argparse.Namespace) -> int:
                 if number % 10 == 9 or last:  # reading the loss waits for the device
                     progress.update(task, loss=f"loss {float(loss):.3f}")
                 if (number + 1) % arguments.every == 0 or last:
-                    rate = (number + 1 - done) * arguments.batch * length / (time.perf_counter() - since)
+                    rate = (
+                        (number + 1 - done)
+                        * arguments.batch
+                        * length
+                        / (time.perf_counter() - since)
+                    )
                     held_out = trainer.evaluate(text.held_out)
-                    console.print(f"step {number + 1:6}  loss {float(loss):.4f}  held out {held_out:.4f}  {rate:,.0f} tokens/s")
-                    trainer.save(arguments.out, config=dataclasses.asdict(config), data=text.training.state)
+                    console.print(
+                        f"step {number + 1:6}  loss {float(loss):.4f}  held out {held_out:.4f}  "
+                        f"{rate:,.0f} tokens/s"
+                    )
+                    trainer.save(
+                        arguments.out, config=dataclasses.asdict(config), data=text.training.state
+                    )
                     since, done = time.perf_counter(), number + 1
         console.print(f"written: {arguments.out}", markup=False)
     return 0
 
 
 def _model(path: str) -> tuple[dict[str, cm.ndarray], gpt2.Config]:
-    """Parameters and configuration from a checkpoint that `train` wrote. ValueError if it is none, or its parts do not fit."""
+    """Parameters and configuration from a checkpoint that `train` wrote. ValueError if it is none,
+    or its parts do not fit."""
     tree = cm.load(path)
     try:
         params, config = tree["params"], gpt2.Config(**tree["config"])
         found = {name: x.shape for name, x in params.items()}
     except (AttributeError, LookupError, TypeError):
-        raise ValueError(f"sample: {path} is no checkpoint of `python -m cudamath train gpt2`") from None
+        raise ValueError(
+            f"sample: {path} is no checkpoint of `python -m cudamath train gpt2`"
+        ) from None
     wanted = gpt2.shapes(config)
     for name in wanted | found:
         if found.get(name) != wanted.get(name):
-            raise ValueError(f"sample: {path} does not fit {config}: {name} is {found.get(name, 'missing')}, wanted "
-                             f"{wanted.get(name, 'not at all')}")
+            raise ValueError(
+                f"sample: {path} does not fit {config}: {name} is {found.get(name, 'missing')}, "
+                "wanted "
+                f"{wanted.get(name, 'not at all')}"
+            )
     return params, config
 
 
@@ -172,11 +268,21 @@ def sample(arguments: argparse.Namespace) -> int:
             params = ml.amp.cast(params, "bfloat16")
         prompt = np.frombuffer(arguments.prompt.encode(), np.uint8)[None].astype(np.int64)
         if prompt.shape[1] >= config.context:
-            raise ValueError(f"sample: the prompt has {prompt.shape[1]} bytes, which leaves no room in the model's context of "
-                             f"{config.context}")
-        tokens = sampling.generate(params, prompt, min(arguments.count, config.context - prompt.shape[1]), config,
-                                   rng=cm.random.default_rng(arguments.seed), temperature=arguments.temperature,
-                                   top_k=arguments.top_k, top_p=arguments.top_p)
+            raise ValueError(
+                f"sample: the prompt has {prompt.shape[1]} bytes, which leaves no room in the "
+                "model's context of "
+                f"{config.context}"
+            )
+        tokens = sampling.generate(
+            params,
+            prompt,
+            min(arguments.count, config.context - prompt.shape[1]),
+            config,
+            rng=cm.random.default_rng(arguments.seed),
+            temperature=arguments.temperature,
+            top_k=arguments.top_k,
+            top_p=arguments.top_p,
+        )
         written = bytes(int(t) & 255 for t in tokens.to_numpy()[0])
         print(arguments.prompt + written.decode(errors="replace"))
     return 0

@@ -1,8 +1,9 @@
 """Language models with weights of 8 or 4 bits, for writing text.
 
-A model that writes one token at a time reads all its weights for each: half the bytes are nearly half the time. Only matrices
-of products are quantized, which hold nearly all the numbers; `ml.linear` takes them as they are. The table of tokens is looked
-up row by row and stays; what it is multiplied by at the end, the tied head, becomes a quantized copy of it.
+A model that writes one token at a time reads all its weights for each: half the bytes are nearly
+half the time. Only matrices of products are quantized, which hold nearly all the numbers;
+`ml.linear` takes them as they are. The table of tokens is looked up row by row and stays; what it
+is multiplied by at the end, the tied head, becomes a quantized copy of it.
 """
 
 from __future__ import annotations
@@ -16,13 +17,17 @@ __all__ = ["quantize"]
 GROUPS = (128, 64, 32)  # that int4 weights may have, if they divide a row
 
 
-def quantize(params: dict[str, Any], dtype: str = "int8", *, group: int | None = None) -> dict[str, Any]:
-    """The parameters of gpt2.py with quantized matrices: what `sampling.Writer` and `gpt2.logits` take in their place.
+def quantize(
+    params: dict[str, Any], dtype: str = "int8", *, group: int | None = None
+) -> dict[str, Any]:
+    """The parameters of gpt2.py with quantized matrices: what `sampling.Writer` and `gpt2.logits`
+    take in their place.
 
-    dtype: "int8", "float8_e4m3" or "float8_e5m2" with a scale for each row, or "int4" with one for each group of numbers along
-    it. group: how many; by default none, for int4 the largest of 128, 64 and 32 that divides every row, else a scale a row.
-    Returns a new dict; arrays that are not quantized are shared. Not for training: quantized weights are constants.
-    ValueError where a group does not divide a row.
+    dtype: "int8", "float8_e4m3" or "float8_e5m2" with a scale for each row, or "int4" with one for
+    each group of numbers along it. group: how many; by default none, for int4 the largest of 128,
+    64 and 32 that divides every row, else a scale a row. Returns a new dict; arrays that are not
+    quantized are shared. Not for training: quantized weights are constants. ValueError where a
+    group does not divide a row.
 
     >>> import cudamath as cm
     >>> from cudamath.models import gpt2, quantized

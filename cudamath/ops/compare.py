@@ -16,39 +16,70 @@ from .ufunc import Elementwise
 __all__ = ["allclose", "array_equal", "isclose"]
 
 
-def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False) -> ndarray:
+def isclose(
+    a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False
+) -> ndarray:
     """Whether elements are close: |a - b| <= atol + rtol |b|; equal infinities are, NaN only with `equal_nan`.
 
-    Args: a, b: arrays of any dtype that broadcast; rtol, atol: relative and absolute tolerance; equal_nan: NaN equals NaN.
-    Returns: bool array of the broadcast shape. Raises: ValueError (shapes), TypeError (what is not a number). Gradient: none.
+    Args: a, b: arrays of any dtype that broadcast; rtol, atol: relative and absolute tolerance;
+    equal_nan: NaN equals NaN. Returns: bool array of the broadcast shape. Raises: ValueError
+    (shapes), TypeError (what is not a number). Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.isclose([1.0, 2.0], [1.0 + 1e-9, 3.0]).tolist()
     [True, False]
-    """
+    """  # noqa: E501
     x, y = coerce("isclose", (a, b), ANY)
-    if x.dtype == y.dtype and x.dtype in PRECISE and type(rtol) in (int, float) and type(atol) in (int, float):
+    if (
+        x.dtype == y.dtype
+        and x.dtype in PRECISE
+        and type(rtol) in (int, float)
+        and type(atol) in (int, float)
+    ):
         result = _within(x, y, _tolerance(y, float(rtol), float(atol)))
     else:
         broadcast_shapes("isclose", x.shape, y.shape)
-        rtol, atol = [t if isinstance(t, (int, float, np.number)) else
-                      require("isclose", coerce("isclose", (x, t))[1], REAL_OR_BOOL, "tolerances") for t in (rtol, atol)]
+        rtol, atol = [
+            t
+            if isinstance(t, (int, float, np.number))
+            else require("isclose", coerce("isclose", (x, t))[1], REAL_OR_BOOL, "tolerances")
+            for t in (rtol, atol)
+        ]
         near = abs(x * 1.0 - y) <= atol + rtol * abs(y * 1.0)
         result = equal(x, y) | near & isfinite(x) & isfinite(y)
     return result | isnan(x) & isnan(y) if equal_nan else result
 
 
-_tolerance = Elementwise("isclose_tolerance", np.multiply, "abs(x) * y + z", None, PRECISE, "elementwise.tolerance", {}, 3)
-_within = Elementwise("isclose", np.logical_and, "x == y or (abs(x - y) <= z and isfinite(x) and isfinite(y))", None, PRECISE,
-                      "elementwise.within", {}, 3)
+_tolerance = Elementwise(
+    "isclose_tolerance",
+    np.multiply,
+    "abs(x) * y + z",
+    None,
+    PRECISE,
+    "elementwise.tolerance",
+    {},
+    3,
+)
+_within = Elementwise(
+    "isclose",
+    np.logical_and,
+    "x == y or (abs(x - y) <= z and isfinite(x) and isfinite(y))",
+    None,
+    PRECISE,
+    "elementwise.within",
+    {},
+    3,
+)
 
 
 @speaks_for("allclose")
-def allclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False) -> bool:
+def allclose(
+    a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False
+) -> bool:
     """Whether all elements are close (see `isclose`). Waits for the device.
 
-    Args: a, b: arrays of any dtype that broadcast; rtol, atol: relative and absolute tolerance; equal_nan: NaN
-    equals NaN. Returns: bool. Raises: as `isclose`. Gradient: none.
+    Args: a, b: arrays of any dtype that broadcast; rtol, atol: relative and absolute tolerance;
+    equal_nan: NaN equals NaN. Returns: bool. Raises: as `isclose`. Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9])
@@ -58,9 +89,11 @@ def allclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, *, equal_na
 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
-    """Whether two arrays have the same shape and elements (NaN equals NaN only with `equal_nan`). Waits for the device.
+    """Whether two arrays have the same shape and elements (NaN equals NaN only with `equal_nan`).
+    Waits for the device.
 
-    Args: a1, a2: arrays of any shape and dtype. Returns: bool; False for different shapes. Gradient: none.
+    Args: a1, a2: arrays of any shape and dtype. Returns: bool; False for different shapes.
+    Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.array_equal([1, 2], [1, 2]), cm.array_equal([1, 2], [[1, 2]])

@@ -1,8 +1,9 @@
-"""Continuous distributions of `cudamath.random.Generator`: kernels for numbers as parameters, compositions for arrays.
+"""Continuous distributions of `cudamath.random.Generator`: kernels for numbers as parameters,
+compositions for arrays.
 
-With floats as parameters one kernel draws and scales. With arrays the standard distribution is drawn and scaled by
-ordinary operations, in which gradients flow to the parameters. Both draw the same words, so the results are those of the
-floats, to rounding.
+With floats as parameters one kernel draws and scales. With arrays the standard distribution is
+drawn and scaled by ordinary operations, in which gradients flow to the parameters. Both draw the
+same words, so the results are those of the floats, to rounding.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _tail = Op("random.tail", cpu="random.tail", cuda="random.tail")
 _gamma = Op("random.gamma", cpu="sampling.gamma", cuda="sampling.gamma")
 _beta = Op("random.beta", cpu="sampling.beta", cuda="sampling.beta")
 
-dtypes.forget += [op.plans.clear for op in (_uniform, _normal, _tail, _gamma)]  # `remember` keeps draws of the default dtype
+dtypes.forget += [
+    op.plans.clear for op in (_uniform, _normal, _tail, _gamma)
+]  # `remember` keeps draws of the default dtype
 
 _PLAIN = (float, int)
 
@@ -35,10 +38,14 @@ def _filled(name: str, draw: Callable[..., ndarray], size: Size, dtype: Any, out
     """An array filled with the numbers of draw(size, dtype, device)."""
     target = target_of(name, out)
     fits = (size is None or shape_of(name, size) == target.shape) and (
-        dtype is None or dtypes.as_dtype(dtype, name) == target.dtype)
+        dtype is None or dtypes.as_dtype(dtype, name) == target.dtype
+    )
     if not fits:
-        raise ValueError(f"{name}: size {size} and dtype {dtype} do not match out of shape {target.shape} and dtype "
-                         f"{target.dtype}")
+        raise ValueError(
+            f"{name}: size {size} and dtype {dtype} do not match out of shape {target.shape} and "
+            "dtype "
+            f"{target.dtype}"
+        )
     return deliver(name, draw(target.shape, target.dtype, target.device), target)
 
 
@@ -47,23 +54,48 @@ class Continuous(Source):
 
     __slots__ = ()
 
-    def _fill(self, op: Op, p: Parameters, parameters: tuple, asked: tuple | None = None, **more: Any) -> ndarray:
+    def _fill(
+        self, op: Op, p: Parameters, parameters: tuple, asked: tuple | None = None, **more: Any
+    ) -> ndarray:
         """One draw with floats as parameters; asked: what to `remember` it by."""
         blocks = -(-math.prod(p.shape) // (2 if p.dtype == dtypes.float64 else 4))
-        out = drawn(op, self.take(p.name, blocks, p.place), parameters, shape=p.shape, dtype=p.dtype, device=p.place, **more)
+        out = drawn(
+            op,
+            self.take(p.name, blocks, p.place),
+            parameters,
+            shape=p.shape,
+            dtype=p.dtype,
+            device=p.place,
+            **more,
+        )
         if asked:
             remember(op, asked, (p.shape, p.dtype, p.place, *more.values()), blocks)
         return out
 
-    def _located(self, op: Op, kind: str, loc: Any, scale: Any, size: Size, dtype: Any, device: Any) -> ndarray:
+    def _located(
+        self, op: Op, kind: str, loc: Any, scale: Any, size: Size, dtype: Any, device: Any
+    ) -> ndarray:
         """loc + scale * (a standard draw of the kind)."""
         asked = size, kind, dtype, device
-        if (type(loc) in _PLAIN and type(scale) in _PLAIN and 0 <= scale < 1e308 and -1e308 < loc < 1e308
-                and known_size(size)):
+        if (
+            type(loc) in _PLAIN
+            and type(scale) in _PLAIN
+            and 0 <= scale < 1e308
+            and -1e308 < loc < 1e308
+            and known_size(size)
+        ):
             out = self.again(op, asked, (loc, scale, 0.0))
             if out is not None:
                 return out
-        p = Parameters(f"random.{kind}", size, dtype, device, {"loc": "any", "scale": "not negative"}, loc, scale)
+        p = Parameters(
+            f"random.{kind}",
+            size,
+            dtype,
+            device,
+            {"loc": "any", "scale": "not negative"},
+            loc,
+            scale,
+        )
         more: dict[str, Any] = {"kind": kind} if op is _tail else {}
         if not p.arrays:
             return self._fill(op, p, (*p.values, 0.0), asked, **more)
@@ -71,7 +103,9 @@ class Continuous(Source):
 
     # ------------------------------------------------------------ uniform, normal
 
-    def random(self, size: Size = None, dtype: Any = None, device: Any = None, *, out: Any = None) -> ndarray:
+    def random(
+        self, size: Size = None, dtype: Any = None, device: Any = None, *, out: Any = None
+    ) -> ndarray:
         """Uniform samples in [0, 1): `uniform(0, 1, size, dtype)`; out: array to fill.
 
         >>> import cudamath as cm
@@ -82,10 +116,18 @@ class Continuous(Source):
             return _filled("random.random", self.random, size, dtype, out)
         return self.uniform(0.0, 1.0, size, dtype, device)
 
-    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+    def uniform(
+        self,
+        low: Any = 0.0,
+        high: Any = 1.0,
+        size: Size = None,
+        dtype: Any = None,
+        device: Any = None,
+    ) -> ndarray:
         """Uniform samples: `low + (high - low) * u`, u uniform in [0, 1).
 
-        u has as many random bits as the dtype holds exactly: float64 53, float32 24, float16 11, bfloat16 8.
+        u has as many random bits as the dtype holds exactly: float64 53, float32 24, float16 11,
+        bfloat16 8.
 
         Parameters
         ----------
@@ -94,16 +136,17 @@ class Continuous(Source):
         size : int or tuple of int, optional
             Shape; by default what the parameters broadcast to, a 0-d array for floats.
         dtype : optional
-            float16, bfloat16, float32 or float64; by default that of array parameters, else the default dtype.
+            float16, bfloat16, float32 or float64; by default that of array parameters, else the
+            default dtype.
         device : optional
-            Where to create the array; by default where array parameters are, else the default device. The samples are
-            the same on every device.
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
 
         Raises
         ------
         ValueError
-            low > high, bounds that are not finite, negative sizes, parameters that do not broadcast to `size`. Arrays
-            on a GPU are not looked at.
+            low > high, bounds that are not finite, negative sizes, parameters that do not broadcast
+            to `size`. Arrays on a GPU are not looked at.
         TypeError
             Bounds that are not numbers; a dtype that is not floating-point.
 
@@ -116,7 +159,13 @@ class Continuous(Source):
         (2,)
         """
         name = "random.uniform"
-        if type(low) in _PLAIN and type(high) in _PLAIN and 0 <= high - low < 1e308 and low > -1e308 and known_size(size):
+        if (
+            type(low) in _PLAIN
+            and type(high) in _PLAIN
+            and 0 <= high - low < 1e308
+            and low > -1e308
+            and known_size(size)
+        ):
             out = self.again(_uniform, (size, dtype, device), (low, high - low, 0.0))
             if out is not None:
                 return out
@@ -129,12 +178,20 @@ class Continuous(Source):
             return self._fill(_uniform, p, (low, high - low, 0.0), (size, dtype, device))
         return low + (high - low) * self._fill(_uniform, p, (0.0, 1.0, 0.0))
 
-    def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+    def normal(
+        self,
+        loc: Any = 0.0,
+        scale: Any = 1.0,
+        size: Size = None,
+        dtype: Any = None,
+        device: Any = None,
+    ) -> ndarray:
         """Normal (Gaussian) samples with mean `loc` and standard deviation `scale`, by Box-Muller.
 
-        z = sqrt(-2 ln u) cos(2 pi t) and the same with sin, for two random words u and t. float32 and the 16-bit types
-        are computed in float32 (|z| <= 6.77), float64 in float64 (|z| <= 8.57). The logarithm, sine and cosine are
-        fixed sequences of IEEE operations, so the results are equal on all devices.
+        z = sqrt(-2 ln u) cos(2 pi t) and the same with sin, for two random words u and t. float32
+        and the 16-bit types are computed in float32 (|z| <= 6.77), float64 in float64 (|z| <=
+        8.57). The logarithm, sine and cosine are fixed sequences of IEEE operations, so the results
+        are equal on all devices.
 
         Parameters
         ----------
@@ -159,8 +216,11 @@ class Continuous(Source):
         """
         return self._located(_normal, "normal", loc, scale, size, dtype, device)
 
-    def standard_normal(self, size: Size = None, dtype: Any = None, device: Any = None, *, out: Any = None) -> ndarray:
-        """Normal samples with mean 0 and standard deviation 1: `normal(0, 1, size, dtype)`; out: array to fill.
+    def standard_normal(
+        self, size: Size = None, dtype: Any = None, device: Any = None, *, out: Any = None
+    ) -> ndarray:
+        """Normal samples with mean 0 and standard deviation 1: `normal(0, 1, size, dtype)`; out:
+        array to fill.
 
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).standard_normal((2, 2)).shape
@@ -174,9 +234,16 @@ class Continuous(Source):
                 return found
         return self._located(_normal, "normal", 0.0, 1.0, size, dtype, device)
 
-    def lognormal(self, mean: Any = 0.0, sigma: Any = 1.0, size: Size = None, dtype: Any = None,
-                  device: Any = None) -> ndarray:
-        """exp of normal samples with mean `mean` and standard deviation `sigma`. Arguments, errors, gradient: `normal`.
+    def lognormal(
+        self,
+        mean: Any = 0.0,
+        sigma: Any = 1.0,
+        size: Size = None,
+        dtype: Any = None,
+        device: Any = None,
+    ) -> ndarray:
+        """exp of normal samples with mean `mean` and standard deviation `sigma`. Arguments, errors,
+        gradient: `normal`.
 
         >>> import cudamath as cm
         >>> bool((cm.random.default_rng(7).lognormal(size=5) > 0).all())
@@ -184,12 +251,26 @@ class Continuous(Source):
         """
         name = "random.lognormal"
         asked = size, "lognormal", dtype, device
-        if type(mean) in _PLAIN and type(sigma) in _PLAIN and 0 <= sigma < 1e308 and -1e308 < mean < 1e308 and known_size(size):
+        if (
+            type(mean) in _PLAIN
+            and type(sigma) in _PLAIN
+            and 0 <= sigma < 1e308
+            and -1e308 < mean < 1e308
+            and known_size(size)
+        ):
             out = self.again(_tail, asked, (mean, sigma, 0.0))
             if out is not None:
                 return out
-        p = Parameters(name, size, dtype, device, {"mean": "any", "sigma": "not negative"}, mean, sigma,
-                       composed=True)
+        p = Parameters(
+            name,
+            size,
+            dtype,
+            device,
+            {"mean": "any", "sigma": "not negative"},
+            mean,
+            sigma,
+            composed=True,
+        )
         if p.arrays:
             return p.rounded(exp(_scaled(self._fill(_normal, p, (0.0, 1.0, 0.0)), *p.values)))
         p.dtype = p.result  # which one kernel gives at once
@@ -197,11 +278,14 @@ class Continuous(Source):
 
     # ------------------------------------------------------------ functions of one word
 
-    def exponential(self, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Exponential samples with mean `scale`: -scale ln u. Density exp(-x / scale) / scale, x >= 0.
+    def exponential(
+        self, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None
+    ) -> ndarray:
+        """Exponential samples with mean `scale`: -scale ln u. Density exp(-x / scale) / scale, x >=
+        0.
 
-        Both tails are resolved: the smallest numbers are scale times 1.2e-10 (float64: 5.6e-17), the largest 22.9 (37.4).
-        The same bits on all devices.
+        Both tails are resolved: the smallest numbers are scale times 1.2e-10 (float64: 5.6e-17),
+        the largest 22.9 (37.4). The same bits on all devices.
 
         Parameters
         ----------
@@ -225,22 +309,41 @@ class Continuous(Source):
         """
         return self._located(_tail, "exponential", 0.0, scale, size, dtype, device)
 
-    def standard_exponential(self, size: Size = None, dtype: Any = None, device: Any = None, *, method: str = "inv",
-                             out: Any = None) -> ndarray:
-        """Exponential samples with mean 1: `exponential(1, size, dtype)`; out: array to fill; method: "inv", by the logarithm
-        of uniform samples, which "zig", NumPy's other one, stands for too. Raises: ValueError for a third.
+    def standard_exponential(
+        self,
+        size: Size = None,
+        dtype: Any = None,
+        device: Any = None,
+        *,
+        method: str = "inv",
+        out: Any = None,
+    ) -> ndarray:
+        """Exponential samples with mean 1: `exponential(1, size, dtype)`; out: array to fill;
+        method: "inv", by the logarithm of uniform samples, which "zig", NumPy's other one, stands
+        for too. Raises: ValueError for a third.
 
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).standard_exponential((2, 2)).shape
         (2, 2)
         """
         if method not in ("inv", "zig"):
-            raise ValueError(f"random.standard_exponential: method is 'inv' or 'zig', got {method!r}")
+            raise ValueError(
+                f"random.standard_exponential: method is 'inv' or 'zig', got {method!r}"
+            )
         if out is not None:
-            return _filled("random.standard_exponential", self.standard_exponential, size, dtype, out)
+            return _filled(
+                "random.standard_exponential", self.standard_exponential, size, dtype, out
+            )
         return self.exponential(1.0, size, dtype, device)
 
-    def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+    def laplace(
+        self,
+        loc: Any = 0.0,
+        scale: Any = 1.0,
+        size: Size = None,
+        dtype: Any = None,
+        device: Any = None,
+    ) -> ndarray:
         """Laplace (double exponential) samples. Density exp(-|x - loc| / scale) / (2 scale).
 
         Arguments, errors and gradient are those of `normal`; the same bits on all devices.
@@ -251,8 +354,14 @@ class Continuous(Source):
         """
         return self._located(_tail, "laplace", loc, scale, size, dtype, device)
 
-    def logistic(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = None,
-                 device: Any = None) -> ndarray:
+    def logistic(
+        self,
+        loc: Any = 0.0,
+        scale: Any = 1.0,
+        size: Size = None,
+        dtype: Any = None,
+        device: Any = None,
+    ) -> ndarray:
         """Logistic samples: loc + scale ln(u / (1 - u)).
 
         Arguments, errors and gradient are those of `normal`; the same bits on all devices.
@@ -263,7 +372,14 @@ class Continuous(Source):
         """
         return self._located(_tail, "logistic", loc, scale, size, dtype, device)
 
-    def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+    def gumbel(
+        self,
+        loc: Any = 0.0,
+        scale: Any = 1.0,
+        size: Size = None,
+        dtype: Any = None,
+        device: Any = None,
+    ) -> ndarray:
         """Gumbel (largest extreme value) samples: loc - scale ln(-ln u). Mean loc + 0.5772 scale.
 
         Arguments, errors and gradient are those of `normal`; the same bits on all devices.
@@ -274,7 +390,14 @@ class Continuous(Source):
         """
         return self._located(_tail, "gumbel", loc, scale, size, dtype, device)
 
-    def cauchy(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+    def cauchy(
+        self,
+        loc: Any = 0.0,
+        scale: Any = 1.0,
+        size: Size = None,
+        dtype: Any = None,
+        device: Any = None,
+    ) -> ndarray:
         """Cauchy (Lorentz) samples: loc + scale tan(2 pi t).
 
         Arguments, errors and gradient are those of `normal`; the same bits on all devices.
@@ -294,7 +417,9 @@ class Continuous(Source):
         """
         return self.cauchy(0.0, 1.0, size, dtype, device)
 
-    def rayleigh(self, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+    def rayleigh(
+        self, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None
+    ) -> ndarray:
         """Rayleigh samples: scale sqrt(-2 ln u), the length of a normal vector in the plane.
 
         Arguments, errors and gradient are those of `exponential`; the same bits on all devices.
@@ -306,7 +431,8 @@ class Continuous(Source):
         return self._located(_tail, "rayleigh", 0.0, scale, size, dtype, device)
 
     def weibull(self, a: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Weibull samples with shape `a`: (-ln u)^(1/a). Multiply by a scale for the two-parameter form.
+        """Weibull samples with shape `a`: (-ln u)^(1/a). Multiply by a scale for the two-parameter
+        form.
 
         Parameters
         ----------
@@ -333,7 +459,8 @@ class Continuous(Source):
         return p.rounded(exp(log(self._fill(_tail, p, (0.0, 1.0, 0.0), kind="exponential")) / a))
 
     def pareto(self, a: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Pareto II (Lomax) samples with shape `a`: u^(-1/a) - 1, as NumPy's. Add 1 for the classical Pareto.
+        """Pareto II (Lomax) samples with shape `a`: u^(-1/a) - 1, as NumPy's. Add 1 for the
+        classical Pareto.
 
         Arguments, errors and gradient are those of `weibull`.
 
@@ -347,8 +474,15 @@ class Continuous(Source):
             return p.rounded(self._fill(_tail, p, (0.0, 1.0, 1 / a), kind="pareto"))
         return p.rounded(expm1(self._fill(_tail, p, (0.0, 1.0, 0.0), kind="exponential") / a))
 
-    def triangular(self, left: Any, mode: Any, right: Any, size: Size = None, dtype: Any = None,
-                   device: Any = None) -> ndarray:
+    def triangular(
+        self,
+        left: Any,
+        mode: Any,
+        right: Any,
+        size: Size = None,
+        dtype: Any = None,
+        device: Any = None,
+    ) -> ndarray:
         """Triangular samples: a density that rises from `left` to `mode` and falls to `right`.
 
         left + sqrt(u (right - left) (mode - left)) up to u = (mode - left) / (right - left), then
@@ -376,31 +510,62 @@ class Continuous(Source):
         True
         """
         name = "random.triangular"
-        p = Parameters(name, size, dtype, device, dict.fromkeys(("left", "mode", "right"), "any"), left, mode, right,
-                       composed=True)
+        p = Parameters(
+            name,
+            size,
+            dtype,
+            device,
+            dict.fromkeys(("left", "mode", "right"), "any"),
+            left,
+            mode,
+            right,
+            composed=True,
+        )
         left, mode, right = p.values
         p.ordered("left", "mode")
         p.ordered("mode", "right")
         p.ordered("left", "right", strictly=True)
         u = self._fill(_uniform, p, (0.0, 1.0, 0.0))
         width = right - left
-        return p.rounded(where(u * width < mode - left, left + sqrt(u * (width * (mode - left))),
-                               right - sqrt((1 - u) * (width * (right - mode)))))
+        return p.rounded(
+            where(
+                u * width < mode - left,
+                left + sqrt(u * (width * (mode - left))),
+                right - sqrt((1 - u) * (width * (right - mode))),
+            )
+        )
 
     # ------------------------------------------------------------ gamma and what is made of it
 
     def _gamma(self, p: Parameters, index: int, log: bool, factor: float = 1.0) -> ndarray:
-        """Gamma samples with scale 1 (log: their logarithms); the shape is parameter `index` times a factor."""
+        """Gamma samples with scale 1 (log: their logarithms); the shape is parameter `index` times
+        a factor."""
         x = p.full(index, dtypes.compute_dtype(p.dtype))
         given = type(x) is ndarray
         arrays = (x * factor if factor != 1 else x,) if given else ()
         wide = p.dtype == dtypes.float64
         counter = self.take(p.name, math.prod(p.shape) * (2 if wide else 1), p.place)
-        return drawn(_gamma, counter, (0.0 if given else x * factor, 0.0), *arrays, shape=p.shape, dtype=p.dtype,
-                     device=p.place, given=(given, False), log=log)
+        return drawn(
+            _gamma,
+            counter,
+            (0.0 if given else x * factor, 0.0),
+            *arrays,
+            shape=p.shape,
+            dtype=p.dtype,
+            device=p.place,
+            given=(given, False),
+            log=log,
+        )
 
-    def standard_gamma(self, shape: Any, size: Size = None, dtype: Any = None, device: Any = None, *,
-                       out: Any = None) -> ndarray:
+    def standard_gamma(
+        self,
+        shape: Any,
+        size: Size = None,
+        dtype: Any = None,
+        device: Any = None,
+        *,
+        out: Any = None,
+    ) -> ndarray:
         """Gamma samples with scale 1: `gamma(shape, 1, size, dtype)`; out: array to fill.
 
         >>> import cudamath as cm
@@ -408,14 +573,23 @@ class Continuous(Source):
         (3,)
         """
         if out is not None:
-            return _filled("random.standard_gamma", functools.partial(self.standard_gamma, shape), size, dtype, out)
+            return _filled(
+                "random.standard_gamma",
+                functools.partial(self.standard_gamma, shape),
+                size,
+                dtype,
+                out,
+            )
         return self.gamma(shape, 1.0, size, dtype, device)
 
-    def gamma(self, shape: Any, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+    def gamma(
+        self, shape: Any, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None
+    ) -> ndarray:
         """Gamma samples: density x^(shape - 1) exp(-x / scale) / (Gamma(shape) scale^shape).
 
-        By Marsaglia and Tsang's rejection. Each element draws from a subsequence of its own, so that it depends neither
-        on the grid nor on the attempts of others (`kernels/sampling.py` explains how).
+        By Marsaglia and Tsang's rejection. Each element draws from a subsequence of its own, so
+        that it depends neither on the grid nor on the attempts of others (`kernels/sampling.py`
+        explains how).
 
         Parameters
         ----------
@@ -431,9 +605,10 @@ class Continuous(Source):
         TypeError
             Parameters that are not numbers; a dtype that is not floating-point.
 
-        Gradient: with respect to an array `scale` (not to `shape`). CPU and GPU agree bit for bit for shapes >= 1, to
-        rounding below. Small shapes have numbers too small for the dtype, which become 0: of shape 0.05 one float32 in
-        170 (`beta` and `dirichlet` work with logarithms and lose none).
+        Gradient: with respect to an array `scale` (not to `shape`). CPU and GPU agree bit for bit
+        for shapes >= 1, to rounding below. Small shapes have numbers too small for the dtype, which
+        become 0: of shape 0.05 one float32 in 170 (`beta` and `dirichlet` work with logarithms and
+        lose none).
 
         Source: Marsaglia and Tsang, "A simple method for generating gamma variables", TOMS 2000.
 
@@ -442,18 +617,46 @@ class Continuous(Source):
         >>> bool(abs(x.mean() - 6) < 0.2)
         True
         """
-        alone = type(shape) is ndarray and type(scale) in _PLAIN and scale == 1 and size is None and device is None and (
-            shape._node is None)
+        alone = (
+            type(shape) is ndarray
+            and type(scale) in _PLAIN
+            and scale == 1
+            and size is None
+            and device is None
+            and (shape._node is None)
+        )
         asked: tuple = (shape._layout, "gamma", dtype) if alone else ()
-        numbers = type(shape) in _PLAIN and type(scale) in _PLAIN and 0 <= shape < 1e308 and scale == 1 and known_size(size)
+        numbers = (
+            type(shape) in _PLAIN
+            and type(scale) in _PLAIN
+            and 0 <= shape < 1e308
+            and scale == 1
+            and known_size(size)
+        )
         if alone or numbers:
             asked = asked or (size, "gamma", dtype, device)
-            found = self.again(_gamma, asked, (0.0, 0.0), shape) if alone else self.again(_gamma, asked, (float(shape), 0.0))
+            found = (
+                self.again(_gamma, asked, (0.0, 0.0), shape)
+                if alone
+                else self.again(_gamma, asked, (float(shape), 0.0))
+            )
             if found is not None:
                 return found
-        p = Parameters("random.gamma", size, dtype, device, {"shape": "not negative", "scale": "not negative"}, shape, scale)
-        if alone and shape._layout.device >= 0 and p.dtype == shape.dtype == dtypes.compute_dtype(p.dtype) and (
-                shape._layout.contiguous):
+        p = Parameters(
+            "random.gamma",
+            size,
+            dtype,
+            device,
+            {"shape": "not negative", "scale": "not negative"},
+            shape,
+            scale,
+        )
+        if (
+            alone
+            and shape._layout.device >= 0
+            and p.dtype == shape.dtype == dtypes.compute_dtype(p.dtype)
+            and (shape._layout.contiguous)
+        ):
             y = self._gamma(p, 0, False)
             run = _gamma.plans.get((shape._layout, p.shape, p.dtype, p.place, (True, False), False))
             if run is not None:
@@ -461,12 +664,19 @@ class Continuous(Source):
             return y
         y = self._gamma(p, 0, False)
         if numbers:
-            remember(_gamma, asked, (p.shape, p.dtype, p.place, (False, False), False),
-                     math.prod(p.shape) * (2 if p.dtype == dtypes.float64 else 1))
+            remember(
+                _gamma,
+                asked,
+                (p.shape, p.dtype, p.place, (False, False), False),
+                math.prod(p.shape) * (2 if p.dtype == dtypes.float64 else 1),
+            )
         return _scaled(y, 0.0, p.values[1])
 
-    def chisquare(self, df: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Chi-square samples with `df` degrees of freedom: 2 gamma(df / 2). df > 0; else arguments and errors of `gamma`.
+    def chisquare(
+        self, df: Any, size: Size = None, dtype: Any = None, device: Any = None
+    ) -> ndarray:
+        """Chi-square samples with `df` degrees of freedom: 2 gamma(df / 2). df > 0; else arguments
+        and errors of `gamma`.
 
         >>> import cudamath as cm
         >>> bool((cm.random.default_rng(7).chisquare(3, 5) > 0).all())
@@ -475,11 +685,13 @@ class Continuous(Source):
         p = Parameters("random.chisquare", size, dtype, device, {"df": "positive"}, df)
         return 2.0 * self._gamma(p, 0, False, 0.5)
 
-    def beta(self, a: Any, b: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+    def beta(
+        self, a: Any, b: Any, size: Size = None, dtype: Any = None, device: Any = None
+    ) -> ndarray:
         """Beta samples: x / (x + y) of gamma samples x, y of shapes `a` and `b`.
 
-        Shapes below 1, whose gamma samples may be too small for a float, go by logarithms. CPU and GPU agree bit for bit
-        for shapes >= 1, to rounding below.
+        Shapes below 1, whose gamma samples may be too small for a float, go by logarithms. CPU and
+        GPU agree bit for bit for shapes >= 1, to rounding below.
 
         Parameters
         ----------
@@ -500,14 +712,35 @@ class Continuous(Source):
         >>> bool(abs(x.mean() - 0.4) < 0.02)
         True
         """
-        p = Parameters("random.beta", size, dtype, device, {"a": "positive", "b": "positive"}, a, b, composed=True)
+        p = Parameters(
+            "random.beta",
+            size,
+            dtype,
+            device,
+            {"a": "positive", "b": "positive"},
+            a,
+            b,
+            composed=True,
+        )
         parameters = [p.full(index, p.dtype) for index in (0, 1)]
         given = tuple(type(x) is ndarray for x in parameters)
-        counter = self.take(p.name, math.prod(p.shape) * (3 if p.dtype == dtypes.float64 else 2), p.place)
-        return drawn(_beta, counter, tuple(0.0 if there else x for x, there in zip(parameters, given, strict=True)),
-                     *[x for x in parameters if type(x) is ndarray], shape=p.shape, dtype=p.result, device=p.place, given=given)
+        counter = self.take(
+            p.name, math.prod(p.shape) * (3 if p.dtype == dtypes.float64 else 2), p.place
+        )
+        return drawn(
+            _beta,
+            counter,
+            tuple(0.0 if there else x for x, there in zip(parameters, given, strict=True)),
+            *[x for x in parameters if type(x) is ndarray],
+            shape=p.shape,
+            dtype=p.result,
+            device=p.place,
+            given=given,
+        )
 
-    def standard_t(self, df: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+    def standard_t(
+        self, df: Any, size: Size = None, dtype: Any = None, device: Any = None
+    ) -> ndarray:
         """Student's t samples with `df` degrees of freedom: z sqrt(df / chisquare(df)). df > 0.
 
         Arguments and errors are those of `chisquare`. Not differentiable in df.
@@ -518,17 +751,26 @@ class Continuous(Source):
         """
         return self.student_t(df, 0.0, 1.0, size, dtype, device)
 
-    def student_t(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = None,
-                  device: Any = None) -> ndarray:
-        """Student's t samples about `loc`: loc + scale standard_t(df). Gradient with respect to array loc and scale, not
-        to df.
+    def student_t(
+        self,
+        df: Any,
+        loc: Any = 0.0,
+        scale: Any = 1.0,
+        size: Size = None,
+        dtype: Any = None,
+        device: Any = None,
+    ) -> ndarray:
+        """Student's t samples about `loc`: loc + scale standard_t(df). Gradient with respect to
+        array loc and scale, not to df.
 
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).student_t(5, 1.0, 2.0, 3).shape
         (3,)
         """
         ranges = {"df": "positive", "loc": "any", "scale": "not negative"}
-        p = Parameters("random.student_t", size, dtype, device, ranges, df, loc, scale, composed=True)
+        p = Parameters(
+            "random.student_t", size, dtype, device, ranges, df, loc, scale, composed=True
+        )
         (df, _, _), (_, loc, scale) = p.constants(), p.values
         z = self._fill(_normal, p, (0.0, 1.0, 0.0))
         return p.rounded(_scaled(z * sqrt(df * 0.5 / self._gamma(p, 0, False, 0.5)), loc, scale))

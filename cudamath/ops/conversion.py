@@ -1,4 +1,5 @@
-"""Arrays from other things and facts about them, by NumPy's names: in an order, from functions, buffers and iterators."""
+"""Arrays from other things and facts about them, by NumPy's names: in an order, from functions,
+buffers and iterators."""
 
 from __future__ import annotations
 
@@ -19,9 +20,29 @@ from .index import where as choose
 from .output import can_write, casting_rule, in_place
 from .shape import _copy, _unview, astype, diagonal, in_order, ravel
 
-__all__ = ["asanyarray", "ascontiguousarray", "asfortranarray", "copyto", "diag", "diag_indices_from", "diagflat",
-           "frombuffer", "fromfunction", "fromiter", "get_printoptions", "isfortran", "isscalar", "may_share_memory", "ndim",
-           "printoptions", "set_printoptions", "shape", "size", "tril_indices_from", "triu_indices_from"]
+__all__ = [
+    "asanyarray",
+    "ascontiguousarray",
+    "asfortranarray",
+    "copyto",
+    "diag",
+    "diag_indices_from",
+    "diagflat",
+    "frombuffer",
+    "fromfunction",
+    "fromiter",
+    "get_printoptions",
+    "isfortran",
+    "isscalar",
+    "may_share_memory",
+    "ndim",
+    "printoptions",
+    "set_printoptions",
+    "shape",
+    "size",
+    "tril_indices_from",
+    "triu_indices_from",
+]
 
 
 def asanyarray(obj: Any, /, dtype: Any = None, order: str | None = None) -> ndarray:
@@ -82,8 +103,9 @@ def asfortranarray(obj: Any, /, dtype: Any = None) -> ndarray:
 def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """dst[...] = src, where a condition holds; src is broadcast.
 
-    Args: dst: array, changed in place; src: array or scalar; casting: NumPy's rule, "unsafe" for any dtype;
-    where: bool array that broadcasts. Raises: TypeError (dtypes), ValueError (shapes). Gradient: none, in place.
+    Args: dst: array, changed in place; src: array or scalar; casting: NumPy's rule, "unsafe" for
+    any dtype; where: bool array that broadcasts. Raises: TypeError (dtypes), ValueError (shapes).
+    Gradient: none, in place.
 
     >>> import cudamath as cm
     >>> x = cm.zeros(3)
@@ -91,17 +113,31 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = True
     >>> x.tolist()
     [5.0, 0.0, 5.0]
     """
-    if where is True and type(dst) is type(src) is ndarray and dst._layout.dtype is src._layout.dtype and (
-            dst._node is None and dst._layout.shape == src._layout.shape):
+    if (
+        where is True
+        and type(dst) is type(src) is ndarray
+        and dst._layout.dtype is src._layout.dtype
+        and (dst._node is None and dst._layout.shape == src._layout.shape)
+    ):
         casting_rule("copyto", casting)
         if dst._layout.device < 0 or not dst._layout.contiguous or dst._owner.__class__ is ReadOnly:
             _check_writable("copyto", dst)
         dst[...] = src
         return
-    if type(dst) is type(src) is type(where) is ndarray and dst._node is None is src._node and (
-            dst._layout.device == src._layout.device == where._layout.device >= 0 and dst._layout.dtype is src._layout.dtype and
-            where._layout.dtype == np.bool_ and dst._layout.size and dst._owner.__class__ is not ReadOnly and  # written there
-            dst.shape == src.shape == where.shape and apart(dst, src) and apart(dst, where)):
+    if (
+        type(dst) is type(src) is type(where) is ndarray
+        and dst._node is None is src._node
+        and (
+            dst._layout.device == src._layout.device == where._layout.device >= 0
+            and dst._layout.dtype is src._layout.dtype
+            and where._layout.dtype == np.bool_
+            and dst._layout.size
+            and dst._owner.__class__ is not ReadOnly  # written there
+            and dst.shape == src.shape == where.shape
+            and apart(dst, src)
+            and apart(dst, where)
+        )
+    ):
         casting_rule("copyto", casting)
         wrote(dst)
         _where_into(dst, where, src)
@@ -113,10 +149,14 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = True
     if kind is None:
         src = coerce("copyto", (dst, src))[1]
         kind = src.dtype
-    elif kind.kind == dst.dtype.kind or kind.kind == "i" and dst.dtype.kind == "u":  # a number as large as it is
+    elif (
+        kind.kind == dst.dtype.kind or kind.kind == "i" and dst.dtype.kind == "u"
+    ):  # a number as large as it is
         kind = dst.dtype
     if not can_write(kind, dst.dtype, casting_rule("copyto", casting)):
-        raise TypeError(f"copyto: {kind} cannot become {dst.dtype} of shape {dst.shape} by the rule {casting!r}")
+        raise TypeError(
+            f"copyto: {kind} cannot become {dst.dtype} of shape {dst.shape} by the rule {casting!r}"
+        )
     if where is True:
         dst[...] = src if number else _fitted("copyto", src, dst.shape)
         return
@@ -152,15 +192,20 @@ def shape(x: Any, /) -> tuple[int, ...]:
 def size(x: Any, /, axis: int | None = None) -> int:
     """Number of elements, or the length along an axis.
 
-    Args: x: array, or what becomes one; axis: None for all elements. Returns: int. Raises: AxisError, an IndexError and
-    ValueError, for an axis out of range; TypeError for one that is no integer.
+    Args: x: array, or what becomes one; axis: None for all elements. Returns: int. Raises:
+    AxisError, an IndexError and ValueError, for an axis out of range; TypeError for one that is no
+    integer.
 
     >>> import cudamath as cm
     >>> cm.size([[1, 2]]), cm.size([[1, 2]], 0)
     (2, 1)
     """
     lengths = shape(x)
-    return shapes.prod(lengths) if axis is None else lengths[shapes.normalize_axis("size", axis, len(lengths))]
+    return (
+        shapes.prod(lengths)
+        if axis is None
+        else lengths[shapes.normalize_axis("size", axis, len(lengths))]
+    )
 
 
 def isscalar(x: Any, /) -> bool:
@@ -186,7 +231,8 @@ def isfortran(x: Any, /) -> bool:
 
 
 def may_share_memory(a: Any, b: Any, /) -> bool:
-    """Whether the memory ranges of two arrays overlap: True if they share an element, and maybe if they do not.
+    """Whether the memory ranges of two arrays overlap: True if they share an element, and maybe if
+    they do not.
 
     Args: a, b: arrays. Returns: bool, from the bounds of their memory alone.
 
@@ -202,26 +248,35 @@ def may_share_memory(a: Any, b: Any, /) -> bool:
     return shapes.may_overlap(*described)
 
 
-def fromfunction(function: Callable[..., Any], shape: Sequence[int], *, dtype: Any = float, **kwargs: Any) -> ndarray:
-    """An array made by a function of the indices: function(i, j, ...), called once with whole arrays.
+def fromfunction(
+    function: Callable[..., Any], shape: Sequence[int], *, dtype: Any = float, **kwargs: Any
+) -> ndarray:
+    """An array made by a function of the indices: function(i, j, ...), called once with whole
+    arrays.
 
-    Args: function: of as many arrays as there are axes; shape: the shape; dtype: of the indices; kwargs: passed on. Returns:
-    what the function returns. Raises: ValueError for a negative length, TypeError (lengths, dtype, no function).
+    Args: function: of as many arrays as there are axes; shape: the shape; dtype: of the indices;
+    kwargs: passed on. Returns: what the function returns. Raises: ValueError for a negative length,
+    TypeError (lengths, dtype, no function).
 
     >>> import cudamath as cm
     >>> cm.fromfunction(lambda i, j: i * 10 + j, (2, 3), dtype=int).tolist()
     [[0, 1, 2], [10, 11, 12]]
     """
     require_function("fromfunction", function)
-    places = indices(shapes.normalize_shape("fromfunction", shape), dtypes.as_dtype(dtype, "fromfunction"))
+    places = indices(
+        shapes.normalize_shape("fromfunction", shape), dtypes.as_dtype(dtype, "fromfunction")
+    )
     return function(*places, **kwargs)
 
 
-def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0, *, device: Any = None) -> ndarray:
+def frombuffer(
+    buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0, *, device: Any = None
+) -> ndarray:
     """A vector from the bytes of a buffer; on the CPU over the same memory.
 
-    Args: buffer: bytes or anything with the buffer protocol; dtype: of the elements; count: how many, -1: all; offset: bytes
-    to leave out. Raises: ValueError if the size does not fit. Numbers in the other byte order (">i4") are converted.
+    Args: buffer: bytes or anything with the buffer protocol; dtype: of the elements; count: how
+    many, -1: all; offset: bytes to leave out. Raises: ValueError if the size does not fit. Numbers
+    in the other byte order (">i4") are converted.
 
     >>> import cudamath as cm
     >>> cm.frombuffer(b"\\x01\\x02", dtype="uint8").tolist()
@@ -238,8 +293,8 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
 def fromiter(iterable: Iterable, /, dtype: Any, count: int = -1, *, device: Any = None) -> ndarray:
     """A vector from the numbers that an iterator gives.
 
-    Args: iterable: of numbers; dtype: of the result; count: how many to take, -1 for all; device: of the result.
-    Returns: vector of `count` elements. Raises: ValueError if there are fewer.
+    Args: iterable: of numbers; dtype: of the result; count: how many to take, -1 for all; device:
+    of the result. Returns: vector of `count` elements. Raises: ValueError if there are fewer.
 
     >>> import cudamath as cm
     >>> cm.fromiter((i * i for i in range(4)), "int64").tolist()
@@ -255,8 +310,8 @@ def fromiter(iterable: Iterable, /, dtype: Any, count: int = -1, *, device: Any 
 def diag(x: Any, /, k: int = 0) -> ndarray:
     """The diagonal of a matrix (a copy), or a matrix with a vector on its diagonal.
 
-    Args: x: array of 1 or 2 dimensions; k: which diagonal, > 0 above the main one. Raises: ValueError for other
-    dimensions. Gradient: the other way round.
+    Args: x: array of 1 or 2 dimensions; k: which diagonal, > 0 above the main one. Raises:
+    ValueError for other dimensions. Gradient: the other way round.
 
     >>> import cudamath as cm
     >>> cm.diag(cm.asarray([1, 2])).tolist()
@@ -285,8 +340,8 @@ def diag(x: Any, /, k: int = 0) -> ndarray:
 def diagflat(x: Any, /, k: int = 0) -> ndarray:
     """A matrix with the elements of an array on a diagonal.
 
-    Args: x: any array, read in C order; k: which diagonal, > 0 above the main one. Returns: square matrix with
-    x.size + |k| rows, of x's dtype. Gradient: that diagonal of g.
+    Args: x: any array, read in C order; k: which diagonal, > 0 above the main one. Returns: square
+    matrix with x.size + |k| rows, of x's dtype. Gradient: that diagonal of g.
 
     >>> import cudamath as cm
     >>> cm.diagflat([[1, 2]]).tolist()
@@ -298,8 +353,8 @@ def diagflat(x: Any, /, k: int = 0) -> ndarray:
 def diag_indices_from(x: Any, /) -> tuple[ndarray, ...]:
     """Index arrays of the main diagonal of an array with axes of one length.
 
-    Args: x: array of at least 2 dimensions, all of one length n. Returns: x.ndim int64 vectors of length n. Raises:
-    ValueError for another shape.
+    Args: x: array of at least 2 dimensions, all of one length n. Returns: x.ndim int64 vectors of
+    length n. Raises: ValueError for another shape.
 
     >>> import cudamath as cm
     >>> [i.tolist() for i in cm.diag_indices_from(cm.zeros((2, 2)))]
@@ -307,7 +362,9 @@ def diag_indices_from(x: Any, /) -> tuple[ndarray, ...]:
     """
     x = require("diag_indices_from", x)
     if x.ndim < 2 or len(set(x.shape)) > 1:
-        raise ValueError(f"diag_indices_from: wants at least 2 axes of one length, got shape {x.shape}")
+        raise ValueError(
+            f"diag_indices_from: wants at least 2 axes of one length, got shape {x.shape}"
+        )
     return diag_indices(x.shape[0], x.ndim, device=x.device)
 
 
@@ -321,36 +378,41 @@ def _matrix(name: str, x: Any) -> ndarray:
 def tril_indices_from(x: Any, /, k: int = 0) -> tuple[ndarray, ...]:
     """``tril_indices`` of a matrix's shape.
 
-    Args: x: matrix; k: which diagonal, > 0 above the main one. Returns: two int64 vectors (rows, columns). Raises:
-    ValueError if it is not a matrix.
+    Args: x: matrix; k: which diagonal, > 0 above the main one. Returns: two int64 vectors (rows,
+    columns). Raises: ValueError if it is not a matrix.
 
     >>> import cudamath as cm
     >>> [i.tolist() for i in cm.tril_indices_from(cm.zeros((2, 2)))]
     [[0, 1, 1], [0, 0, 1]]
     """
     x = _matrix("tril_indices_from", x)
-    return tril_indices(x.shape[0], shapes.as_integer("tril_indices_from", "k", k), x.shape[1], device=x.device)
+    return tril_indices(
+        x.shape[0], shapes.as_integer("tril_indices_from", "k", k), x.shape[1], device=x.device
+    )
 
 
 def triu_indices_from(x: Any, /, k: int = 0) -> tuple[ndarray, ...]:
     """``triu_indices`` of a matrix's shape.
 
-    Args: x: matrix; k: which diagonal, > 0 above the main one. Returns: two int64 vectors (rows, columns). Raises:
-    ValueError if it is not a matrix.
+    Args: x: matrix; k: which diagonal, > 0 above the main one. Returns: two int64 vectors (rows,
+    columns). Raises: ValueError if it is not a matrix.
 
     >>> import cudamath as cm
     >>> [i.tolist() for i in cm.triu_indices_from(cm.zeros((2, 2)))]
     [[0, 0, 1], [0, 1, 1]]
     """
     x = _matrix("triu_indices_from", x)
-    return triu_indices(x.shape[0], shapes.as_integer("triu_indices_from", "k", k), x.shape[1], device=x.device)
+    return triu_indices(
+        x.shape[0], shapes.as_integer("triu_indices_from", "k", k), x.shape[1], device=x.device
+    )
 
 
 # Arrays print themselves as NumPy's do, and by its settings.
 
 
 def set_printoptions(**options: Any) -> None:
-    """How arrays are printed: NumPy's ``set_printoptions``, whose settings hold for arrays of both libraries.
+    """How arrays are printed: NumPy's ``set_printoptions``, whose settings hold for arrays of both
+    libraries.
 
     >>> import cudamath as cm
     >>> cm.set_printoptions(precision=3)

@@ -1,6 +1,7 @@
 """Creation: arrays from other objects, filled arrays, ranges and triangles.
 
-On a GPU an array is made there by one kernel (a fill, a ramp); nothing crosses the bus but what comes from the host.
+On a GPU an array is made there by one kernel (a fill, a ramp); nothing crosses the bus but what
+comes from the host.
 """
 
 from __future__ import annotations
@@ -36,37 +37,73 @@ from .shape import (
 from .views import all_ints
 
 __all__ = [
-    "arange", "array", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "identity",
-    "linspace", "ones", "ones_like", "tri", "tril", "triu", "zeros", "zeros_like",
+    "arange",
+    "array",
+    "asarray",
+    "empty",
+    "empty_like",
+    "eye",
+    "from_dlpack",
+    "full",
+    "full_like",
+    "identity",
+    "linspace",
+    "ones",
+    "ones_like",
+    "tri",
+    "tril",
+    "triu",
+    "zeros",
+    "zeros_like",
 ]
 
 Shape = int | Sequence[int]
 
-_ramp, _full = Op("ramp", cpu="shape.ramp", cuda="copy.ramp"), Op("full", cpu="shape.full", cuda="copy.full")
+_ramp, _full = (
+    Op("ramp", cpu="shape.ramp", cuda="copy.ramp"),
+    Op("full", cpu="shape.full", cuda="copy.full"),
+)
 _ones_band = Op("eye", cpu="band.ones", cuda="band.ones")
-_band: Op = Op("tril", cpu="band.band", cuda="band.band", vjp=lambda g, _y, _x, low, high: (
-    _band(g if g._layout.contiguous else _copy(g), low=low, high=high),))
+_band: Op = Op(
+    "tril",
+    cpu="band.band",
+    cuda="band.band",
+    vjp=lambda g, _y, _x, low, high: (
+        _band(g if g._layout.contiguous else _copy(g), low=low, high=high),
+    ),
+)
 _FAR = 1 << 40  # further than any diagonal
 dtypes.forget.append(_ramp.plans.clear)  # ranges of the default dtype
 
-# ------------------------------------------------------------------------------------------------- from objects
+# -------------------------------------------------------------------------------------------------
 
 
-def asarray(obj: Any, /, dtype: Any = None, order: str | None = None, *, device: Any = None,
-            copy: bool | None = None) -> ndarray:
-    """An array from any object: a NumPy array, scalar or nested list, or an array of another library on CPU or GPU.
+def asarray(
+    obj: Any,
+    /,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    device: Any = None,
+    copy: bool | None = None,
+) -> ndarray:
+    """An array from any object: a NumPy array, scalar or nested list, or an array of another
+    library on CPU or GPU.
 
-    Args: obj: anything with DLPack, ``__cuda_array_interface__`` or the NumPy protocols; dtype: converted to if given;
-    order: "C" or "F": so in memory, copied if it is not; device: "cpu", "cuda:1", ...; default: where a GPU array is, else
-    the default device; copy: True always copies, None only if dtype, order or device require it, False raises ValueError
-    instead. Returns: ndarray. Raises: TypeError for what does not consist of numbers. Gradient: passes through.
+    Args: obj: anything with DLPack, ``__cuda_array_interface__`` or the NumPy protocols; dtype:
+    converted to if given; order: "C" or "F": so in memory, copied if it is not; device: "cpu",
+    "cuda:1", ...; default: where a GPU array is, else the default device; copy: True always copies,
+    None only if dtype, order or device require it, False raises ValueError instead. Returns:
+    ndarray. Raises: TypeError for what does not consist of numbers. Gradient: passes through.
 
     >>> import cudamath as cm
     >>> cm.asarray([[1, 2], [3, 4]], dtype="float32")
     array([[1., 2.],
            [3., 4.]], dtype=float32)
     """
-    if type(obj) in (bool, float) and dtype is order is None and copy is not False:  # one launch; to copy it there takes longer
+    if (
+        type(obj) in (bool, float) and dtype is order is None and copy is not False
+    ):  # one launch; to copy it there takes longer
         index = default_index() if device is None else index_of(device)
         if index >= 0:
             return full((), obj, device=device)
@@ -75,16 +112,29 @@ def asarray(obj: Any, /, dtype: Any = None, order: str | None = None, *, device:
         return out
     fitting = in_order("asarray", out, order)
     if copy is False and fitting is not out:
-        raise ValueError(f"asarray: an array with strides {out.strides} cannot be brought into order {order!r} without a copy")
+        raise ValueError(
+            f"asarray: an array with strides {out.strides} cannot be brought into order {order!r} "
+            "without a copy"
+        )
     return fitting
 
 
-def array(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = True, order: str | None = None,
-          ndmin: int = 0) -> ndarray:
-    """A new array from any object: ``asarray`` with a copy; with new axes in front if it has fewer than ``ndmin``.
+def array(
+    obj: Any,
+    /,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+    copy: bool | None = True,
+    order: str | None = None,
+    ndmin: int = 0,
+) -> ndarray:
+    """A new array from any object: ``asarray`` with a copy; with new axes in front if it has fewer
+    than ``ndmin``.
 
-    Args: obj, dtype, device, order: as for ``asarray``; copy: True (default): always; None and False: as there; ndmin: the
-    least number of axes. Returns: ndarray. Raises: as ``asarray``. Gradient: passes through.
+    Args: obj, dtype, device, order: as for ``asarray``; copy: True (default): always; None and
+    False: as there; ndmin: the least number of axes. Returns: ndarray. Raises: as ``asarray``.
+    Gradient: passes through.
 
     >>> import cudamath as cm
     >>> cm.array((1.5, 2.5))
@@ -99,8 +149,9 @@ def array(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | No
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> ndarray:
     """An array over the memory of another library's array, by the DLPack protocol.
 
-    Args: x: an object with ``__dlpack__`` (NumPy, torch, CuPy, JAX, ...); device: moved there if given; copy: as in
-    ``asarray``. Raises: TypeError if ``x`` has no ``__dlpack__``. Gradient: none through other libraries.
+    Args: x: an object with ``__dlpack__`` (NumPy, torch, CuPy, JAX, ...); device: moved there if
+    given; copy: as in ``asarray``. Raises: TypeError if ``x`` has no ``__dlpack__``. Gradient: none
+    through other libraries.
 
     >>> import numpy as np, cudamath as cm
     >>> cm.from_dlpack(np.arange(3))
@@ -113,7 +164,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> n
     return core.asarray(x, None, device, copy, name="from_dlpack")
 
 
-# ----------------------------------------------------------------------------------------------------- filled
+# --------------------------------------------------------------------------------------------------
 
 
 _known: dict[tuple, Layout] = {}
@@ -121,8 +172,8 @@ _MOST_KNOWN = 4096
 
 
 def _layout(name: str, shape: Any, dtype: Any, device: Any) -> Layout:
-    """The layout of a new array in C order. It is remembered by the arguments as they are: to check them takes longer than
-    the launch of the kernel that fills the array."""
+    """The layout of a new array in C order. It is remembered by the arguments as they are: to check
+    them takes longer than the launch of the kernel that fills the array."""
     index = default_index() if device is None else index_of(device)
     if dtype is None:
         dtype = dtypes.default_float()
@@ -156,7 +207,11 @@ def _patterned(layout: Layout, halves: tuple[int, int]) -> ndarray:
         _fill(out, scalars=halves)
         return out
     run = _full.plans.get((layout, layout.device))  # as the call below would find it
-    return run(*halves) if run is not None else _full(scalars=halves, layout=layout, device=layout.device)
+    return (
+        run(*halves)
+        if run is not None
+        else _full(scalars=halves, layout=layout, device=layout.device)
+    )
 
 
 def _checked_order(name: str, order: str) -> None:
@@ -164,7 +219,9 @@ def _checked_order(name: str, order: str) -> None:
         raise ValueError(f"{name}: order must be 'C' or 'F', got {order!r}")
 
 
-def _new(name: str, shape: Any, dtype: Any, order: str, device: Any, make: Callable[[Layout], ndarray]) -> ndarray:
+def _new(
+    name: str, shape: Any, dtype: Any, order: str, device: Any, make: Callable[[Layout], ndarray]
+) -> ndarray:
     """What `make(layout)` makes, with its elements in memory in C or Fortran's order."""
     if order == "C":
         return make(_layout(name, shape, dtype, device))
@@ -175,9 +232,10 @@ def _new(name: str, shape: Any, dtype: Any, order: str, device: Any, make: Calla
 def empty(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:
     """A new array whose elements are undefined.
 
-    Args: shape: an integer or integers >= 0; dtype: default float (float64 unless ``set_default_dtype``); order: "C", or
-    "F": first axis fastest in memory; device: where, by default the default device. Returns: ndarray of that shape. Raises:
-    ValueError for a negative size, TypeError (shape, dtype), OutOfMemoryError if there is no room. Gradient: none.
+    Args: shape: an integer or integers >= 0; dtype: default float (float64 unless
+    ``set_default_dtype``); order: "C", or "F": first axis fastest in memory; device: where, by
+    default the default device. Returns: ndarray of that shape. Raises: ValueError for a negative
+    size, TypeError (shape, dtype), OutOfMemoryError if there is no room. Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.empty((2, 3), "float16").shape
@@ -207,20 +265,27 @@ def ones(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = Non
 
 
 def _zeros(layout: Layout) -> ndarray:
-    return core.wrap(np.zeros(layout.shape, layout.dtype)) if layout.device == CPU else _patterned(layout, (0, 0))
+    return (
+        core.wrap(np.zeros(layout.shape, layout.dtype))
+        if layout.device == CPU
+        else _patterned(layout, (0, 0))
+    )
 
 
 def _ones(layout: Layout) -> ndarray:
     return _patterned(layout, pattern("ones", 1, layout.dtype))
 
 
-def full(shape: Shape, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:
+def full(
+    shape: Shape, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None
+) -> ndarray:
     """A new array that holds one value everywhere.
 
-    Args: shape: an integer or integers >= 0; fill_value: a scalar, or an array that broadcasts to ``shape``; dtype:
-    that of the value by default; order: as for ``empty``; device: where. Returns: ndarray of that shape. Raises: ValueError
-    for a negative size or values that do not broadcast, OverflowError for a number that the dtype does not hold. Gradient: of
-    an array ``fill_value`` the sum over what it was repeated along.
+    Args: shape: an integer or integers >= 0; fill_value: a scalar, or an array that broadcasts to
+    ``shape``; dtype: that of the value by default; order: as for ``empty``; device: where. Returns:
+    ndarray of that shape. Raises: ValueError for a negative size or values that do not broadcast,
+    OverflowError for a number that the dtype does not hold. Gradient: of an array ``fill_value``
+    the sum over what it was repeated along.
 
     >>> import cudamath as cm
     >>> cm.full(2, 7)
@@ -242,12 +307,24 @@ def full(shape: Shape, fill_value: Any, dtype: Any = None, order: str = "C", *, 
             if plain:
                 _keep_full(key, y._layout, fill_value)
             return y
-        return _new("full", shape, dtype, order, device, lambda layout: _filled("full", layout, fill_value))
+        return _new(
+            "full", shape, dtype, order, device, lambda layout: _filled("full", layout, fill_value)
+        )
     value = core.asarray(fill_value, dtype, device, name="full")
-    return in_order("full", _broadcast_as("full", value, normalize_shape("full", shape)), order, copy=True)
+    return in_order(
+        "full", _broadcast_as("full", value, normalize_shape("full", shape)), order, copy=True
+    )
 
 
-def _like(name: str, x: Any, dtype: Any, order: str, device: Any, shape: Any, make: Callable[[Layout], ndarray]) -> ndarray:
+def _like(
+    name: str,
+    x: Any,
+    dtype: Any,
+    order: str,
+    device: Any,
+    shape: Any,
+    make: Callable[[Layout], ndarray],
+) -> ndarray:
     """An array like another."""
     x = require(name, x)
     layout = x._layout
@@ -257,35 +334,56 @@ def _like(name: str, x: Any, dtype: Any, order: str, device: Any, shape: Any, ma
         return make(layout.like(dtype=dtypes.as_dtype(dtype, name)))
     if order in ("A", "K"):
         order = "F" if x.flags.fnc else "C"
-    return _new(name, layout.shape if shape is None else shape, layout.dtype if dtype is None else dtype, order,
-                x.device if device is None else device, make)
+    return _new(
+        name,
+        layout.shape if shape is None else shape,
+        layout.dtype if dtype is None else dtype,
+        order,
+        x.device if device is None else device,
+        make,
+    )
 
 
-def _number_like(name: str, x: Any, value: Any, dtype: Any, order: str, device: Any, shape: Any) -> ndarray:
-    """An array like another that holds a Python number everywhere, looked up by the layout of the other."""
+def _number_like(
+    name: str, x: Any, value: Any, dtype: Any, order: str, device: Any, shape: Any
+) -> ndarray:
+    """An array like another that holds a Python number everywhere, looked up by the layout of the
+    other."""
     try:
         return _full.plans[name, x._layout, value, value.__class__, dtype, order, device, shape]()
-    except (AttributeError, KeyError, TypeError):  # another kind of array, something new, what has no hash
+    except (
+        AttributeError,
+        KeyError,
+        TypeError,
+    ):  # another kind of array, something new, what has no hash
         pass
     y = _like(name, x, dtype, order, device, shape, lambda layout: _filled(name, layout, value))
     if shape is None and type(x) is ndarray:
-        _keep_full((name, x._layout, value, value.__class__, dtype, order, device, shape), y._layout, value)
+        _keep_full(
+            (name, x._layout, value, value.__class__, dtype, order, device, shape), y._layout, value
+        )
     return y
 
 
 def _keep_full(key: tuple, layout: Layout, value: Any) -> None:
     """Remember the plan that has just filled an array of this layout by what was requested."""
-    exact = (value or type(value) is int) and type(value) is not complex  # -0.0 equals 0.0 and has other bits
+    exact = (value or type(value) is int) and type(
+        value
+    ) is not complex  # -0.0 equals 0.0 and has other bits
     run = _full.plans.get((layout, layout.device)) if exact and layout.device != TRACED else None
     if run is not None:
         _full.keep(key, functools.partial(run, *pattern("full", value, layout.dtype)))
 
 
-def empty_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None) -> ndarray:
-    """A new array with the shape, dtype and device of ``x`` unless others are given; its elements are undefined.
+def empty_like(
+    x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None
+) -> ndarray:
+    """A new array with the shape, dtype and device of ``x`` unless others are given; its elements
+    are undefined.
 
-    Args: x: array; dtype, device, shape: in place of x's; order: "C", "F", or "K" (default) and "A": Fortran's where ``x`` is
-    in that order. Returns: ndarray. Raises: as ``empty``. Gradient: none.
+    Args: x: array; dtype, device, shape: in place of x's; order: "C", "F", or "K" (default) and
+    "A": Fortran's where ``x`` is in that order. Returns: ndarray. Raises: as ``empty``. Gradient:
+    none.
 
     >>> import cudamath as cm
     >>> cm.empty_like(cm.zeros((2, 3)), dtype="int8").dtype
@@ -294,7 +392,9 @@ def empty_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = 
     return _like("empty_like", x, dtype, order, device, shape, core.allocate)
 
 
-def zeros_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None) -> ndarray:
+def zeros_like(
+    x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None
+) -> ndarray:
     """Zeros with the shape, dtype and device of ``x`` unless others are given.
 
     Args, Returns, Raises, Gradient: as for ``empty_like``.
@@ -306,7 +406,9 @@ def zeros_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = 
     return _number_like("zeros_like", x, 0, dtype, order, device, shape)
 
 
-def ones_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None) -> ndarray:
+def ones_like(
+    x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None
+) -> ndarray:
     """Ones with the shape, dtype and device of ``x`` unless others are given.
 
     Args, Returns, Raises, Gradient: as for ``empty_like``.
@@ -318,8 +420,16 @@ def ones_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = N
     return _number_like("ones_like", x, 1, dtype, order, device, shape)
 
 
-def full_like(x: Any, /, fill_value: Any, dtype: Any = None, order: str = "K", *, device: Any = None,
-              shape: Any = None) -> ndarray:
+def full_like(
+    x: Any,
+    /,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "K",
+    *,
+    device: Any = None,
+    shape: Any = None,
+) -> ndarray:
     """One value everywhere, with the shape, dtype and device of ``x`` unless others are given.
 
     Args: as for ``empty_like``; fill_value, Returns, Raises, Gradient: as for ``full``.
@@ -331,34 +441,63 @@ def full_like(x: Any, /, fill_value: Any, dtype: Any = None, order: str = "K", *
     if type(fill_value) in (bool, int, float, complex):
         return _number_like("full_like", x, fill_value, dtype, order, device, shape)
     if order == "C":
-        return _like("full_like", x, dtype, order, device, shape, lambda layout: full(
-            layout.shape, fill_value, layout.dtype, device=core.device_of(layout.device)))
+        return _like(
+            "full_like",
+            x,
+            dtype,
+            order,
+            device,
+            shape,
+            lambda layout: full(
+                layout.shape, fill_value, layout.dtype, device=core.device_of(layout.device)
+            ),
+        )
     made = _like("full_like", x, dtype, order, device, shape, core.allocate)
-    value = _broadcast_as("full_like", core.asarray(fill_value, None, made.device, name="full_like"), made.shape)
+    value = _broadcast_as(
+        "full_like", core.asarray(fill_value, None, made.device, name="full_like"), made.shape
+    )
     if value._node is not None:  # a gradient goes through a copy, not through an assignment
-        return in_order("full_like", astype(value, made.dtype, copy=False), "F" if made.flags.fnc else "C", copy=True)
+        return in_order(
+            "full_like",
+            astype(value, made.dtype, copy=False),
+            "F" if made.flags.fnc else "C",
+            copy=True,
+        )
     made[...] = value
     return made
 
 
-# ----------------------------------------------------------------------------------------------------- ranges
+# --------------------------------------------------------------------------------------------------
 
 
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None) -> ndarray:
+def arange(
+    start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None
+) -> ndarray:
     """Evenly spaced numbers: start, start + step, ... below ``stop``.
 
-    Args: start: first number, or the stop if it is the only one (then the first is 0); stop: not reached; step: not
-    0; dtype: by default int64 for integers, else the default float; device: where. Returns: shape ``(ceil((stop -
-    start) / step),)``, or ``(0,)``. Raises: ValueError if step is 0 or the length is not finite, TypeError for a
-    bool dtype, OverflowError for integers that the dtype does not hold (later ones wrap around if it is given).
+    Args: start: first number, or the stop if it is the only one (then the first is 0); stop: not
+    reached; step: not 0; dtype: by default int64 for integers, else the default float; device:
+    where. Returns: shape ``(ceil((stop - start) / step),)``, or ``(0,)``. Raises: ValueError if
+    step is 0 or the length is not finite, TypeError for a bool dtype, OverflowError for integers
+    that the dtype does not hold (later ones wrap around if it is given).
 
     >>> import cudamath as cm
     >>> cm.arange(2, 8, 2)
     array([2, 4, 6])
     """
     index = index_of(device)
-    key = ("arange", start, stop, step, dtype, index, start.__class__, stop.__class__, step.__class__,
-           math.copysign(1.0, start) if start.__class__ is float else None)  # -0.0 equals 0.0
+    key = (
+        "arange",
+        start,
+        stop,
+        step,
+        dtype,
+        index,
+        start.__class__,
+        stop.__class__,
+        step.__class__,
+        math.copysign(1.0, start) if start.__class__ is float else None,
+    )  # -0.0 equals 0.0
     try:
         return _ramp.plans[key]()
     except (KeyError, TypeError):  # TypeError: an array, say, cannot be part of a key
@@ -386,7 +525,9 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
     layout = Layout.new((size,), kind, index)
     if not size:
         return core.allocate(layout)
-    if kind in FLOATING:  # the step as it is between the first two elements, rounded as they are: NumPy's rule
+    if (
+        kind in FLOATING
+    ):  # the step as it is between the first two elements, rounded as they are: NumPy's rule
         T = dtypes.compute_dtype(kind).type
         begin = T(kind.type(first))
         step = float(T(kind.type(first + step)) - begin)
@@ -395,19 +536,23 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
         begin = int(first)
         first, step = begin, int(first + step) - begin
         low, high = _RANGE[kind]
-        if not low <= begin <= high or (dtype is None and not low <= begin + (size - 1) * step <= high):
+        if not low <= begin <= high or (
+            dtype is None and not low <= begin + (size - 1) * step <= high
+        ):
             raise OverflowError(f"arange: from {begin} to {last} does not fit into {kind}")
     plain = {n.__class__ for n in key[1:4]} <= {int, float, NoneType}
     return _ramped(layout, (first, step, first), size, key if plain else None)
 
 
 def _ramped(layout: Layout, scalars: tuple, count: int, key: tuple | None) -> ndarray:
-    """A new vector of `count` numbers start + i step, and stop from there on; scalars: start, step, stop."""
+    """A new vector of `count` numbers start + i step, and stop from there on; scalars: start, step,
+    stop."""
     return made_of(_ramp, layout, scalars, key, count=count)
 
 
 def made_of(op: Op, layout: Layout, scalars: tuple, key: tuple | None, **params: Any) -> Any:
-    """A new array that a card makes of numbers alone. A call with this key is remembered as a function without arguments."""
+    """A new array that a card makes of numbers alone. A call with this key is remembered as a
+    function without arguments."""
     out = op(scalars=scalars, layout=layout, device=layout.device, **params)
     if key is not None and layout.device != TRACED:
         run = op.plans.get((layout, layout.device, *params.values()))
@@ -424,25 +569,45 @@ def recorded(*values: Any) -> bool:
     return any([getattr(value, "_node", None) is not None for value in values])
 
 
-def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
-             axis: int = 0, *, device: Any = None) -> Any:
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
     """``num`` evenly spaced numbers from ``start`` to ``stop``.
 
-    out[i] = start + i * (stop - start) / (num - 1), the last one exactly ``stop``; without ``endpoint`` the
-    division is by ``num`` and ``stop`` is left out.
+    out[i] = start + i * (stop - start) / (num - 1), the last one exactly ``stop``; without
+    ``endpoint`` the division is by ``num`` and ``stop`` is left out.
 
-    Args: start, stop: numbers, or arrays that broadcast: then so many rows of numbers; num: how many, >= 0; endpoint: end
-    with ``stop``; retstep: return (array, step); dtype: default float (complex for complex ends); axis: of the result for
-    arrays. Raises: ValueError if num is negative, TypeError if it is no integer, or for complex ends and a real dtype.
-    Accuracy: computed in the dtype itself (float32 for 16-bit floats). Gradient: of arrays, by its parts.
+    Args: start, stop: numbers, or arrays that broadcast: then so many rows of numbers; num: how
+    many, >= 0; endpoint: end with ``stop``; retstep: return (array, step); dtype: default float
+    (complex for complex ends); axis: of the result for arrays. Raises: ValueError if num is
+    negative, TypeError if it is no integer, or for complex ends and a real dtype. Accuracy:
+    computed in the dtype itself (float32 for 16-bit floats). Gradient: of arrays, by its parts.
 
     >>> import cudamath as cm
     >>> cm.linspace(0, 1, 5)
     array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
     index = index_of(device)
-    key = ("linspace", start, stop, num, endpoint, dtype or dtypes.default_float(), index,
-           start.__class__, stop.__class__, num.__class__)
+    key = (
+        "linspace",
+        start,
+        stop,
+        num,
+        endpoint,
+        dtype or dtypes.default_float(),
+        index,
+        start.__class__,
+        stop.__class__,
+        num.__class__,
+    )
     if not retstep:
         try:
             return _ramp.plans[key]()
@@ -452,41 +617,68 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     steps = num - 1 if endpoint else num
     if np.ndim(start) or np.ndim(stop) or recorded(start, stop):
         ends = first, last = coerce("linspace", (start, stop))  # Python's numbers widen no array
-        kinds = [x if type(x) in (bool, int, float, complex) else end for x, end in zip((start, stop), ends, strict=True)]
-        return _rows_between(first, last, dtypes.result_type(*kinds), num, endpoint, retstep, dtype, axis)
+        kinds = [
+            x if type(x) in (bool, int, float, complex) else end
+            for x, end in zip((start, stop), ends, strict=True)
+        ]
+        return _rows_between(
+            first, last, dtypes.result_type(*kinds), num, endpoint, retstep, dtype, axis
+        )
     first, last = as_numbers("linspace", "numbers", start, stop)
     if dtype is None:
-        kind = dtypes.result_type(start if hasattr(start, "dtype") else first, stop if hasattr(stop, "dtype") else last)
+        kind = dtypes.result_type(
+            start if hasattr(start, "dtype") else first, stop if hasattr(stop, "dtype") else last
+        )
         dtype = dtypes.default_float() if kind.kind in "biu" else kind
     out = _between(first, last, num, endpoint, dtype, index, key)
     return (out, (last - first) / steps if steps > 0 else math.nan) if retstep else out
 
 
-def _rows_between(start: ndarray, stop: ndarray, kind: np.dtype, num: int, endpoint: bool, retstep: bool, dtype: Any,
-                  axis: int) -> Any:
+def _rows_between(
+    start: ndarray,
+    stop: ndarray,
+    kind: np.dtype,
+    num: int,
+    endpoint: bool,
+    retstep: bool,
+    dtype: Any,
+    axis: int,
+) -> Any:
     """`linspace` of arrays; kind: what they are promoted to."""
     from .elementwise import floor
     from .index import where
+
     kind = dtypes.default_float() if kind.kind in "biu" else kind
     start, stop = astype(start, kind), astype(stop, kind)
     broadcast_shapes("linspace", start.shape, stop.shape)
     steps = num - 1 if endpoint else num
     step = (stop - start) / (steps if steps > 0 else math.nan)
     axis = normalize_axis("linspace", axis, step.ndim + 1)
-    at = reshape(arange(num, dtype=dtypes.real_dtype(kind), device=start.device), (num, *[1] * step.ndim))
+    at = reshape(
+        arange(num, dtype=dtypes.real_dtype(kind), device=start.device), (num, *[1] * step.ndim)
+    )
     out = start + step * at if steps > 0 else broadcast_to(start, step.shape) + at * 0
     out = moveaxis(where(at == num - 1, stop, out) if endpoint and num > 1 else out, 0, axis)
-    wanted = kind if dtype is None else dtypes.as_dtype(dtype, "linspace")  # whole numbers: towards minus infinity, as NumPy's
+    wanted = (
+        kind if dtype is None else dtypes.as_dtype(dtype, "linspace")
+    )  # whole numbers: towards minus infinity, as NumPy's
     keeps_imaginary("linspace", out, wanted)
-    out = astype(floor(out) if wanted.kind in "iu" and kind.kind == "f" else out, wanted, copy=False)
+    out = astype(
+        floor(out) if wanted.kind in "iu" and kind.kind == "f" else out, wanted, copy=False
+    )
     return (out, step if steps > 0 else math.nan) if retstep else out
 
 
-def _between(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, index: int, key: tuple) -> ndarray:
+def _between(
+    start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, index: int, key: tuple
+) -> ndarray:
     """`linspace` of numbers; key: what was requested."""
     kind = dtypes.as_dtype(dtype, "linspace")
     if kind not in COMPLEX and complex in (type(start), type(stop)):
-        raise TypeError(f"linspace: numbers from {start} to {stop} would lose their imaginary part in dtype {kind}")
+        raise TypeError(
+            f"linspace: numbers from {start} to {stop} would lose their imaginary part in dtype "
+            f"{kind}"
+        )
     if kind not in FLOATING:  # complex or whole numbers: rare and short; NumPy makes them
         return upload(np.linspace(start, stop, num, dtype=kind, endpoint=endpoint), index)
     layout = Layout.new((num,), kind, index)
@@ -494,18 +686,31 @@ def _between(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, index:
         return core.allocate(layout)
     steps = num - 1 if endpoint else num
     step = (stop - start) / steps if steps else 0.0
-    return _ramped(layout, (float(start), float(step), float(stop)), num - 1 if endpoint and num > 1 else num,
-                   key if {key[1].__class__, key[2].__class__} <= {int, float} else None)
+    return _ramped(
+        layout,
+        (float(start), float(step), float(stop)),
+        num - 1 if endpoint and num > 1 else num,
+        key if {key[1].__class__, key[2].__class__} <= {int, float} else None,
+    )
 
 
-# ------------------------------------------------------------------------------------------ diagonals and triangles
+# ------------------------------------------------------------------------------------------ diagona
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:
+def eye(
+    N: int,
+    M: int | None = None,
+    k: int = 0,
+    dtype: Any = None,
+    order: str = "C",
+    *,
+    device: Any = None,
+) -> ndarray:
     """Zeros with ones on a diagonal.
 
-    Args: N, M: rows and columns (M: as N); k: which diagonal, > 0 above the main one; dtype, order, device: as for ``empty``.
-    Returns: ndarray (N, M). Raises: ValueError for a negative size, TypeError (sizes, k, dtype). Gradient: none.
+    Args: N, M: rows and columns (M: as N); k: which diagonal, > 0 above the main one; dtype, order,
+    device: as for ``empty``. Returns: ndarray (N, M). Raises: ValueError for a negative size,
+    TypeError (sizes, k, dtype). Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.eye(2, 3, k=1)
@@ -530,7 +735,9 @@ def identity(n: int, dtype: Any = None, *, device: Any = None) -> ndarray:
     return _band_of_ones("identity", n, None, dtype, device, 0, 0)
 
 
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> ndarray:
+def tri(
+    N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None
+) -> ndarray:
     """Ones on and below a diagonal, zeros above.
 
     Args, Returns, Raises, Gradient: as for ``eye``.
@@ -543,17 +750,24 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: 
     return _band_of_ones("tri", N, M, dtype, device, -_FAR, k)
 
 
-def _band_of_ones(name: str, rows: int, columns: int | None, dtype: Any, device: Any, low: int, high: int) -> ndarray:
+def _band_of_ones(
+    name: str, rows: int, columns: int | None, dtype: Any, device: Any, low: int, high: int
+) -> ndarray:
     layout = _layout(name, (rows, rows if columns is None else columns), dtype, device)
-    return _ones_band(layout=layout, device=layout.device, low=as_integer(name, "k", low), high=as_integer(name, "k", high))
+    return _ones_band(
+        layout=layout,
+        device=layout.device,
+        low=as_integer(name, "k", low),
+        high=as_integer(name, "k", high),
+    )
 
 
 def tril(x: Any, /, k: int = 0) -> ndarray:
     """The lower triangles of the matrices in the last two axes: 0 above diagonal ``k``.
 
-    Args: x: array of at least 1 dimension, where one is every row of a square matrix; k: > 0 above the main diagonal. Raises:
-    ValueError for a 0-d array.
-    Gradient: the same triangle of the gradient.
+    Args: x: array of at least 1 dimension, where one is every row of a square matrix; k: > 0 above
+    the main diagonal. Raises: ValueError for a 0-d array. Gradient: the same triangle of the
+    gradient.
 
     >>> import cudamath as cm
     >>> cm.tril(cm.asarray([[1, 2], [3, 4]]))
@@ -566,9 +780,9 @@ def tril(x: Any, /, k: int = 0) -> ndarray:
 def triu(x: Any, /, k: int = 0) -> ndarray:
     """The upper triangles of the matrices in the last two axes: 0 below diagonal ``k``.
 
-    Args: x: array of at least 1 dimension, where one is every row of a square matrix; k: > 0 above the main diagonal. Raises:
-    ValueError for a 0-d array.
-    Gradient: the same triangle of the gradient.
+    Args: x: array of at least 1 dimension, where one is every row of a square matrix; k: > 0 above
+    the main diagonal. Raises: ValueError for a 0-d array. Gradient: the same triangle of the
+    gradient.
 
     >>> import cudamath as cm
     >>> cm.triu(cm.asarray([[1, 2], [3, 4]]))

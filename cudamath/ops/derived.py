@@ -1,4 +1,5 @@
-"""Distributions made of others by their definitions: compositions of gamma, Poisson, normal and uniform samples.
+"""Distributions made of others by their definitions: compositions of gamma, Poisson, normal and
+uniform samples.
 
 CPU and GPU agree to rounding.
 """
@@ -16,7 +17,22 @@ from ..core.array import asarray, ndarray
 from ..core.devices import device_of
 from ..core.dtypes import INTEGER
 from .creation import full
-from .elementwise import arcsin, clip, exp, expm1, floor, hypot, isnan, log, log1p, logical_not, maximum, minimum, sin, sqrt
+from .elementwise import (
+    arcsin,
+    clip,
+    exp,
+    expm1,
+    floor,
+    hypot,
+    isnan,
+    log,
+    log1p,
+    logical_not,
+    maximum,
+    minimum,
+    sin,
+    sqrt,
+)
 from .index import where
 from .masks import flatnonzero
 from .orders import Orders
@@ -30,10 +46,13 @@ class Derived(Orders):
 
     __slots__ = ()
 
-    def f(self, dfnum: Any, dfden: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+    def f(
+        self, dfnum: Any, dfden: Any, size: Size = None, dtype: Any = None, device: Any = None
+    ) -> ndarray:
         """F samples: (x / dfnum) / (y / dfden) of chi-square samples x, y.
 
-        dfnum, dfden: degrees of freedom, > 0; size, dtype, device and errors: as for `gamma`. Not differentiable.
+        dfnum, dfden: degrees of freedom, > 0; size, dtype, device and errors: as for `gamma`. Not
+        differentiable.
 
         >>> import cudamath as cm
         >>> bool((cm.random.default_rng(7).f(3, 8, 5) > 0).all())
@@ -41,12 +60,20 @@ class Derived(Orders):
         """
         return self._ratio("random.f", dfnum, dfden, None, size, dtype, device)
 
-    def noncentral_f(self, dfnum: Any, dfden: Any, nonc: Any, size: Size = None, dtype: Any = None,
-                     device: Any = None) -> ndarray:
-        """Noncentral F samples: (x / dfnum) / (y / dfden) of a noncentral and a central chi-square sample.
+    def noncentral_f(
+        self,
+        dfnum: Any,
+        dfden: Any,
+        nonc: Any,
+        size: Size = None,
+        dtype: Any = None,
+        device: Any = None,
+    ) -> ndarray:
+        """Noncentral F samples: (x / dfnum) / (y / dfden) of a noncentral and a central chi-square
+        sample.
 
-        dfnum, dfden: degrees of freedom, > 0; nonc: of the numerator, >= 0; size, dtype, device and errors: as for `gamma`. Not
-        differentiable.
+        dfnum, dfden: degrees of freedom, > 0; nonc: of the numerator, >= 0; size, dtype, device and
+        errors: as for `gamma`. Not differentiable.
 
         >>> import cudamath as cm
         >>> bool((cm.random.default_rng(7).noncentral_f(3, 8, 2.0, 5) > 0).all())
@@ -54,35 +81,68 @@ class Derived(Orders):
         """
         return self._ratio("random.noncentral_f", dfnum, dfden, nonc, size, dtype, device)
 
-    def _ratio(self, name: str, dfnum: Any, dfden: Any, nonc: Any, size: Size, dtype: Any, device: Any) -> ndarray:
+    def _ratio(
+        self, name: str, dfnum: Any, dfden: Any, nonc: Any, size: Size, dtype: Any, device: Any
+    ) -> ndarray:
         ranges = {"dfnum": "positive", "dfden": "positive", "nonc": "not negative"}
-        p = Parameters(name, size, dtype, device, ranges, dfnum, dfden, 0.0 if nonc is None else nonc, composed=True)
+        p = Parameters(
+            name,
+            size,
+            dtype,
+            device,
+            ranges,
+            dfnum,
+            dfden,
+            0.0 if nonc is None else nonc,
+            composed=True,
+        )
         a, b, shift = p.constants()
         like: dict[str, Any] = {"size": p.shape, "dtype": p.dtype, "device": device_of(p.place)}
-        above = self.chisquare(a, **like) if nonc is None else self.noncentral_chisquare(a, shift, **like)
+        above = (
+            self.chisquare(a, **like)
+            if nonc is None
+            else self.noncentral_chisquare(a, shift, **like)
+        )
         return p.rounded(above / a / (self.chisquare(b, **like) / b))
 
-    def noncentral_chisquare(self, df: Any, nonc: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Noncentral chi-square samples: chi-square samples of df + 2 k degrees of freedom, k Poisson of mean nonc / 2.
+    def noncentral_chisquare(
+        self, df: Any, nonc: Any, size: Size = None, dtype: Any = None, device: Any = None
+    ) -> ndarray:
+        """Noncentral chi-square samples: chi-square samples of df + 2 k degrees of freedom, k
+        Poisson of mean nonc / 2.
 
-        df: > 0; nonc: >= 0, the sum of squared means; size, dtype, device and errors: as for `gamma`. Not differentiable.
+        df: > 0; nonc: >= 0, the sum of squared means; size, dtype, device and errors: as for
+        `gamma`. Not differentiable.
 
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).noncentral_chisquare(3, 2.0, 10_000)
         >>> bool(abs(x.mean() - 5) < 0.2)
         True
         """
-        p = Parameters("random.noncentral_chisquare", size, dtype, device, {"df": "positive", "nonc": "not negative"}, df, nonc,
-                       composed=True)
+        p = Parameters(
+            "random.noncentral_chisquare",
+            size,
+            dtype,
+            device,
+            {"df": "positive", "nonc": "not negative"},
+            df,
+            nonc,
+            composed=True,
+        )
         df, nonc = p.values
         place = device_of(p.place)
         more = self.poisson(nonc / 2, size=p.shape, device=place)
-        return p.rounded(self.chisquare(astype(more, p.dtype) * 2 + df, size=p.shape, dtype=p.dtype, device=place))
+        return p.rounded(
+            self.chisquare(
+                astype(more, p.dtype) * 2 + df, size=p.shape, dtype=p.dtype, device=place
+            )
+        )
 
     def power(self, a: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """Numbers in [0, 1] of density a x^(a - 1): u^(1 / a) of uniform samples u.
 
-        a: > 0; size, dtype, device and errors: as for `gamma`. Gradient: with respect to an array a.
+        a: > 0; size, dtype, device and errors: as for `gamma`. Gradient: with respect to an array
+        a.
 
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).power(3, 10_000)
@@ -90,14 +150,20 @@ class Derived(Orders):
         True
         """
         p = Parameters("random.power", size, dtype, device, {"a": "positive"}, a, composed=True)
-        return p.rounded(exp(-self.standard_exponential(p.shape, p.dtype, device_of(p.place)) / p.values[0]))
+        return p.rounded(
+            exp(-self.standard_exponential(p.shape, p.dtype, device_of(p.place)) / p.values[0])
+        )
 
-    def wald(self, mean: Any, scale: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Wald (inverse Gaussian) samples: when a Brownian motion with drift first reaches a height.
+    def wald(
+        self, mean: Any, scale: Any, size: Size = None, dtype: Any = None, device: Any = None
+    ) -> ndarray:
+        """Wald (inverse Gaussian) samples: when a Brownian motion with drift first reaches a
+        height.
 
-        Density sqrt(scale / (2 pi x^3)) exp(-scale (x - mean)^2 / (2 mean^2 x)). mean, scale: > 0; size, dtype, device and
-        errors: as for `gamma`. Not differentiable. Source: Michael, Schucany, Haas (1976), Generating random variates using
-        transformations with multiple roots; the smaller root without cancellation.
+        Density sqrt(scale / (2 pi x^3)) exp(-scale (x - mean)^2 / (2 mean^2 x)). mean, scale: > 0;
+        size, dtype, device and errors: as for `gamma`. Not differentiable. Source: Michael,
+        Schucany, Haas (1976), Generating random variates using transformations with multiple roots;
+        the smaller root without cancellation.
 
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).wald(2.0, 5.0, 10_000)
@@ -111,31 +177,49 @@ class Derived(Orders):
         z = self.standard_normal(p.shape, p.dtype, place)
         half = z * z * (mu / scale / 2)
         small = mu / (1 + half + sqrt(half * (half + 2)))  # the roots are mu / g and mu g
-        return p.rounded(where(self.random(p.shape, p.dtype, place) * (mu + small) <= mu, small, mu * (mu / small)))
+        return p.rounded(
+            where(
+                self.random(p.shape, p.dtype, place) * (mu + small) <= mu, small, mu * (mu / small)
+            )
+        )
 
-    def negative_binomial(self, n: Any, p: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """How many trials fail before the n-th succeeds: Poisson samples whose means are gamma samples.
+    def negative_binomial(
+        self, n: Any, p: Any, size: Size = None, dtype: Any = None, device: Any = None
+    ) -> ndarray:
+        """How many trials fail before the n-th succeeds: Poisson samples whose means are gamma
+        samples.
 
-        k with probability Gamma(k + n) / (k! Gamma(n)) p^n (1 - p)^k. n: > 0, need not be whole; p: in (0, 1], the chance of a
-        success; size, dtype, device and errors: as for `poisson`. Not differentiable.
+        k with probability Gamma(k + n) / (k! Gamma(n)) p^n (1 - p)^k. n: > 0, need not be whole; p:
+        in (0, 1], the chance of a success; size, dtype, device and errors: as for `poisson`. Not
+        differentiable.
 
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).negative_binomial(3, 0.5, 10_000)
         >>> bool(abs(x.mean() - 3) < 0.15)
         True
         """
-        given = Parameters("random.negative_binomial", size, np.float64, device, {"n": "positive", "p": "chance"}, n, p)
+        given = Parameters(
+            "random.negative_binomial",
+            size,
+            np.float64,
+            device,
+            {"n": "positive", "p": "chance"},
+            n,
+            p,
+        )
         count, chance = given.values
         place = device_of(given.place)
         dtype = wanted_dtype("random.negative_binomial", dtype, INTEGER, np.dtype(np.int64))
         means = self.standard_gamma(count, given.shape, np.float64, place) * ((1 - chance) / chance)
         return self.poisson(means, given.shape, dtype, place)
 
-    def logseries(self, p: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+    def logseries(
+        self, p: Any, size: Size = None, dtype: Any = None, device: Any = None
+    ) -> ndarray:
         """Numbers k = 1, 2, ... with probability -p^k / (k log(1 - p)).
 
-        p: in (0, 1); size, dtype, device and errors: as for `poisson`. Not differentiable. Source: Kemp (1981), Efficient
-        generation of logarithmically distributed pseudo-random variables.
+        p: in (0, 1); size, dtype, device and errors: as for `poisson`. Not differentiable. Source:
+        Kemp (1981), Efficient generation of logarithmically distributed pseudo-random variables.
 
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).logseries(0.6, 10_000)
@@ -159,9 +243,10 @@ class Derived(Orders):
     def zipf(self, a: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """Zipf samples k = 1, 2, ..., up to 2^63, with probability k^-a / zeta(a).
 
-        a: > 1, a number, or an array of few different ones (on a GPU it is waited for); size, dtype, device and errors: as for
-        `poisson`. Not differentiable. By inversion: k is the last number whose tail sum_{j >= k} j^-a reaches a uniform number,
-        found in a table, beyond it by the tail's expansion, which has float64's accuracy there.
+        a: > 1, a number, or an array of few different ones (on a GPU it is waited for); size,
+        dtype, device and errors: as for `poisson`. Not differentiable. By inversion: k is the last
+        number whose tail sum_{j >= k} j^-a reaches a uniform number, found in a table, beyond it by
+        the tail's expansion, which has float64's accuracy there.
 
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).zipf(4.0, 10_000)
@@ -175,13 +260,21 @@ class Derived(Orders):
             raise ValueError(f"{name}: wants a > 1")
         return astype(self._by_parameters(given, _zipf), kind)
 
-    def hypergeometric(self, ngood: Any, nbad: Any, nsample: Any, size: Size = None, dtype: Any = None,
-                       device: Any = None) -> ndarray:
-        """Hypergeometric samples: good ones among nsample drawn without replacement from ngood good and nbad bad.
+    def hypergeometric(
+        self,
+        ngood: Any,
+        nbad: Any,
+        nsample: Any,
+        size: Size = None,
+        dtype: Any = None,
+        device: Any = None,
+    ) -> ndarray:
+        """Hypergeometric samples: good ones among nsample drawn without replacement from ngood good
+        and nbad bad.
 
-        ngood, nbad, nsample: whole numbers >= 0, nsample <= ngood + nbad, or arrays of few different ones (on a GPU these are
-        waited for); size, dtype, device and errors: as for `poisson`. Not differentiable. By inversion, in a table of the sums
-        of probabilities.
+        ngood, nbad, nsample: whole numbers >= 0, nsample <= ngood + nbad, or arrays of few
+        different ones (on a GPU these are waited for); size, dtype, device and errors: as for
+        `poisson`. Not differentiable. By inversion, in a table of the sums of probabilities.
 
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).hypergeometric(15, 5, 10, 10_000)
@@ -192,17 +285,28 @@ class Derived(Orders):
         ranges = {"ngood": "a count", "nbad": "a count", "nsample": "a count"}
         given = Parameters(name, size, np.float64, device, ranges, ngood, nbad, nsample)
         good, bad, taken = given.known.values()
-        if good is not None and bad is not None and taken is not None and np.any(np.add(good, bad) < taken):
-            raise ValueError(f"{name}: wants nsample <= ngood + nbad, got {taken}, {good} and {bad}")
+        if (
+            good is not None
+            and bad is not None
+            and taken is not None
+            and np.any(np.add(good, bad) < taken)
+        ):
+            raise ValueError(
+                f"{name}: wants nsample <= ngood + nbad, got {taken}, {good} and {bad}"
+            )
         kind = wanted_dtype(name, dtype, INTEGER, np.dtype(np.int64))
         return astype(self._by_parameters(given, _hypergeometric), kind)
 
     def _by_parameters(self, given: Parameters, draw: Callable[..., ndarray]) -> ndarray:
-        """draw(u, numbers) of uniform float64 numbers u for each combination of the parameters' values."""
+        """draw(u, numbers) of uniform float64 numbers u for each combination of the parameters'
+        values."""
         u = self.random(given.shape, np.float64, device_of(given.place))
         if not given.arrays:
             return draw(u, *given.values)
-        values = [np.broadcast_to(x.to_numpy() if type(x) is ndarray else x, given.shape).ravel() for x in given.values]
+        values = [
+            np.broadcast_to(x.to_numpy() if type(x) is ndarray else x, given.shape).ravel()
+            for x in given.values
+        ]
         found, which = np.unique(np.stack(values, axis=1), axis=0, return_inverse=True)
         place = asarray(which.reshape(given.shape), device=u.device)
         y = u
@@ -210,23 +314,40 @@ class Derived(Orders):
             y = where(place == i, draw(u, *numbers), y)
         return y
 
-    def vonmises(self, mu: Any, kappa: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Von Mises samples: angles from -pi to pi of density exp(kappa cos(x - mu)) / (2 pi I0(kappa)).
+    def vonmises(
+        self, mu: Any, kappa: Any, size: Size = None, dtype: Any = None, device: Any = None
+    ) -> ndarray:
+        """Von Mises samples: angles from -pi to pi of density exp(kappa cos(x - mu)) / (2 pi
+        I0(kappa)).
 
-        mu: the mean direction; kappa: >= 0, the concentration; size, dtype, device and errors: as for `gamma`. Gradient: with
-        respect to an array mu (not to kappa). Waits for the device: what is rejected is drawn again until nothing is. Source:
-        Best and Fisher (1979), Efficient simulation of the von Mises distribution, written without cancellation for large and
-        small kappa.
+        mu: the mean direction; kappa: >= 0, the concentration; size, dtype, device and errors: as
+        for `gamma`. Gradient: with respect to an array mu (not to kappa). Waits for the device:
+        what is rejected is drawn again until nothing is. Source: Best and Fisher (1979), Efficient
+        simulation of the von Mises distribution, written without cancellation for large and small
+        kappa.
 
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).vonmises(1.0, 4.0, 10_000)
         >>> bool(abs(x.mean() - 1) < 0.03)
         True
         """
-        p = Parameters("random.vonmises", size, dtype, device, {"mu": "any", "kappa": "not negative"}, mu, kappa, composed=True)
+        p = Parameters(
+            "random.vonmises",
+            size,
+            dtype,
+            device,
+            {"mu": "any", "kappa": "not negative"},
+            mu,
+            kappa,
+            composed=True,
+        )
         place = device_of(p.place)
-        centre, k = (reshape(broadcast_to(x, p.shape), (-1,)) if type(x) is ndarray else full(
-            (math.prod(p.shape),), x, dtype=p.dtype, device=place) for x in (p.values[0], p.constants()[1]))
+        centre, k = (
+            reshape(broadcast_to(x, p.shape), (-1,))
+            if type(x) is ndarray
+            else full((math.prod(p.shape),), x, dtype=p.dtype, device=place)
+            for x in (p.values[0], p.constants()[1])
+        )
         k = clip(k, 1e-30, float(np.finfo(p.dtype).max) / 16)  # no sum below overflows
         root = hypot(1, 2 * k)
         total = 1 + root + sqrt(2 * (1 + root))
@@ -258,9 +379,15 @@ _ZIPF_TABLE = 4096
 
 @functools.lru_cache(maxsize=16)
 def _zipf_tails(a: float) -> np.ndarray:
-    """sum_{j >= k} j^-a for k = 1, ..., _ZIPF_TABLE: from the Euler-Maclaurin expansion of what lies beyond."""
+    """sum_{j >= k} j^-a for k = 1, ..., _ZIPF_TABLE: from the Euler-Maclaurin expansion of what
+    lies beyond."""
     n = float(_ZIPF_TABLE + 1)
-    beyond = n ** (1 - a) / (a - 1) + n**-a / 2 + a * n ** (-a - 1) / 12 - a * (a + 1) * (a + 2) * n ** (-a - 3) / 720
+    beyond = (
+        n ** (1 - a) / (a - 1)
+        + n**-a / 2
+        + a * n ** (-a - 1) / 12
+        - a * (a + 1) * (a + 2) * n ** (-a - 3) / 720
+    )
     terms = np.arange(_ZIPF_TABLE, 0, -1, dtype=np.float64) ** -a
     return np.cumsum(np.append(beyond, terms))[:0:-1]
 
@@ -270,19 +397,25 @@ def _zipf(u: ndarray, a: float) -> ndarray:
     least = 2.0 ** (63 * (1 - a)) / (a - 1)
     v = least + (1 - u) * (float(tails[0]) - least)
     k = maximum(searchsorted(asarray(-tails, device=u.device), -v, side="right"), 1)
-    y = exp(log(v * (a - 1)) / (1 - a))  # where the integral from y on is v; the sum is smaller by a / 24 y^(-a - 1)
+    y = exp(
+        log(v * (a - 1)) / (1 - a)
+    )  # where the integral from y on is v; the sum is smaller by a / 24 y^(-a - 1)
     far = minimum(floor(y - a / 24 / y + 0.5), 2.0**63 - 1024)
     return where(k < _ZIPF_TABLE, astype(k, np.float64), far)
 
 
 @functools.lru_cache(maxsize=16)
 def _hypergeometric_sums(good: float, bad: float, taken: float) -> tuple[float, np.ndarray]:
-    """(the least number, the sums of the probabilities of the numbers from there on, without the last, which is 1). Numbers
-    whose probability is below float64's grain are left out."""
+    """(the least number, the sums of the probabilities of the numbers from there on, without the
+    last, which is 1). Numbers whose probability is below float64's grain are left out."""
     least, most = max(0.0, taken - bad), min(taken, good)
     likely = min(max(math.floor((taken + 1) * (good + 1) / (good + bad + 2)), least), most)
     whole = good + bad
-    spread = math.sqrt(taken * good / whole * bad / whole * (whole - taken) / max(whole - 1, 1)) if whole else 0.0
+    spread = (
+        math.sqrt(taken * good / whole * bad / whole * (whole - taken) / max(whole - 1, 1))
+        if whole
+        else 0.0
+    )
     reach = math.ceil(40 * spread) + 40
     up = np.arange(likely, min(most, likely + reach))  # k -> k + 1
     down = np.arange(likely, max(least, likely - reach), -1)  # k -> k - 1

@@ -1,8 +1,8 @@
-"""Differences, slopes, integrals along an axis: compositions of slices and arithmetic; convolution and correlation, by kernels
-of their own (kernels/convolve.py).
+"""Differences, slopes, integrals along an axis: compositions of slices and arithmetic; convolution
+and correlation, by kernels of their own (kernels/convolve.py).
 
-Each of the others works on views of its input (``x[1:] - x[:-1]``), so a difference is one elementwise kernel that reads every
-element twice from cache and once from memory.
+Each of the others works on views of its input (``x[1:] - x[:-1]``), so a difference is one
+elementwise kernel that reads every element twice from cache and once from memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,18 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.layout import Layout
-from ..core.op import ANY, BOOLEAN, INEXACT, MISTAKES, NUMERIC, Op, as_numbers, as_of, coerce, require
+from ..core.op import (
+    ANY,
+    BOOLEAN,
+    INEXACT,
+    MISTAKES,
+    NUMERIC,
+    Op,
+    as_numbers,
+    as_of,
+    coerce,
+    require,
+)
 from ..core.shapes import as_integer, normalize_axes, normalize_axis
 from . import reduce
 from .creation import recorded
@@ -32,10 +43,11 @@ __all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "trapezoid"]
 def diff(x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> ndarray:
     """Differences of neighbours along an axis, taken n times: y[i] = x[i + 1] - x[i].
 
-    Args: x: array of at least 1 dimension, numeric or bool (there: whether neighbours differ); n: how often, >= 0; axis:
-    the axis; prepend, append: values put before and after along the axis first: a scalar, or an array like ``x`` but for
-    that axis. Returns: array of x's dtype, n shorter along the axis (at least 0). Raises: ValueError (0-d, n < 0, shapes).
-    Gradient: by its parts.
+    Args: x: array of at least 1 dimension, numeric or bool (there: whether neighbours differ); n:
+    how often, >= 0; axis: the axis; prepend, append: values put before and after along the axis
+    first: a scalar, or an array like ``x`` but for that axis. Returns: array of x's dtype, n
+    shorter along the axis (at least 0). Raises: ValueError (0-d, n < 0, shapes). Gradient: by its
+    parts.
 
     >>> import cudamath as cm
     >>> cm.diff([1, 2, 4, 7]).tolist(), cm.diff([1, 2, 4, 7], n=2, prepend=0).tolist()
@@ -58,12 +70,14 @@ def diff(x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any
     return x
 
 
-#: What `_neighbours` gave of arrays without a gradient: (layout, axis) -> layout and byte offset of either view.
+#: What `_neighbours` gave of arrays without a gradient: (layout, axis) -> layout and byte offset of
+#: either view.
 _known_neighbours: dict[tuple[Layout, int], tuple[tuple[Layout, int], tuple[Layout, int]]] = {}
 
 
 def _neighbours(x: ndarray, axis: int) -> tuple[ndarray, ndarray]:
-    """Two views of x, without the first and without the last element along an axis: what is taken from what in differences."""
+    """Two views of x, without the first and without the last element along an axis: what is taken
+    from what in differences."""
     known = _known_neighbours.get((x._layout, axis)) if x._node is None else None
     if known is not None:
         later, earlier = known
@@ -71,15 +85,20 @@ def _neighbours(x: ndarray, axis: int) -> tuple[ndarray, ndarray]:
     size = x.shape[axis]
     pair = span(x, axis, 1, size), span(x, axis, 0, max(size - 1, 0))
     if x._node is None:
-        remember(_known_neighbours, (x._layout, axis), tuple([(view._layout, view.ptr - x.ptr) for view in pair]))
+        remember(
+            _known_neighbours,
+            (x._layout, axis),
+            tuple([(view._layout, view.ptr - x.ptr) for view in pair]),
+        )
     return pair
 
 
 def ediff1d(x: Any, /, to_end: Any = None, to_begin: Any = None) -> ndarray:
     """Differences of neighbours of the flattened array, with values put before and after.
 
-    Args: x: numeric array; to_end, to_begin: values appended and prepended, cast to x's dtype. Returns: vector. Raises:
-    TypeError where those values are of another kind of number. Gradient: by its parts.
+    Args: x: numeric array; to_end, to_begin: values appended and prepended, cast to x's dtype.
+    Returns: vector. Raises: TypeError where those values are of another kind of number. Gradient:
+    by its parts.
 
     >>> import cudamath as cm
     >>> cm.ediff1d([[1, 2], [4, 7]], to_begin=0).tolist()
@@ -92,23 +111,26 @@ def ediff1d(x: Any, /, to_end: Any = None, to_begin: Any = None) -> ndarray:
             continue
         more = ravel(coerce("ediff1d", (x, given))[1])
         if not np.can_cast(more.dtype, x.dtype, "same_kind"):
-            raise TypeError(f"ediff1d: values of dtype {more.dtype} do not go with an array of dtype {x.dtype}")
+            raise TypeError(
+                f"ediff1d: values of dtype {more.dtype} do not go with an array of dtype {x.dtype}"
+            )
         parts.insert(place, astype(more, x.dtype, copy=False))
     return _joined("ediff1d", parts, 0) if len(parts) > 1 else parts[0]
 
 
 def gradient(x: Any, /, *spacing: Any, axis: Axes = None, edge_order: int = 1) -> Any:
-    """Slopes along axes: central differences inside, one-sided ones at the ends, both of second order inside.
+    """Slopes along axes: central differences inside, one-sided ones at the ends, both of second
+    order inside.
 
     y[i] = (x[i + 1] - x[i - 1]) / 2h; for spacings hs before and hd behind,
     y[i] = (hs^2 x[i + 1] + (hd^2 - hs^2) x[i] - hd^2 x[i - 1]) / (hs hd (hd + hs))
 
-    Args: x: numeric array; spacing: nothing (1), one number for all axes, or one number or vector of coordinates an axis;
-    axis: an axis, several, or None for all; edge_order: 1 or 2, the accuracy at the ends. Returns: an array of x's shape,
-    a tuple of them for several axes; integers give floating-point numbers. Raises: ValueError if an axis has fewer than
-    edge_order + 1 elements or the spacing does not fit, TypeError for too many spacings. Gradient: by its parts, of
-    the spacing too.
-    Source: NumPy's `gradient`.
+    Args: x: numeric array; spacing: nothing (1), one number for all axes, or one number or vector
+    of coordinates an axis; axis: an axis, several, or None for all; edge_order: 1 or 2, the
+    accuracy at the ends. Returns: an array of x's shape, a tuple of them for several axes; integers
+    give floating-point numbers. Raises: ValueError if an axis has fewer than edge_order + 1
+    elements or the spacing does not fit, TypeError for too many spacings. Gradient: by its parts,
+    of the spacing too. Source: NumPy's `gradient`.
 
     >>> import cudamath as cm
     >>> cm.gradient([1.0, 2.0, 4.0, 7.0, 11.0]).tolist()
@@ -120,11 +142,19 @@ def gradient(x: Any, /, *spacing: Any, axis: Axes = None, edge_order: int = 1) -
         raise ValueError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
     if len(spacing) not in (0, 1, len(axes)):
         raise TypeError(f"gradient: {len(spacing)} spacings do not fit {len(axes)} axes")
-    steps = [1.0] * len(axes) if not spacing else list(spacing) * len(axes) if len(spacing) == 1 else list(spacing)
+    steps = (
+        [1.0] * len(axes)
+        if not spacing
+        else list(spacing) * len(axes)
+        if len(spacing) == 1
+        else list(spacing)
+    )
     if x.dtype not in INEXACT:
         x = astype(x, dtypes.default_float())
     out = [_slope(x, a, h, edge_order) for a, h in zip(axes, steps, strict=True)]
-    out = [y if y.dtype == x.dtype else astype(y, x.dtype) for y in out]  # float64 coordinates of a float32
+    out = [
+        y if y.dtype == x.dtype else astype(y, x.dtype) for y in out
+    ]  # float64 coordinates of a float32
     return out[0] if len(out) == 1 else tuple(out)
 
 
@@ -134,7 +164,10 @@ _slopes = Op("gradient", cpu="slopes.gradient", cuda="slopes.gradient")
 def _slope(x: ndarray, axis: int, spacing: Any, edge_order: int) -> ndarray:
     n = x.shape[axis]
     if n < edge_order + 1:
-        raise ValueError(f"gradient: wants at least {edge_order + 1} elements along axis {axis}, got shape {x.shape}")
+        raise ValueError(
+            f"gradient: wants at least {edge_order + 1} elements along axis {axis}, got shape "
+            f"{x.shape}"
+        )
 
     def at(start: int, stop: int) -> ndarray:
         return span(x, axis, start, stop)
@@ -142,7 +175,11 @@ def _slope(x: ndarray, axis: int, spacing: Any, edge_order: int) -> ndarray:
     if x._node is None and type(spacing) in (int, float):
         return _slopes(x, scalars=(float(spacing),), axis=axis, second=bool(edge_order == 2))
     if not isinstance(spacing, (list, tuple)) and np.ndim(spacing) == 0:
-        h = astype(spacing, x.dtype) if recorded(spacing) else as_numbers("gradient", "numbers", spacing)[0]
+        h = (
+            astype(spacing, x.dtype)
+            if recorded(spacing)
+            else as_numbers("gradient", "numbers", spacing)[0]
+        )
         inner = (at(2, n) - at(0, n - 2)) / (2 * h)
         if edge_order == 1:
             first, last = (at(1, 2) - at(0, 1)) / h, (at(n - 1, n) - at(n - 2, n - 1)) / h
@@ -152,33 +189,46 @@ def _slope(x: ndarray, axis: int, spacing: Any, edge_order: int) -> ndarray:
         return _joined("gradient", [first, inner, last], axis)
     places = coerce("gradient", (x, spacing))[1]
     if places.shape != (n,):
-        raise ValueError(f"gradient: coordinates of shape {places.shape} do not fit axis {axis} of shape {x.shape}")
+        raise ValueError(
+            f"gradient: coordinates of shape {places.shape} do not fit axis {axis} of shape "
+            f"{x.shape}"
+        )
     if places.dtype not in INEXACT:
         places = astype(places, dtypes.default_float())
     h = reshape(diff(places), (*[1] * axis, n - 1, *[1] * (x.ndim - axis - 1)))
     before, behind = span(h, axis, 0, n - 2), span(h, axis, 1, n - 1)
     both = before + behind
-    inner = (at(0, n - 2) * (-behind / (before * both)) + at(1, n - 1) * ((behind - before) / (before * behind))
-             + at(2, n) * (before / (behind * both)))
+    inner = (
+        at(0, n - 2) * (-behind / (before * both))
+        + at(1, n - 1) * ((behind - before) / (before * behind))
+        + at(2, n) * (before / (behind * both))
+    )
     if edge_order == 1:
         first = (at(1, 2) - at(0, 1)) / span(h, axis, 0, 1)
         last = (at(n - 1, n) - at(n - 2, n - 1)) / span(h, axis, n - 2, n - 1)
     else:
         a, b = span(h, axis, 0, 1), span(h, axis, 1, 2)
-        first = (at(0, 1) * (-(2 * a + b) / (a * (a + b))) + at(1, 2) * ((a + b) / (a * b))
-                 + at(2, 3) * (-a / (b * (a + b))))
+        first = (
+            at(0, 1) * (-(2 * a + b) / (a * (a + b)))
+            + at(1, 2) * ((a + b) / (a * b))
+            + at(2, 3) * (-a / (b * (a + b)))
+        )
         a, b = span(h, axis, n - 3, n - 2), span(h, axis, n - 2, n - 1)
-        last = (at(n - 3, n - 2) * (b / (a * (a + b))) + at(n - 2, n - 1) * (-(b + a) / (a * b))
-                + at(n - 1, n) * ((2 * b + a) / (b * (a + b))))
+        last = (
+            at(n - 3, n - 2) * (b / (a * (a + b)))
+            + at(n - 2, n - 1) * (-(b + a) / (a * b))
+            + at(n - 1, n) * ((2 * b + a) / (b * (a + b)))
+        )
     return _joined("gradient", [first, inner, last], axis)
 
 
 def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray:
     """Integral along an axis by the trapezoidal rule: Σ (x[i + 1] - x[i]) (y[i + 1] + y[i]) / 2.
 
-    Args: y: numeric or bool array (where the sum of two bools is a bool, as in NumPy); x: coordinates, a vector or an array
-    that broadcasts with ``y``; dx: their distance if there are none; axis: the axis. Returns: array without that axis. Raises:
-    ValueError (axis, shapes). Gradient: by its parts.
+    Args: y: numeric or bool array (where the sum of two bools is a bool, as in NumPy); x:
+    coordinates, a vector or an array that broadcasts with ``y``; dx: their distance if there are
+    none; axis: the axis. Returns: array without that axis. Raises: ValueError (axis, shapes).
+    Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> float(cm.trapezoid([1.0, 2.0, 3.0])), float(cm.trapezoid([1.0, 2.0, 3.0], x=[4, 6, 8]))
@@ -190,15 +240,24 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray
     given, axis = axis, normalize_axis("trapezoid", axis, y.ndim)
     width: Any = dx
     if x is None:
-        width = dx if isinstance(dx, (int, float, complex, np.generic)) else coerce("trapezoid", (y, dx))[1]
+        width = (
+            dx
+            if isinstance(dx, (int, float, complex, np.generic))
+            else coerce("trapezoid", (y, dx))[1]
+        )
     else:
         places = coerce("trapezoid", (y, x))[1]
         if not places.ndim:
             raise ValueError("trapezoid: wants coordinates of at least 1 dimension, got shape ()")
         if places.ndim == 1:
             if places.size != y.shape[axis]:
-                raise ValueError(f"trapezoid: coordinates of shape {places.shape} do not fit axis {axis} of shape {y.shape}")
-            width = reshape(diff(places), (*[1] * axis, places.size - 1, *[1] * (y.ndim - axis - 1)))
+                raise ValueError(
+                    f"trapezoid: coordinates of shape {places.shape} do not fit axis {axis} of "
+                    f"shape {y.shape}"
+                )
+            width = reshape(
+                diff(places), (*[1] * axis, places.size - 1, *[1] * (y.ndim - axis - 1))
+            )
         else:
             width = diff(places, axis=given)  # coordinates may have more axes than y
     pairs = add(*_neighbours(y, axis)) / 2.0
@@ -208,7 +267,8 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray
         raise as_of("trapezoid", error) from None
 
 
-#: From so many weights on, fewer results than that are dot products, each of which the whole device computes.
+#: From so many weights on, fewer results than that are dot products, each of which the whole device
+#: computes.
 _LONG = 4096
 
 
@@ -216,23 +276,30 @@ def _conjugate(x: ndarray) -> ndarray:
     return conj(x) if x.dtype.kind == "c" else x
 
 
-def _weights_grad(g: ndarray, _y: ndarray, a: ndarray, w: ndarray, *, before: int, after: int, turned: bool) -> ndarray:
+def _weights_grad(
+    g: ndarray, _y: ndarray, a: ndarray, w: ndarray, *, before: int, after: int, turned: bool
+) -> ndarray:
     """Of weight i: the sum of g[k] conj(a[k - before + i])."""
     found = _slide(_conjugate(a), g, before, after, False)
     return flip(found) if turned else found
 
 
-def _vector_grad(g: ndarray, _y: ndarray, a: ndarray, w: ndarray, *, before: int, after: int, turned: bool) -> ndarray:
+def _vector_grad(
+    g: ndarray, _y: ndarray, a: ndarray, w: ndarray, *, before: int, after: int, turned: bool
+) -> ndarray:
     """The weights slide along g the other way."""
     m = w.size
     return _slide(g, _conjugate(w), m - 1 - before, m - 1 - after, not turned)
 
 
-_convolve = Op("convolve", cpu="convolve.convolve", cuda="convolve.convolve", vjp=(_vector_grad, _weights_grad))
+_convolve = Op(
+    "convolve", cpu="convolve.convolve", cuda="convolve.convolve", vjp=(_vector_grad, _weights_grad)
+)
 
 
 def _slide(a: ndarray, w: ndarray, before: int, after: int, turned: bool) -> ndarray:
-    """y[k] = sum of a[k - before + i] w[i] (turned: w[m - 1 - i]), going `before` and `after` places over the ends of a."""
+    """y[k] = sum of a[k - before + i] w[i] (turned: w[m - 1 - i]), going `before` and `after`
+    places over the ends of a."""
     if w.size >= _LONG > a.size + before + after - w.size + 1:
         if before or after:
             a = pad(a, ((before, after),))
@@ -241,7 +308,8 @@ def _slide(a: ndarray, w: ndarray, before: int, after: int, turned: bool) -> nda
 
 
 def _slid(name: str, a: ndarray, v: ndarray, mode: str) -> ndarray:
-    """The convolution of two vectors, or the correlation where v is conjugate already: the shorter one slides."""
+    """The convolution of two vectors, or the correlation where v is conjugate already: the shorter
+    one slides."""
     if mode not in ("full", "same", "valid"):
         raise ValueError(f"{name}: mode must be 'full', 'same' or 'valid', got {mode!r}")
     turned = name == "convolve"
@@ -249,15 +317,21 @@ def _slid(name: str, a: ndarray, v: ndarray, mode: str) -> ndarray:
     if swapped:
         a, v = v, a
     m = v.size
-    before, after = {"full": (m - 1, m - 1), "same": (m // 2, m - 1 - m // 2), "valid": (0, 0)}[mode]
+    before, after = {"full": (m - 1, m - 1), "same": (m // 2, m - 1 - m // 2), "valid": (0, 0)}[
+        mode
+    ]
     y = _slide(a, v, before, after, turned)
-    return flip(y) if swapped and not turned else y  # NumPy correlates the other way round there, and reverses the answer
+    return (
+        flip(y) if swapped and not turned else y
+    )  # NumPy correlates the other way round there, and reverses the answer
 
 
 def _vectors(name: str, a: Any, v: Any) -> tuple[ndarray, ndarray]:
     a, v = coerce(name, (a, v), ANY)
     if a.ndim > 1 or v.ndim > 1 or not a.size or not v.size:
-        raise ValueError(f"{name}: wants two vectors that are not empty, got shapes {a.shape} and {v.shape}")
+        raise ValueError(
+            f"{name}: wants two vectors that are not empty, got shapes {a.shape} and {v.shape}"
+        )
     common = dtypes.result_type(a, v)
     return atleast_1d(astype(a, common, copy=False), astype(v, common, copy=False))
 
@@ -265,9 +339,10 @@ def _vectors(name: str, a: Any, v: Any) -> tuple[ndarray, ndarray]:
 def convolve(a: Any, v: Any, /, mode: str = "full") -> ndarray:
     """Convolution of two vectors: y[k] = Σ_i a[i] v[k - i].
 
-    Args: a, v: vectors, numeric or bool; mode: "full": every overlap, n + m - 1 of them; "same": the middle max(n, m);
-    "valid": the complete ones, max(n, m) - min(n, m) + 1. Returns: vector of the common dtype. Raises: ValueError (shapes,
-    mode). Gradient: a correlation. Takes n m operations (no Fourier transform).
+    Args: a, v: vectors, numeric or bool; mode: "full": every overlap, n + m - 1 of them; "same":
+    the middle max(n, m); "valid": the complete ones, max(n, m) - min(n, m) + 1. Returns: vector of
+    the common dtype. Raises: ValueError (shapes, mode). Gradient: a correlation. Takes n m
+    operations (no Fourier transform).
 
     >>> import cudamath as cm
     >>> cm.convolve([1, 2, 3], [0, 1, 2]).tolist()
@@ -279,8 +354,8 @@ def convolve(a: Any, v: Any, /, mode: str = "full") -> ndarray:
 def correlate(a: Any, v: Any, /, mode: str = "valid") -> ndarray:
     """Correlation of two vectors: y[k] = Σ_i a[i + k] conj(v[i]).
 
-    Args: a, v: vectors, numeric or bool; mode: as for ``convolve``. Returns: vector of the common dtype. Raises: ValueError
-    (shapes, mode). Gradient: a convolution.
+    Args: a, v: vectors, numeric or bool; mode: as for ``convolve``. Returns: vector of the common
+    dtype. Raises: ValueError (shapes, mode). Gradient: a convolution.
 
     >>> import cudamath as cm
     >>> cm.correlate([1, 2, 3], [0, 1, 2], mode="full").tolist()

@@ -36,16 +36,21 @@ _INT64 = np.dtype(np.int64)
 _LARGEST = 2.0**63 - 1024  # the largest float64 below 2^63
 
 _integers = Op("random.integers", cpu="random.integers", cuda="random.integers")
-_bounded = Op("random.integers (bounds by element)", cpu="sampling.bounded", cuda="sampling.bounded")
+_bounded = Op(
+    "random.integers (bounds by element)", cpu="sampling.bounded", cuda="sampling.bounded"
+)
 _bernoulli = Op("random.bernoulli", cpu="random.bernoulli", cuda="random.bernoulli")
-_chances = Op("random.bernoulli (chances by element)", cpu="random.chances", cuda="random_chances.chances")
+_chances = Op(
+    "random.bernoulli (chances by element)", cpu="random.chances", cuda="random_chances.chances"
+)
 _poisson = Op("random.poisson", cpu="sampling.poisson", cuda="sampling.poisson")
 _binomial = Op("random.binomial", cpu="sampling.binomial", cuda="sampling.binomial")
 _geometric = Op("random.geometric", cpu="random.geometric", cuda="random.geometric")
 
 
 def _range_of(dtype: np.dtype) -> tuple[np.dtype, int, int]:
-    """The dtype that integers of another one are drawn in, bools as bytes, and the least and largest of them."""
+    """The dtype that integers of another one are drawn in, bools as bytes, and the least and
+    largest of them."""
     if dtype.kind == "b":
         return np.dtype(np.uint8), 0, 1
     info = np.iinfo(dtype)
@@ -59,12 +64,20 @@ class Discrete(Continuous):
 
     # ------------------------------------------------------------ integers
 
-    def integers(self, low: Any, high: Any = None, size: Size = None, dtype: Any = None, endpoint: bool = False,
-                 device: Any = None) -> ndarray:
+    def integers(
+        self,
+        low: Any,
+        high: Any = None,
+        size: Size = None,
+        dtype: Any = None,
+        endpoint: bool = False,
+        device: Any = None,
+    ) -> ndarray:
         """Integers in [low, high), every one equally likely: without bias, by rejection.
 
-        Up to 2^32 values by Lemire's multiplication, more by masking; a rejected word is replaced by one from another
-        attempt's counter, so that element i still depends on i alone. Array bounds are always drawn by masking.
+        Up to 2^32 values by Lemire's multiplication, more by masking; a rejected word is replaced
+        by one from another attempt's counter, so that element i still depends on i alone. Array
+        bounds are always drawn by masking.
 
         Parameters
         ----------
@@ -82,8 +95,8 @@ class Discrete(Continuous):
         Raises
         ------
         ValueError
-            low >= high (low > high with endpoint); bounds outside the dtype's range; negative sizes; bounds that do not
-            broadcast. Arrays on a GPU are not looked at.
+            low >= high (low > high with endpoint); bounds outside the dtype's range; negative
+            sizes; bounds that do not broadcast. Arrays on a GPU are not looked at.
         TypeError
             Bounds that are not integers; a dtype that is neither integer nor bool.
 
@@ -108,48 +121,92 @@ class Discrete(Continuous):
         low, high = as_integer(name, "low", low), as_integer(name, "high", high)
         last = high if endpoint else high - 1
         if low > last:
-            raise ValueError(f"{name}: wants low {'<=' if endpoint else '<'} high, got {low} and {high}")
+            raise ValueError(
+                f"{name}: wants low {'<=' if endpoint else '<'} high, got {low} and {high}"
+            )
         kind, least, most = _range_of(dtype)
         if low < least or last > most:
-            raise ValueError(f"{name}: wants bounds that {dtype} can hold ({least} to {most}), got {low} and {last}")
+            raise ValueError(
+                f"{name}: wants bounds that {dtype} can hold ({least} to {most}), got {low} and "
+                f"{last}"
+            )
         shape = shape_of(name, size)
         span = last - low
         wide = span >= 1 << 32
-        limits = (span, (1 << span.bit_length()) - 1) if wide else (span + 1, (1 << 32) % (span + 1))
+        limits = (
+            (span, (1 << span.bit_length()) - 1) if wide else (span + 1, (1 << 32) % (span + 1))
+        )
         place = index_of(device)
         blocks, rest = -(-math.prod(shape) // (2 if wide else 4)), (low & MASK, *limits)
-        out = drawn(_integers, self.take(name, blocks, place), rest, shape=shape, dtype=kind, device=place, wide=wide)
+        out = drawn(
+            _integers,
+            self.take(name, blocks, place),
+            rest,
+            shape=shape,
+            dtype=kind,
+            device=place,
+            wide=wide,
+        )
         if kind != dtype:
             return astype(out, dtype)
         remember(_integers, asked, (shape, dtype, place, wide), blocks, rest)
         return out
 
-    def _integers_between(self, name: str, low: Any, high: Any, size: Size, dtype: np.dtype, endpoint: bool,
-                          device: Any) -> ndarray:
+    def _integers_between(
+        self,
+        name: str,
+        low: Any,
+        high: Any,
+        size: Size,
+        dtype: np.dtype,
+        endpoint: bool,
+        device: Any,
+    ) -> ndarray:
         """Bounds of which at least one is an array."""
         named, (kind, least, most) = {"low": low, "high": high}, _range_of(dtype)
         bounds = [x if type(x) is ndarray else on_host(name, what, x) for what, x in named.items()]
         for what, x in zip(named, bounds, strict=True):
             if x.dtype not in INTEGER:
-                raise TypeError(f"{name}: wants {what} as integers, got {x.dtype} of shape {x.shape}")
+                raise TypeError(
+                    f"{name}: wants {what} as integers, got {x.dtype} of shape {x.shape}"
+                )
         ours = [x for x in bounds if type(x) is ndarray]
         place = index_of(device) if device is not None or not ours else ours[0]._layout.device
         shape = shape_for(name, size, [x.shape for x in bounds])
         if all(type(x) is not ndarray or x._layout.device == CPU for x in bounds):
             first, after = (x._data if type(x) is ndarray else x for x in bounds)
             if np.any(first > after if endpoint else first >= after):
-                raise ValueError(f"{name}: wants low {'<=' if endpoint else '<'} high, got {low} and {high}")
-            if first.size and after.size and (first.min() < least or int(after.max()) - (not endpoint) > most):
-                raise ValueError(f"{name}: wants bounds that {dtype} can hold ({least} to {most}), got {low} and {high}")
+                raise ValueError(
+                    f"{name}: wants low {'<=' if endpoint else '<'} high, got {low} and {high}"
+                )
+            if (
+                first.size
+                and after.size
+                and (first.min() < least or int(after.max()) - (not endpoint) > most)
+            ):
+                raise ValueError(
+                    f"{name}: wants bounds that {dtype} can hold ({least} to {most}), got {low} "
+                    f"and {high}"
+                )
         start, stop = (_cast(x, np.uint64, place) for x in bounds)  # modulo 2^64
         width = stop - start if endpoint else stop - start - np.uint64(1)
         arrays = [filled(x, shape) for x in (start, width)]
         counter = self.take(name, math.prod(shape), place)
-        out = drawn(_bounded, counter, (0, 0), *arrays, shape=shape, dtype=kind, device=place, given=(True, True))
+        out = drawn(
+            _bounded,
+            counter,
+            (0, 0),
+            *arrays,
+            shape=shape,
+            dtype=kind,
+            device=place,
+            given=(True, True),
+        )
         return astype(out, dtype, copy=False)
 
     def bernoulli(self, p: Any = 0.5, size: Size = None, device: Any = None) -> ndarray:
-        """An array of bool, True with probability `p`: a random 32-bit word is compared with p 2^32 (so p counts to 2^-33).
+        """An array of bool, True with probability `p`: a random 32-bit word is compared with p 2^32
+        (so p counts to 2^-33).
 
         Parameters
         ----------
@@ -161,7 +218,8 @@ class Discrete(Continuous):
         Raises
         ------
         ValueError
-            p outside [0, 1]; negative sizes; p that does not broadcast to `size`. Arrays on a GPU are not looked at.
+            p outside [0, 1]; negative sizes; p that does not broadcast to `size`. Arrays on a GPU
+            are not looked at.
 
         >>> import cudamath as cm
         >>> bool(cm.random.default_rng(7).bernoulli(1.0, 5).all())
@@ -172,10 +230,14 @@ class Discrete(Continuous):
             out = self.again(_chances, (p._layout, "again"), (), p)
             if out is not None:
                 return out
-            if p._layout.device >= 0 and p._layout.contiguous and p.dtype in REAL and p.ndim:  # the kernel reads it as it is
+            if (
+                p._layout.device >= 0 and p._layout.contiguous and p.dtype in REAL and p.ndim
+            ):  # the kernel reads it as it is
                 return self.drawn_for(_chances, name, (p._layout, "again"), -(-p.size // 4), (), p)
         if _sized(p):
-            p = Parameters(name, size, None, device, {"p": "probability"}, p, default=dtypes.float64).full(0, dtypes.float64)
+            p = Parameters(
+                name, size, None, device, {"p": "probability"}, p, default=dtypes.float64
+            ).full(0, dtypes.float64)
             return drawn(_chances, self.take(name, -(-p.size // 4), p._layout.device), (), p)
         threshold = round(probability(name, p) * (1 << 32))
         asked = size, "bernoulli", device
@@ -185,28 +247,37 @@ class Discrete(Continuous):
                 return out
         shape, place = shape_of(name, size), index_of(device)
         blocks = -(-math.prod(shape) // 4)
-        out = drawn(_bernoulli, self.take(name, blocks, place), (threshold, 0, 0), shape=shape, device=place)
+        out = drawn(
+            _bernoulli, self.take(name, blocks, place), (threshold, 0, 0), shape=shape, device=place
+        )
         remember(_bernoulli, asked, (shape, place), blocks)
         return out
 
     # ------------------------------------------------------------ counts
 
     def _counted(self, op: Op, p: Parameters, asked: tuple, *values: Any) -> ndarray:
-        """A draw of whole numbers; values: floats or arrays of the draw's shape, float64. asked: what `again` finds it by."""
+        """A draw of whole numbers; values: floats or arrays of the draw's shape, float64. asked:
+        what `again` finds it by."""
         arrays = [x for x in values if type(x) is ndarray]
         scalars = [0.0 if type(x) is ndarray else x for x in (*values, 0.0)[:2]]
         given = tuple([type(x) is ndarray for x in (*values, 0.0)[:2]])
-        blocks, what = math.prod(p.shape), {"shape": p.shape, "dtype": p.result, "device": p.place, "given": given}
+        blocks, what = (
+            math.prod(p.shape),
+            {"shape": p.shape, "dtype": p.result, "device": p.place, "given": given},
+        )
         out = drawn(op, self.take(p.name, blocks, p.place), tuple(scalars), *arrays, **what)
         if not arrays:
             remember(op, asked, tuple(what.values()), blocks)
         return out
 
-    def poisson(self, lam: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+    def poisson(
+        self, lam: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None
+    ) -> ndarray:
         """Poisson samples with mean `lam`: k with probability lam^k exp(-lam) / k!.
 
-        By search for means below 10, else by Hörmann's rejection PTRS. Each element draws from a subsequence of its own
-        (`kernels/sampling.py`); what decides is computed in IEEE operations, so all devices give the same numbers.
+        By search for means below 10, else by Hörmann's rejection PTRS. Each element draws from a
+        subsequence of its own (`kernels/sampling.py`); what decides is computed in IEEE operations,
+        so all devices give the same numbers.
 
         Parameters
         ----------
@@ -224,7 +295,8 @@ class Discrete(Continuous):
         TypeError
             lam that is not a number; a dtype that is not integer.
 
-        Source: Hörmann, "The transformed rejection method for generating Poisson random variables", 1993.
+        Source: Hörmann, "The transformed rejection method for generating Poisson random variables",
+        1993.
 
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).poisson(4.0, 10_000)
@@ -235,23 +307,46 @@ class Discrete(Continuous):
             out = self.again(_poisson, (lam._layout, dtype), (0.0, 0.0), lam)
             if out is not None:
                 return out
-            if lam._layout.device >= 0 and lam._layout.contiguous and lam.dtype in REAL:  # the kernel reads means as they are
+            if (
+                lam._layout.device >= 0 and lam._layout.contiguous and lam.dtype in REAL
+            ):  # the kernel reads means as they are
                 kind, given = wanted_dtype("random.poisson", dtype, INTEGER, _INT64), (True, False)
-                return self.drawn_for(_poisson, "random.poisson", (lam._layout, dtype), lam.size, (0.0, 0.0), lam,
-                                      shape=lam.shape, dtype=kind, device=lam._layout.device, given=given)
+                return self.drawn_for(
+                    _poisson,
+                    "random.poisson",
+                    (lam._layout, dtype),
+                    lam.size,
+                    (0.0, 0.0),
+                    lam,
+                    shape=lam.shape,
+                    dtype=kind,
+                    device=lam._layout.device,
+                    given=given,
+                )
         asked = size, dtype, device
         if type(lam) is float and 0 <= lam <= 9e18 and known_size(size):
             out = self.again(_poisson, asked, (lam, 0.0))
             if out is not None:
                 return out
-        p = Parameters("random.poisson", size, dtype, device, {"lam": "a mean"}, lam, category=INTEGER, default=_INT64)
+        p = Parameters(
+            "random.poisson",
+            size,
+            dtype,
+            device,
+            {"lam": "a mean"},
+            lam,
+            category=INTEGER,
+            default=_INT64,
+        )
         return self._counted(_poisson, p, asked, p.full(0, dtypes.float64))
 
-    def binomial(self, n: Any, p: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+    def binomial(
+        self, n: Any, p: Any, size: Size = None, dtype: Any = None, device: Any = None
+    ) -> ndarray:
         """Binomial samples: how many of `n` trials succeed, each with probability `p`.
 
-        By search where n min(p, 1 - p) is below 10, else by Hörmann's rejection BTRS; as for `poisson`, all devices give
-        the same numbers.
+        By search where n min(p, 1 - p) is below 10, else by Hörmann's rejection BTRS; as for
+        `poisson`, all devices give the same numbers.
 
         Parameters
         ----------
@@ -277,21 +372,43 @@ class Discrete(Continuous):
         True
         """
         asked = size, dtype, device
-        if type(n) is int and 0 <= n <= 1 << 53 and type(p) is float and 0 <= p <= 1 and known_size(size):
+        if (
+            type(n) is int
+            and 0 <= n <= 1 << 53
+            and type(p) is float
+            and 0 <= p <= 1
+            and known_size(size)
+        ):
             out = self.again(_binomial, asked, (float(n), p))
             if out is not None:
                 return out
-        q = Parameters("random.binomial", size, dtype, device, {"n": "a count", "p": "probability"}, n, p,
-                       category=INTEGER, default=_INT64)
-        return self._counted(_binomial, q, asked, q.full(0, dtypes.float64), q.full(1, dtypes.float64))
+        q = Parameters(
+            "random.binomial",
+            size,
+            dtype,
+            device,
+            {"n": "a count", "p": "probability"},
+            n,
+            p,
+            category=INTEGER,
+            default=_INT64,
+        )
+        return self._counted(
+            _binomial, q, asked, q.full(0, dtypes.float64), q.full(1, dtypes.float64)
+        )
 
-    def geometric(self, p: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Geometric samples: the trial, from 1, at which something of probability `p` first happens.
+    def geometric(
+        self, p: Any, size: Size = None, dtype: Any = None, device: Any = None
+    ) -> ndarray:
+        """Geometric samples: the trial, from 1, at which something of probability `p` first
+        happens.
 
-        The next whole number above an exponential number of rate -ln(1 - p). Numbers beyond int64 become the largest.
+        The next whole number above an exponential number of rate -ln(1 - p). Numbers beyond int64
+        become the largest.
 
-        p: float or array, in (0, 1]; size, dtype, device: as for `poisson`. Raises: ValueError (p outside (0, 1]; sizes as for
-        `uniform`), TypeError (p that is not a number; a dtype that is not integer). The same numbers on all devices.
+        p: float or array, in (0, 1]; size, dtype, device: as for `poisson`. Raises: ValueError (p
+        outside (0, 1]; sizes as for `uniform`), TypeError (p that is not a number; a dtype that is
+        not integer). The same numbers on all devices.
 
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).geometric(0.25, 10_000)
@@ -303,17 +420,31 @@ class Discrete(Continuous):
             out = self.again(_geometric, asked, (_rate(p), 0.0, 0.0))
             if out is not None:
                 return out
-        q = Parameters("random.geometric", size, dtype, device, {"p": "chance"}, p, category=INTEGER, default=_INT64)
+        q = Parameters(
+            "random.geometric",
+            size,
+            dtype,
+            device,
+            {"p": "chance"},
+            p,
+            category=INTEGER,
+            default=_INT64,
+        )
         (p,) = q.values
         if q.arrays:
             e = self.standard_exponential(q.shape, dtypes.float64, device_of(q.place))
             return asarray(clip(ceil(e / -log1p(-p)), 1.0, _LARGEST), q.result)
-        blocks, what = -(-math.prod(q.shape) // 2), {"shape": q.shape, "dtype": q.result, "device": q.place}
+        blocks, what = (
+            -(-math.prod(q.shape) // 2),
+            {"shape": q.shape, "dtype": q.result, "device": q.place},
+        )
         out = drawn(_geometric, self.take(q.name, blocks, q.place), (_rate(p), 0.0, 0.0), **what)
         remember(_geometric, asked, tuple(what.values()), blocks)
         return out
 
-    def multinomial(self, n: Any, pvals: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+    def multinomial(
+        self, n: Any, pvals: Any, size: Size = None, dtype: Any = None, device: Any = None
+    ) -> ndarray:
         """How many of `n` trials end in each of k outcomes of probabilities `pvals`.
 
         One binomial draw an outcome, of the trials that are left.
@@ -323,8 +454,8 @@ class Discrete(Continuous):
         n : int or array of whole numbers
             In 0 .. 2^53.
         pvals : array-like, (..., k)
-            Probabilities, adding up to 1 along the last axis; what the first k - 1 leave is the last one's. They are read
-            on the host: an array on a GPU is waited for.
+            Probabilities, adding up to 1 along the last axis; what the first k - 1 leave is the
+            last one's. They are read on the host: an array on a GPU is waited for.
         size : int or tuple of int, optional
             Shape of the draws; by default what n and the leading axes of pvals broadcast to.
         dtype, device
@@ -338,7 +469,8 @@ class Discrete(Continuous):
         Raises
         ------
         ValueError
-            pvals outside [0, 1] or adding up to more than 1; no outcomes; n out of range; shapes that do not broadcast.
+            pvals outside [0, 1] or adding up to more than 1; no outcomes; n out of range; shapes
+            that do not broadcast.
         TypeError
             A dtype that is not integer.
 
@@ -350,30 +482,55 @@ class Discrete(Continuous):
         name = "random.multinomial"
         chances = on_host(name, "pvals", pvals, np.float64)
         if not chances.ndim or not chances.shape[-1]:
-            raise ValueError(f"{name}: wants pvals of at least one outcome, got shape {chances.shape}")
+            raise ValueError(
+                f"{name}: wants pvals of at least one outcome, got shape {chances.shape}"
+            )
         outside = ~((chances >= 0) & (chances <= 1))
         before = np.cumsum(chances, -1) - chances  # of the outcomes before each
         if outside.any() or np.any(before[..., -1] > 1 + 1e-12):
             kind = getattr(pvals, "dtype", chances.dtype)
-            raise ValueError(f"{name}: wants pvals in [0, 1] adding up to 1, got {kind} of shape {chances.shape}, largest sum "
-                             f"{chances.sum(-1).max()}, least {chances.min()}")
+            raise ValueError(
+                f"{name}: wants pvals in [0, 1] adding up to 1, got {kind} of shape "
+                f"{chances.shape}, largest sum "
+                f"{chances.sum(-1).max()}, least {chances.min()}"
+            )
         rest = np.maximum(1 - before, 0)
-        given = np.where(rest > 0, np.minimum(chances / np.where(rest > 0, rest, 1), 1), 0)  # given that none before came
-        q = Parameters(name, size, dtype, device, {"n": "a count", "pvals": "probability"}, n, given[..., 0],
-                       category=INTEGER, default=_INT64)
+        given = np.where(
+            rest > 0, np.minimum(chances / np.where(rest > 0, rest, 1), 1), 0
+        )  # given that none before came
+        q = Parameters(
+            name,
+            size,
+            dtype,
+            device,
+            {"n": "a count", "pvals": "probability"},
+            n,
+            given[..., 0],
+            category=INTEGER,
+            default=_INT64,
+        )
         left = int(q.values[0]) if isinstance(q.values[0], float) else asarray(q.values[0], _INT64)
         columns = []
         for j in range(chances.shape[-1] - 1):
             p = float(given[j]) if given.ndim == 1 else given[..., j]
             columns.append(self.binomial(left, p, q.shape, _INT64, device_of(q.place)))
             left = left - columns[-1]
-        columns.append(filled(left if type(left) is ndarray else asarray(left, _INT64, device_of(q.place)), q.shape))
+        columns.append(
+            filled(
+                left if type(left) is ndarray else asarray(left, _INT64, device_of(q.place)),
+                q.shape,
+            )
+        )
         return asarray(stack(columns, axis=-1), q.result)
 
-    def categorical(self, logits: Any, size: Size = None, axis: int = -1, device: Any = None) -> ndarray:
-        """Indices along an axis, each with a probability proportional to exp(logits): by the Gumbel-max trick.
+    def categorical(
+        self, logits: Any, size: Size = None, axis: int = -1, device: Any = None
+    ) -> ndarray:
+        """Indices along an axis, each with a probability proportional to exp(logits): by the
+        Gumbel-max trick.
 
-        argmax(logits + g), g independent Gumbel samples: the logits need not be normalised, and -inf never comes.
+        argmax(logits + g), g independent Gumbel samples: the logits need not be normalised, and
+        -inf never comes.
 
         Parameters
         ----------
@@ -406,10 +563,13 @@ class Discrete(Continuous):
         logits = require(name, logits, FLOATING)
         axis = normalize_axis(name, axis, logits.ndim)
         if not logits.shape[axis]:
-            raise ValueError(f"{name}: wants at least one outcome along axis {axis}, got shape {logits.shape}")
+            raise ValueError(
+                f"{name}: wants at least one outcome along axis {axis}, got shape {logits.shape}"
+            )
         lead = shape_of(name, size)
-        noise = self.gumbel(0.0, 1.0, (*lead, *logits.shape), dtypes.compute_dtype(logits.dtype),
-                            logits.device)
+        noise = self.gumbel(
+            0.0, 1.0, (*lead, *logits.shape), dtypes.compute_dtype(logits.dtype), logits.device
+        )
         return argmax(noise + logits, axis=axis + len(lead))
 
 
@@ -419,7 +579,8 @@ def _sized(x: Any) -> bool:
 
 
 def _rate(p: float) -> float:
-    """Of the exponential samples whose next whole number is the trial at which something of probability p first happens."""
+    """Of the exponential samples whose next whole number is the trial at which something of
+    probability p first happens."""
     return -math.log1p(-p) if p < 1 else math.inf
 
 

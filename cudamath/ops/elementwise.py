@@ -1,7 +1,7 @@
 """Elementwise functions: every unary and binary function of the array API and their NumPy names.
 
-A line is a whole op: name, NumPy function (the CPU implementation and the dtype rule), the scalar expression of the
-GPU kernel, and the gradient. See `ufunc.py` for the meaning of the fields.
+A line is a whole op: name, NumPy function (the CPU implementation and the dtype rule), the scalar
+expression of the GPU kernel, and the gradient. See `ufunc.py` for the meaning of the fields.
 """
 
 from __future__ import annotations
@@ -35,15 +35,89 @@ from . import ufunc
 from .output import deliver
 
 __all__ = [
-    "abs", "absolute", "acos", "acosh", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
-    "arctanh", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_invert", "bitwise_left_shift",
-    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "clip", "conj", "conjugate",
-    "copysign", "cos", "cosh", "divide", "equal", "exp", "exp2", "expm1", "floor", "floor_divide", "greater",
-    "greater_equal", "hypot", "invert", "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "log",
-    "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum",
-    "minimum", "mod", "multiply", "negative", "nextafter", "not_equal", "positive", "pow", "power", "reciprocal",
-    "remainder", "right_shift", "rint", "round", "sign", "signbit", "sin", "sinh", "sqrt", "square", "subtract",
-    "tan", "tanh", "true_divide", "trunc",
+    "abs",
+    "absolute",
+    "acos",
+    "acosh",
+    "add",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "ceil",
+    "clip",
+    "conj",
+    "conjugate",
+    "copysign",
+    "cos",
+    "cosh",
+    "divide",
+    "equal",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "floor_divide",
+    "greater",
+    "greater_equal",
+    "hypot",
+    "invert",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "left_shift",
+    "less",
+    "less_equal",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "negative",
+    "nextafter",
+    "not_equal",
+    "positive",
+    "pow",
+    "power",
+    "reciprocal",
+    "remainder",
+    "right_shift",
+    "rint",
+    "round",
+    "sign",
+    "signbit",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "subtract",
+    "tan",
+    "tanh",
+    "true_divide",
+    "trunc",
 ]
 
 unary = functools.partial(ufunc.unary, namespace=globals())
@@ -53,91 +127,276 @@ PRECISE = Category("float32 or float64", [np.float32, np.float64])
 
 # ---------------------------------------------------------------- arithmetic
 
-add = binary("add", np.add, "x + y", ("g", "g"), category=ANY, doc="Sum of two arrays.", formula="x + y")
-subtract = binary("subtract", np.subtract, "x - y", ("g", "-g"), doc="Difference of two arrays.", formula="x - y")
-multiply = binary("multiply", np.multiply, "x * y", ("g * y", "g * x"), category=ANY,
-                  doc="Product of two arrays.", formula="x * y")
-divide = binary("divide", np.divide, {"": "x / y", "c": "divide(x, y)"}, ("g / y", "-g * out / y"), category=ANY,
-                doc="Quotient of two arrays; integers give floating-point numbers.", formula="x / y")
-floor_divide = binary("floor_divide", np.floor_divide, "floor_divide(x, y)", category=REAL_OR_BOOL,
-                      cpu={"f": "elementwise.floor_divide"}, formula="floor(x / y)",
-                      doc="Quotient rounded down; integers divided by zero give 0, infinity by a finite number infinity.")
-remainder = binary("remainder", np.remainder, "remainder(x, y)", ("g", "-g * floor_divide(x, y)"), category=REAL_OR_BOOL,
-                   doc="Remainder of the division, with the sign of y.", formula="x - floor(x / y) * y")
-_power = binary("pow", np.power, {"": "x ** y", "i": "power(x, y)", "u": "power(x, y)", "c": "power(x, y)"},
-                ("_power_by_base(g, x, y)", "_power_by_exponent(g, out, x)"), category=ANY,
-                doc="Power.", formula="x ** y", example="[2.0, 3.0], [2.0, 0.5]")
-negative = unary("negative", np.negative, "-x", "-g", doc="Each element with the opposite sign.", formula="-x")
+add = binary(
+    "add", np.add, "x + y", ("g", "g"), category=ANY, doc="Sum of two arrays.", formula="x + y"
+)
+subtract = binary(
+    "subtract", np.subtract, "x - y", ("g", "-g"), doc="Difference of two arrays.", formula="x - y"
+)
+multiply = binary(
+    "multiply",
+    np.multiply,
+    "x * y",
+    ("g * y", "g * x"),
+    category=ANY,
+    doc="Product of two arrays.",
+    formula="x * y",
+)
+divide = binary(
+    "divide",
+    np.divide,
+    {"": "x / y", "c": "divide(x, y)"},
+    ("g / y", "-g * out / y"),
+    category=ANY,
+    doc="Quotient of two arrays; integers give floating-point numbers.",
+    formula="x / y",
+)
+floor_divide = binary(
+    "floor_divide",
+    np.floor_divide,
+    "floor_divide(x, y)",
+    category=REAL_OR_BOOL,
+    cpu={"f": "elementwise.floor_divide"},
+    formula="floor(x / y)",
+    doc="Quotient rounded down; integers divided by zero give 0, infinity by a finite number "
+    "infinity.",
+)
+remainder = binary(
+    "remainder",
+    np.remainder,
+    "remainder(x, y)",
+    ("g", "-g * floor_divide(x, y)"),
+    category=REAL_OR_BOOL,
+    doc="Remainder of the division, with the sign of y.",
+    formula="x - floor(x / y) * y",
+)
+_power = binary(
+    "pow",
+    np.power,
+    {"": "x ** y", "i": "power(x, y)", "u": "power(x, y)", "c": "power(x, y)"},
+    ("_power_by_base(g, x, y)", "_power_by_exponent(g, out, x)"),
+    category=ANY,
+    doc="Power.",
+    formula="x ** y",
+    example="[2.0, 3.0], [2.0, 0.5]",
+)
+negative = unary(
+    "negative", np.negative, "-x", "-g", doc="Each element with the opposite sign.", formula="-x"
+)
 positive = unary("positive", np.positive, "x", "g", doc="A copy of each element.", formula="+x")
-abs = unary("abs", np.absolute, {"": "abs(x)", "u": "x", "b": "x", "c": "absolute(x)"}, "g * sign(x)", category=ANY,
-            doc="Absolute value; of complex numbers the modulus.", formula="|x|")
-square = unary("square", np.square, "x * x", "_square_grad(g, x)", category=ANY, doc="Square.", formula="x * x")
-_square_grad = binary("square_grad", np.multiply, "x * y * 2", ("_square_grad(g, y)", "_square_grad(g, x)"), category=NUMERIC,
-                      cpu="elementwise.square_grad", doc="")
+abs = unary(
+    "abs",
+    np.absolute,
+    {"": "abs(x)", "u": "x", "b": "x", "c": "absolute(x)"},
+    "g * sign(x)",
+    category=ANY,
+    doc="Absolute value; of complex numbers the modulus.",
+    formula="|x|",
+)
+square = unary(
+    "square", np.square, "x * x", "_square_grad(g, x)", category=ANY, doc="Square.", formula="x * x"
+)
+_square_grad = binary(
+    "square_grad",
+    np.multiply,
+    "x * y * 2",
+    ("_square_grad(g, y)", "_square_grad(g, x)"),
+    category=NUMERIC,
+    cpu="elementwise.square_grad",
+    doc="",
+)
 _square_grad.__doc__ = "g 2 x, the square's gradient, in one kernel."
 multiply.card.twice = square.card  # type: ignore[attr-defined]  # what x * x is, for its gradient
-sqrt = unary("sqrt", np.sqrt, "sqrt(x)", "g * 0.5 / out", category=ANY, doc="Square root.", formula="x ** 0.5")
-reciprocal = unary("reciprocal", np.reciprocal, {"": "1 / x", "i": "x if x == 1 or x == -1 else 0", "u": "x if x == 1 else 0",
-                                                   "c": "reciprocal(x)"},
-                   "-g * out * out", category=ANY, doc="Reciprocal.", formula="1 / x")
-sign = unary("sign", np.sign, "sign(x)", "_sign_grad(g, out, x)", doc="-1, 0 or 1; of complex numbers x / |x|.")
-hypot = binary("hypot", np.hypot, "hypot(x, y)", (
-    "g * (x / where(equal(out, 0), math.inf, out))", "g * (y / where(equal(out, 0), math.inf, out))"), category=REAL_OR_BOOL,
-               doc="Length of the hypotenuse, without overflow.", formula="sqrt(x**2 + y**2)")
+sqrt = unary(
+    "sqrt",
+    np.sqrt,
+    "sqrt(x)",
+    "g * 0.5 / out",
+    category=ANY,
+    doc="Square root.",
+    formula="x ** 0.5",
+)
+reciprocal = unary(
+    "reciprocal",
+    np.reciprocal,
+    {
+        "": "1 / x",
+        "i": "x if x == 1 or x == -1 else 0",
+        "u": "x if x == 1 else 0",
+        "c": "reciprocal(x)",
+    },
+    "-g * out * out",
+    category=ANY,
+    doc="Reciprocal.",
+    formula="1 / x",
+)
+sign = unary(
+    "sign",
+    np.sign,
+    "sign(x)",
+    "_sign_grad(g, out, x)",
+    doc="-1, 0 or 1; of complex numbers x / |x|.",
+)
+hypot = binary(
+    "hypot",
+    np.hypot,
+    "hypot(x, y)",
+    (
+        "g * (x / where(equal(out, 0), math.inf, out))",
+        "g * (y / where(equal(out, 0), math.inf, out))",
+    ),
+    category=REAL_OR_BOOL,
+    doc="Length of the hypotenuse, without overflow.",
+    formula="sqrt(x**2 + y**2)",
+)
 norm_slope = ufunc.Elementwise(
-    "norm_slope", np.multiply, "0 if x == 0 or y == 0 else copysign((abs(x) / y) ** z, x)",
-    ("g * z * abs(norm_slope(x, y, z - 1.0)) / where(y == 0, 1, y)", "-g * z * out / where(y == 0, 1, y)", "g * 0"), PRECISE,
-    "elementwise.norm_slope", globals())
-norm_slope.__doc__ = "sign(x) (|x| / y)^z: the derivative of y, a norm of order z + 1, by its elements x; 0 where either is 0."
+    "norm_slope",
+    np.multiply,
+    "0 if x == 0 or y == 0 else copysign((abs(x) / y) ** z, x)",
+    (
+        "g * z * abs(norm_slope(x, y, z - 1.0)) / where(y == 0, 1, y)",
+        "-g * z * out / where(y == 0, 1, y)",
+        "g * 0",
+    ),
+    PRECISE,
+    "elementwise.norm_slope",
+    globals(),
+)
+norm_slope.__doc__ = (
+    "sign(x) (|x| / y)^z: the derivative of y, a norm of order z + 1, by its "
+    "elements x; 0 where either is 0."
+)
 norm_grad = ufunc.Elementwise(
-    "norm_grad", np.multiply, {"": "x * (z / y) if y != 0 else 0", "c": "x * divide(z, y) if y != 0 else 0"},
-    ("norm_grad(g, y, z)", "-norm_grad(g * out, y, 1.0)", "norm_grad(g * x, y, 1.0)"), INEXACT, "elementwise.norm_grad",
-    globals())
-norm_grad.__doc__ = "z x / y, and 0 where y is 0: the gradient z of a length y, by its elements x, in one kernel."
+    "norm_grad",
+    np.multiply,
+    {"": "x * (z / y) if y != 0 else 0", "c": "x * divide(z, y) if y != 0 else 0"},
+    ("norm_grad(g, y, z)", "-norm_grad(g * out, y, 1.0)", "norm_grad(g * x, y, 1.0)"),
+    INEXACT,
+    "elementwise.norm_grad",
+    globals(),
+)
+norm_grad.__doc__ = (
+    "z x / y, and 0 where y is 0: the gradient z of a length y, by its elements x, in one kernel."
+)
+
+
 class _AsFirst(ufunc.Elementwise):
-    """The result has the dtype of the first operand: a mean of 16-bit numbers in float32 does not widen a gradient by them."""
+    """The result has the dtype of the first operand: a mean of 16-bit numbers in float32 does not
+    widen a gradient by them."""
 
     def resolved(self, arrays: list[ndarray], common: np.dtype) -> tuple[np.dtype, np.dtype]:
         return super().resolved(arrays, common)[0], arrays[0].dtype
 
 
-spread_grad = _AsFirst("spread_grad", np.multiply, "(x - y) * (z * x3)", (
-    "g * z * x3", "-g * z * x3", "g * (x - y) * x3", "None"), INEXACT, "elementwise.spread_grad", globals(), nin=4)
-spread_grad.__doc__ = "(x - y) z times a number: the gradient z of a variance, by its elements x of mean y, in one kernel."
-copysign = binary("copysign", np.copysign, "copysign(x, y)", ("g * sign(x) * sign(out)", "g * 0"),
-                  category=REAL_OR_BOOL, doc="Magnitude of x with the sign of y.")
+spread_grad = _AsFirst(
+    "spread_grad",
+    np.multiply,
+    "(x - y) * (z * x3)",
+    ("g * z * x3", "-g * z * x3", "g * (x - y) * x3", "None"),
+    INEXACT,
+    "elementwise.spread_grad",
+    globals(),
+    nin=4,
+)
+spread_grad.__doc__ = (
+    "(x - y) z times a number: the gradient z of a variance, by its elements x "
+    "of mean y, in one kernel."
+)
+copysign = binary(
+    "copysign",
+    np.copysign,
+    "copysign(x, y)",
+    ("g * sign(x) * sign(out)", "g * 0"),
+    category=REAL_OR_BOOL,
+    doc="Magnitude of x with the sign of y.",
+)
 
 
 def _next_of(digits: int, smallest: float, largest: float, same: str) -> str:
-    """`nextafter` of 16-bit floats of so many digits, in float32. smallest: the normal ones begin there; same: which of two
-    equal numbers is the result, of 0 and -0. Towards 0 a power of two is as near to the next one as the numbers below it."""
+    """`nextafter` of 16-bit floats of so many digits, in float32. smallest: the normal ones begin
+    there; same: which of two equal numbers is the result, of 0 and -0. Towards 0 a power of two is
+    as near to the next one as the numbers below it."""
     size = f"maximum(abs(x) if (x < y) == (x > 0) else abs(x) * {1 - 2.0**-12!r}, {smallest!r})"
-    return (f"x + y if x != x or y != y else {same} if x == y else copysign({largest!r}, x) if isinf(x) else "
-            f"copysign(x + ldexp(1 if x < y else -1, exponent({size}) - {digits}), x if x != 0 else y)")
+    return (
+        f"x + y if x != x or y != y else {same} if x == y else copysign({largest!r}, x) if "
+        "isinf(x) else "
+        f"copysign(x + ldexp(1 if x < y else -1, exponent({size}) - {digits}), x if x != 0 else y)"
+    )
 
 
-nextafter = binary("nextafter", np.nextafter, {
-    "": "nextafter(x, y)", "float16": _next_of(11, 2.0**-14, 65504.0, "x"),
-    "bfloat16": _next_of(8, 2.0**-126, 2.0**128 - 2.0**120, "y")}, category=REAL_OR_BOOL,
-    doc="The next representable number after x towards y.")
+nextafter = binary(
+    "nextafter",
+    np.nextafter,
+    {
+        "": "nextafter(x, y)",
+        "float16": _next_of(11, 2.0**-14, 65504.0, "x"),
+        "bfloat16": _next_of(8, 2.0**-126, 2.0**128 - 2.0**120, "y"),
+    },
+    category=REAL_OR_BOOL,
+    doc="The next representable number after x towards y.",
+)
 
 # ---------------------------------------------------------------- exponentials and logarithms
 
 exp = unary("exp", np.exp, "exp(x)", "g * out", category=ANY, doc="Exponential.", formula="e ** x")
-expm1 = unary("expm1", np.expm1, "expm1(x)", "g * (out + 1)", category=ANY,
-              doc="exp(x) - 1, accurate near 0.", formula="e ** x - 1", cpu={"c": "elementwise.expm1"})
-exp2 = unary("exp2", np.exp2, "2 ** x", "g * out * LN2", category=REAL_OR_BOOL, doc="Power of two.", formula="2 ** x")
-log = unary("log", np.log, "log(x)", "g / x", category=ANY, doc="Natural logarithm.", formula="ln x")
-log1p = unary("log1p", np.log1p, "log1p(x)", "g / (x + 1)", category=ANY, doc="log(1 + x), accurate near 0.",
-              formula="ln(1 + x)", cpu={"c": "elementwise.log1p"})
+expm1 = unary(
+    "expm1",
+    np.expm1,
+    "expm1(x)",
+    "g * (out + 1)",
+    category=ANY,
+    doc="exp(x) - 1, accurate near 0.",
+    formula="e ** x - 1",
+    cpu={"c": "elementwise.expm1"},
+)
+exp2 = unary(
+    "exp2",
+    np.exp2,
+    "2 ** x",
+    "g * out * LN2",
+    category=REAL_OR_BOOL,
+    doc="Power of two.",
+    formula="2 ** x",
+)
+log = unary(
+    "log", np.log, "log(x)", "g / x", category=ANY, doc="Natural logarithm.", formula="ln x"
+)
+log1p = unary(
+    "log1p",
+    np.log1p,
+    "log1p(x)",
+    "g / (x + 1)",
+    category=ANY,
+    doc="log(1 + x), accurate near 0.",
+    formula="ln(1 + x)",
+    cpu={"c": "elementwise.log1p"},
+)
 log2 = unary("log2", np.log2, "log2(x)", "g / (x * LN2)", category=ANY, doc="Logarithm to base 2.")
-log10 = unary("log10", np.log10, "log10(x)", "g / (x * LN10)", category=ANY, doc="Logarithm to base 10.")
-logaddexp = binary("logaddexp", np.logaddexp, "logaddexp(x, y)",
-                   ("_logistic(g, _beyond(x, y))", "_logistic(g, _beyond(y, x))"),
-                   category=REAL_OR_BOOL, doc="Logarithm of a sum of exponentials.", formula="log(exp(x) + exp(y))")
-_logistic = binary("logistic", np.multiply, "x / (exp(-y) + 1)", ("_logistic(g, y)", "_logistic(_logistic(g * x, y), -y)"),
-                   category=FLOATING, cpu="elementwise.logistic", doc="")
-_logistic.__doc__ = "x e^y / (e^y + 1), in one kernel; its slopes are of its kind too, so that no exponential outgrows them."
+log10 = unary(
+    "log10", np.log10, "log10(x)", "g / (x * LN10)", category=ANY, doc="Logarithm to base 10."
+)
+logaddexp = binary(
+    "logaddexp",
+    np.logaddexp,
+    "logaddexp(x, y)",
+    ("_logistic(g, _beyond(x, y))", "_logistic(g, _beyond(y, x))"),
+    category=REAL_OR_BOOL,
+    doc="Logarithm of a sum of exponentials.",
+    formula="log(exp(x) + exp(y))",
+)
+_logistic = binary(
+    "logistic",
+    np.multiply,
+    "x / (exp(-y) + 1)",
+    ("_logistic(g, y)", "_logistic(_logistic(g * x, y), -y)"),
+    category=FLOATING,
+    cpu="elementwise.logistic",
+    doc="",
+)
+_logistic.__doc__ = (
+    "x e^y / (e^y + 1), in one kernel; its slopes are of its kind too, so that no "
+    "exponential outgrows them."
+)
 LN2, LN10 = math.log(2), math.log(10)
 
 # ---------------------------------------------------------------- trigonometric and hyperbolic
@@ -145,85 +404,253 @@ LN2, LN10 = math.log(2), math.log(10)
 sin = unary("sin", np.sin, "sin(x)", "g * cos(x)", category=ANY, doc="Sine; radians.")
 cos = unary("cos", np.cos, "cos(x)", "-g * sin(x)", category=ANY, doc="Cosine; radians.")
 tan = unary("tan", np.tan, "tan(x)", "g * (out * out + 1)", category=ANY, doc="Tangent; radians.")
-asin = unary("asin", np.arcsin, "asin(x)", "g / sqrt(1 - x * x)", category=ANY, doc="Inverse sine; radians.")
-acos = unary("acos", np.arccos, "acos(x)", "-g / sqrt(1 - x * x)", category=ANY, doc="Inverse cosine; radians.")
-atan = unary("atan", np.arctan, "atan(x)", "g / (x * x + 1)", category=ANY, doc="Inverse tangent; radians.")
+asin = unary(
+    "asin", np.arcsin, "asin(x)", "g / sqrt(1 - x * x)", category=ANY, doc="Inverse sine; radians."
+)
+acos = unary(
+    "acos",
+    np.arccos,
+    "acos(x)",
+    "-g / sqrt(1 - x * x)",
+    category=ANY,
+    doc="Inverse cosine; radians.",
+)
+atan = unary(
+    "atan", np.arctan, "atan(x)", "g / (x * x + 1)", category=ANY, doc="Inverse tangent; radians."
+)
 sinh = unary("sinh", np.sinh, "sinh(x)", "g * cosh(x)", category=ANY, doc="Hyperbolic sine.")
 cosh = unary("cosh", np.cosh, "cosh(x)", "g * sinh(x)", category=ANY, doc="Hyperbolic cosine.")
-tanh = unary("tanh", np.tanh, "tanh(x)", "g * (1 - out * out) if g.dtype.kind == 'c' else _tanh_grad(g, out)",
-             category=ANY, doc="Hyperbolic tangent.")
-_tanh_grad = binary("tanh_grad", np.multiply, "x * (1 - y * y)", ("_tanh_grad(g, y)", "g * x * y * -2"), category=FLOATING,
-                    cpu="elementwise.tanh_grad", doc="")
+tanh = unary(
+    "tanh",
+    np.tanh,
+    "tanh(x)",
+    "g * (1 - out * out) if g.dtype.kind == 'c' else _tanh_grad(g, out)",
+    category=ANY,
+    doc="Hyperbolic tangent.",
+)
+_tanh_grad = binary(
+    "tanh_grad",
+    np.multiply,
+    "x * (1 - y * y)",
+    ("_tanh_grad(g, y)", "g * x * y * -2"),
+    category=FLOATING,
+    cpu="elementwise.tanh_grad",
+    doc="",
+)
 _tanh_grad.__doc__ = "g (1 - y^2), tanh's gradient at y = tanh x, in one kernel."
-asinh = unary("asinh", np.arcsinh, "asinh(x)", "g / (sqrt(x * x + 1) if g.dtype.kind == 'c' else hypot(x, 1.0))",
-              category=ANY, doc="Inverse hyperbolic sine.")
-acosh = unary("acosh", np.arccosh, "acosh(x)", "g / (sqrt(x - 1) * sqrt(x + 1))", category=ANY,
-              doc="Inverse hyperbolic cosine.", example="[1.5, 2.0]")
-atanh = unary("atanh", np.arctanh, "atanh(x)", "g / (1 - x * x)", category=ANY, doc="Inverse hyperbolic tangent.")
-atan2 = binary("atan2", np.arctan2, "atan2(x, y)", ("_turn(g, y, x)", "_turn(-g, x, y)"), category=REAL_OR_BOOL,
-               doc="Angle of the point (y, x): inverse tangent of x / y in the right quadrant; radians.")
+asinh = unary(
+    "asinh",
+    np.arcsinh,
+    "asinh(x)",
+    "g / (sqrt(x * x + 1) if g.dtype.kind == 'c' else hypot(x, 1.0))",
+    category=ANY,
+    doc="Inverse hyperbolic sine.",
+)
+acosh = unary(
+    "acosh",
+    np.arccosh,
+    "acosh(x)",
+    "g / (sqrt(x - 1) * sqrt(x + 1))",
+    category=ANY,
+    doc="Inverse hyperbolic cosine.",
+    example="[1.5, 2.0]",
+)
+atanh = unary(
+    "atanh",
+    np.arctanh,
+    "atanh(x)",
+    "g / (1 - x * x)",
+    category=ANY,
+    doc="Inverse hyperbolic tangent.",
+)
+atan2 = binary(
+    "atan2",
+    np.arctan2,
+    "atan2(x, y)",
+    ("_turn(g, y, x)", "_turn(-g, x, y)"),
+    category=REAL_OR_BOOL,
+    doc="Angle of the point (y, x): inverse tangent of x / y in the right quadrant; radians.",
+)
 
 # ---------------------------------------------------------------- rounding
 
-floor = unary("floor", np.floor, {"": "x", "f": "floor(x)"}, category=REAL_OR_BOOL,
-              doc="The largest integer not above x.")
-ceil = unary("ceil", np.ceil, {"": "x", "f": "ceil(x)"}, category=REAL_OR_BOOL,
-             doc="The smallest integer not below x.")
-trunc = unary("trunc", np.trunc, {"": "x", "f": "trunc(x)"}, category=REAL_OR_BOOL, doc="x without its fraction.")
-_rint = unary("rint", np.rint, {"": "x", "f": "round_even(x)", "c": "round_even(x)"}, category=ANY,
-              doc="The nearest integer; ties go to the even one.")
+floor = unary(
+    "floor",
+    np.floor,
+    {"": "x", "f": "floor(x)"},
+    category=REAL_OR_BOOL,
+    doc="The largest integer not above x.",
+)
+ceil = unary(
+    "ceil",
+    np.ceil,
+    {"": "x", "f": "ceil(x)"},
+    category=REAL_OR_BOOL,
+    doc="The smallest integer not below x.",
+)
+trunc = unary(
+    "trunc",
+    np.trunc,
+    {"": "x", "f": "trunc(x)"},
+    category=REAL_OR_BOOL,
+    doc="x without its fraction.",
+)
+_rint = unary(
+    "rint",
+    np.rint,
+    {"": "x", "f": "round_even(x)", "c": "round_even(x)"},
+    category=ANY,
+    doc="The nearest integer; ties go to the even one.",
+)
 
-_round_to = binary("round_to", np.multiply, {"": "round_even(x * y) / y", "c": "round_to(x, y)"},
-                   category=Category("float32, float64 or complex", PRECISE | COMPLEX),
-                   cpu="elementwise.round_to", doc="")
-_round_to.__doc__ = "The multiple of 1 / y nearest to x; of complex numbers in each part, or of -y where y < 0. One kernel."
+_round_to = binary(
+    "round_to",
+    np.multiply,
+    {"": "round_even(x * y) / y", "c": "round_to(x, y)"},
+    category=Category("float32, float64 or complex", PRECISE | COMPLEX),
+    cpu="elementwise.round_to",
+    doc="",
+)
+_round_to.__doc__ = (
+    "The multiple of 1 / y nearest to x; of complex numbers in each part, or of "
+    "-y where y < 0. One kernel."
+)
 
 # ---------------------------------------------------------------- comparison, extremes
 
-equal = binary("equal", np.equal, "x == y", category=ANY, doc="Whether elements are equal.", formula="x == y")
-not_equal = binary("not_equal", np.not_equal, "x != y", category=ANY, doc="Whether elements differ.", formula="x != y")
-less = binary("less", np.less, "x < y", category=REAL_OR_BOOL, doc="Whether x is less than y.", formula="x < y")
-less_equal = binary("less_equal", np.less_equal, "x <= y", category=REAL_OR_BOOL, doc="Whether x is at most y.",
-                    formula="x <= y")
-greater = binary("greater", np.greater, "x > y", category=REAL_OR_BOOL, doc="Whether x is greater than y.",
-                 formula="x > y")
-greater_equal = binary("greater_equal", np.greater_equal, "x >= y", category=REAL_OR_BOOL, doc="Whether x is at least y.",
-                       formula="x >= y")
-maximum = binary("maximum", np.maximum, "maximum(x, y)", ("_share(g, x, y)", "_share(g, y, x)"),
-                 category=REAL_OR_BOOL, doc="The larger of two elements; NaN if either is NaN.")
-minimum = binary("minimum", np.minimum, "minimum(x, y)", ("_share(g, y, x)", "_share(g, x, y)"),
-                 category=REAL_OR_BOOL, doc="The smaller of two elements; NaN if either is NaN.")
-isfinite = unary("isfinite", np.isfinite, {"": "True", "f": "isfinite(x)", "c": "isfinite(x)"}, category=ANY,
-                 doc="Whether elements are neither infinite nor NaN.")
-isinf = unary("isinf", np.isinf, {"": "False", "f": "isinf(x)", "c": "isinf(x)"}, category=ANY,
-              doc="Whether elements are infinite.")
-isnan = unary("isnan", np.isnan, {"": "False", "f": "x != x", "c": "x != x"}, category=ANY, doc="Whether elements are NaN.")
-signbit = unary("signbit", np.signbit, {"": "x < 0", "f": "signbit(x)"}, category=REAL_OR_BOOL,
-                 doc="Whether the sign bit is set (-0.0 included).")
+equal = binary(
+    "equal", np.equal, "x == y", category=ANY, doc="Whether elements are equal.", formula="x == y"
+)
+not_equal = binary(
+    "not_equal",
+    np.not_equal,
+    "x != y",
+    category=ANY,
+    doc="Whether elements differ.",
+    formula="x != y",
+)
+less = binary(
+    "less",
+    np.less,
+    "x < y",
+    category=REAL_OR_BOOL,
+    doc="Whether x is less than y.",
+    formula="x < y",
+)
+less_equal = binary(
+    "less_equal",
+    np.less_equal,
+    "x <= y",
+    category=REAL_OR_BOOL,
+    doc="Whether x is at most y.",
+    formula="x <= y",
+)
+greater = binary(
+    "greater",
+    np.greater,
+    "x > y",
+    category=REAL_OR_BOOL,
+    doc="Whether x is greater than y.",
+    formula="x > y",
+)
+greater_equal = binary(
+    "greater_equal",
+    np.greater_equal,
+    "x >= y",
+    category=REAL_OR_BOOL,
+    doc="Whether x is at least y.",
+    formula="x >= y",
+)
+maximum = binary(
+    "maximum",
+    np.maximum,
+    "maximum(x, y)",
+    ("_share(g, x, y)", "_share(g, y, x)"),
+    category=REAL_OR_BOOL,
+    doc="The larger of two elements; NaN if either is NaN.",
+)
+minimum = binary(
+    "minimum",
+    np.minimum,
+    "minimum(x, y)",
+    ("_share(g, y, x)", "_share(g, x, y)"),
+    category=REAL_OR_BOOL,
+    doc="The smaller of two elements; NaN if either is NaN.",
+)
+isfinite = unary(
+    "isfinite",
+    np.isfinite,
+    {"": "True", "f": "isfinite(x)", "c": "isfinite(x)"},
+    category=ANY,
+    doc="Whether elements are neither infinite nor NaN.",
+)
+isinf = unary(
+    "isinf",
+    np.isinf,
+    {"": "False", "f": "isinf(x)", "c": "isinf(x)"},
+    category=ANY,
+    doc="Whether elements are infinite.",
+)
+isnan = unary(
+    "isnan",
+    np.isnan,
+    {"": "False", "f": "x != x", "c": "x != x"},
+    category=ANY,
+    doc="Whether elements are NaN.",
+)
+signbit = unary(
+    "signbit",
+    np.signbit,
+    {"": "x < 0", "f": "signbit(x)"},
+    category=REAL_OR_BOOL,
+    doc="Whether the sign bit is set (-0.0 included).",
+)
 
 
-_share = ufunc.Elementwise("larger_share", np.multiply, "x if y > z else x * 0.5 if y == z else 0", (
-    "_share(g, y, z)", "None", "None"), FLOATING, "elementwise.larger_share", globals())
-_share.__doc__ = "The part of a maximum's gradient x that goes to y, not to z: all, none, or half of it where both are equal."
+_share = ufunc.Elementwise(
+    "larger_share",
+    np.multiply,
+    "x if y > z else x * 0.5 if y == z else 0",
+    ("_share(g, y, z)", "None", "None"),
+    FLOATING,
+    "elementwise.larger_share",
+    globals(),
+)
+_share.__doc__ = (
+    "The part of a maximum's gradient x that goes to y, not to z: all, none, or half "
+    "of it where both are equal."
+)
 
 
 def _power_by_base(g: ndarray, x: ndarray, y: Any) -> ndarray:
-    """g y x^(y-1), and 0 where y is 0, also where 1 / x is infinite or NaN. Elsewhere y = 0 is no exception: its slope there is
-    g / x."""
+    """g y x^(y-1), and 0 where y is 0, also where 1 / x is infinite or NaN. Elsewhere y = 0 is no
+    exception: its slope there is g / x."""
     if not isinstance(y, ndarray):
         return g * (y * _power(x, y - 1)) if y else g * 0
-    x, y = x.astype(g.dtype, copy=False), y.astype(g.dtype, copy=False)  # y - 1 would be rounded to a narrower dtype
+    x, y = (
+        x.astype(g.dtype, copy=False),
+        y.astype(g.dtype, copy=False),
+    )  # y - 1 would be rounded to a narrower dtype
     nowhere = (y == 0) & logical_not(isfinite(reciprocal(x)))
     return where(nowhere, 0, g * (y * _power(where(nowhere, 1, x), y - 1)))
 
 
 def _power_by_exponent(g: ndarray, out: ndarray, x: Any) -> ndarray:
-    """g log(x) x^y; where x is 0, 0 unless x^y is infinite. A negative real x has powers at whole y only: NaN, unless y is
-    complex."""
+    """g log(x) x^y; where x is 0, 0 unless x^y is infinite. A negative real x has powers at whole y
+    only: NaN, unless y is complex."""
     if not isinstance(x, ndarray):
         if x:
-            return g * out * (cmath.log(x) if isinstance(x, complex) or g.dtype in COMPLEX else
-                              math.log(x) if x > 0 else math.nan)
+            return (
+                g
+                * out
+                * (
+                    cmath.log(x)
+                    if isinstance(x, complex) or g.dtype in COMPLEX
+                    else math.log(x)
+                    if x > 0
+                    else math.nan
+                )
+            )
         return g * where(isfinite(out), 0, -math.inf * out)
     nowhere = logical_and(equal(x, 0), isfinite(out))
     return g * out * log(where(nowhere, 1, x).astype(g.dtype, copy=False))
@@ -235,14 +662,16 @@ def _beyond(x: Any, y: Any) -> ndarray:
 
 
 def _turn(g: ndarray, x: Any, y: Any) -> ndarray:
-    """g x / r^2 for the distance r of (x, y) from the origin, without overflow; 0 there, where no angle is, as PyTorch's."""
+    """g x / r^2 for the distance r of (x, y) from the origin, without overflow; 0 there, where no
+    angle is, as PyTorch's."""
     r = hypot(x, y)
     r = where(r == 0, 1, r)
     return g * (x / r) / r
 
 
 def _sign_grad(g: ndarray, out: ndarray, x: ndarray) -> ndarray:
-    """0 for real numbers; on the complex plane sign(x) = x / |x| turns but does not grow: what is along x goes."""
+    """0 for real numbers; on the complex plane sign(x) = x / |x| turns but does not grow: what is
+    along x goes."""
     if x.dtype not in COMPLEX:
         return g * 0
     g = conj(g)  # the rule around this one conjugates twice
@@ -252,30 +681,82 @@ def _sign_grad(g: ndarray, out: ndarray, x: ndarray) -> ndarray:
 
 # ---------------------------------------------------------------- logic and bits
 
-logical_and = binary("logical_and", np.logical_and, "x != 0 and y != 0", category=ANY, doc="Whether both are non-zero.")
-logical_or = binary("logical_or", np.logical_or, "x != 0 or y != 0", category=ANY, doc="Whether either is non-zero.")
-logical_xor = binary("logical_xor", np.logical_xor, "(x != 0) != (y != 0)", category=ANY,
-                     doc="Whether exactly one is non-zero.")
-logical_not = unary("logical_not", np.logical_not, "x == 0", category=ANY, doc="Whether elements are zero.")
+logical_and = binary(
+    "logical_and",
+    np.logical_and,
+    "x != 0 and y != 0",
+    category=ANY,
+    doc="Whether both are non-zero.",
+)
+logical_or = binary(
+    "logical_or", np.logical_or, "x != 0 or y != 0", category=ANY, doc="Whether either is non-zero."
+)
+logical_xor = binary(
+    "logical_xor",
+    np.logical_xor,
+    "(x != 0) != (y != 0)",
+    category=ANY,
+    doc="Whether exactly one is non-zero.",
+)
+logical_not = unary(
+    "logical_not", np.logical_not, "x == 0", category=ANY, doc="Whether elements are zero."
+)
 _BITS: dict[str, Any] = {"category": INTEGER_OR_BOOL, "example": "[3, 5], [2, 4]"}
-bitwise_and = binary("bitwise_and", np.bitwise_and, "x & y", doc="Bits set in both.", formula="x & y", **_BITS)
-bitwise_or = binary("bitwise_or", np.bitwise_or, "x | y", doc="Bits set in either.", formula="x | y", **_BITS)
-bitwise_xor = binary("bitwise_xor", np.bitwise_xor, "x ^ y", doc="Bits set in exactly one.", formula="x ^ y", **_BITS)
-bitwise_invert = unary("bitwise_invert", np.invert, {"": "~x", "b": "x == 0"}, category=INTEGER_OR_BOOL,
-                       doc="All bits flipped.", formula="~x", example="[3, 5]")
-bitwise_left_shift = binary("bitwise_left_shift", np.left_shift, "shift_left(x, y)", category=INTEGER_OR_BOOL,
-                            doc="Bits moved up by y.", formula="x << y", example="[3, 5], [2, 4]")
-bitwise_right_shift = binary("bitwise_right_shift", np.right_shift, "shift_right(x, y)", category=INTEGER_OR_BOOL,
-                             doc="Bits moved down by y; the sign is kept.", formula="x >> y", example="[3, 5], [2, 4]")
+bitwise_and = binary(
+    "bitwise_and", np.bitwise_and, "x & y", doc="Bits set in both.", formula="x & y", **_BITS
+)
+bitwise_or = binary(
+    "bitwise_or", np.bitwise_or, "x | y", doc="Bits set in either.", formula="x | y", **_BITS
+)
+bitwise_xor = binary(
+    "bitwise_xor", np.bitwise_xor, "x ^ y", doc="Bits set in exactly one.", formula="x ^ y", **_BITS
+)
+bitwise_invert = unary(
+    "bitwise_invert",
+    np.invert,
+    {"": "~x", "b": "x == 0"},
+    category=INTEGER_OR_BOOL,
+    doc="All bits flipped.",
+    formula="~x",
+    example="[3, 5]",
+)
+bitwise_left_shift = binary(
+    "bitwise_left_shift",
+    np.left_shift,
+    "shift_left(x, y)",
+    category=INTEGER_OR_BOOL,
+    doc="Bits moved up by y.",
+    formula="x << y",
+    example="[3, 5], [2, 4]",
+)
+bitwise_right_shift = binary(
+    "bitwise_right_shift",
+    np.right_shift,
+    "shift_right(x, y)",
+    category=INTEGER_OR_BOOL,
+    doc="Bits moved down by y; the sign is kept.",
+    formula="x >> y",
+    example="[3, 5], [2, 4]",
+)
 
 # ---------------------------------------------------------------- complex
 
-_conj = unary("conj", np.conjugate, "conj(x)", "conj(g)", category=COMPLEX, doc="Complex conjugate.", example="[1j, 2 - 1j]")
+_conj = unary(
+    "conj",
+    np.conjugate,
+    "conj(x)",
+    "conj(g)",
+    category=COMPLEX,
+    doc="Complex conjugate.",
+    example="[1j, 2 - 1j]",
+)
 
 
-def conj(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: str = "same_kind") -> ndarray:
-    """Complex conjugate; real arrays are returned as they are. `out`, `where`, `dtype`, `casting`: as for `add`. Gradient:
-    conj(g).
+def conj(
+    x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: str = "same_kind"
+) -> ndarray:
+    """Complex conjugate; real arrays are returned as they are. `out`, `where`, `dtype`, `casting`:
+    as for `add`. Gradient: conj(g).
 
     >>> import cudamath as cm
     >>> cm.conj(1 + 2j).item()
@@ -287,17 +768,27 @@ def conj(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, ca
     if not plain:
         try:
             return (_conj if require("conj", x, NUMERIC).dtype in COMPLEX else positive)(
-                x, out, where=where, dtype=dtype, casting=casting)
+                x, out, where=where, dtype=dtype, casting=casting
+            )
         except MISTAKES as error:
             raise as_of("conj", error) from None
     x = require("conj", x, NUMERIC)
     return _conj(x) if x._layout.dtype.kind == "c" else x
 
 
-def pow(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: str = "same_kind") -> ndarray:
-    """Power x ** y. Shapes broadcast; dtype as NumPy's `power`; `out`, `where`, `dtype`, `casting`: as for `add`. Negative
-    integer exponents of integers are a ValueError; in an array on a GPU, which is not looked through beforehand, they give
-    x ** y cut off to an integer.
+def pow(
+    x: Any,
+    y: Any,
+    /,
+    out: Any = None,
+    *,
+    where: Any = True,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> ndarray:
+    """Power x ** y. Shapes broadcast; dtype as NumPy's `power`; `out`, `where`, `dtype`, `casting`:
+    as for `add`. Negative integer exponents of integers are a ValueError; in an array on a GPU,
+    which is not looked through beforehand, they give x ** y cut off to an integer.
 
     Gradient: g * y * x**(y-1) and g * log(x) * out. Deterministic.
 
@@ -312,14 +803,17 @@ def pow(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = N
         if y == 2 and x.dtype in (NUMERIC if type(y) is int else INEXACT):
             return square(x) if out is None else speaks_for("pow")(square)(x, out)
         if y < 0 and x.dtype in INTEGER_OR_BOOL and type(y) is int:
-            raise ValueError(f"pow: integers to a negative integer power ({y}) are not integers; convert {x.dtype} of shape "
-                             f"{x.shape} to a float dtype first")
+            raise ValueError(
+                f"pow: integers to a negative integer power ({y}) are not integers; convert "
+                f"{x.dtype} of shape "
+                f"{x.shape} to a float dtype first"
+            )
     return _power(x, y) if out is None else _power(x, y, out)
 
 
 def round(x: Any, /, decimals: int = 0, out: Any = None) -> ndarray:
-    """Round to `decimals` decimals, ties to even. Any shape; numeric dtypes; integers are returned as they are
-    for decimals >= 0; out: an array for the result. Gradient: 0.
+    """Round to `decimals` decimals, ties to even. Any shape; numeric dtypes; integers are returned
+    as they are for decimals >= 0; out: an array for the result. Gradient: 0.
 
     >>> import cudamath as cm
     >>> cm.round([0.5, 1.5, 2.567], 1).tolist()
@@ -331,7 +825,10 @@ def round(x: Any, /, decimals: int = 0, out: Any = None) -> ndarray:
     try:
         decimals = operator.index(decimals)
     except TypeError:
-        raise TypeError(f"round: decimals must be an integer, got {decimals!r:.60} for {x.dtype} of shape {x.shape}") from None
+        raise TypeError(
+            f"round: decimals must be an integer, got {decimals!r:.60} for {x.dtype} of shape "
+            f"{x.shape}"
+        ) from None
     if x.dtype in INTEGER and decimals >= 0 or decimals > 308:  # no float64 has as many decimals
         return positive(x)
     if decimals == 0:
@@ -340,22 +837,35 @@ def round(x: Any, /, decimals: int = 0, out: Any = None) -> ndarray:
         return round(x.astype(np.float32), decimals).astype(x.dtype)
     step = 10.0 ** min(-decimals, 308)
     if x.dtype in COMPLEX:
-        return _round_to(x, -step if decimals < 0 else 10.0 ** decimals)
-    if decimals < 0 and (x.dtype != np.float32 or step <= np.finfo(np.float32).max):  # 1e3 is a number, 1e-3 none
+        return _round_to(x, -step if decimals < 0 else 10.0**decimals)
+    if decimals < 0 and (
+        x.dtype != np.float32 or step <= np.finfo(np.float32).max
+    ):  # 1e3 is a number, 1e-3 none
         return (_rint(x / step) * step).astype(x.dtype)
-    scale = 10.0 ** decimals
+    scale = 10.0**decimals
     if x.dtype in PRECISE:
         return _round_to(x, scale)
     return (_rint(x * scale) / scale).astype(x.dtype)
 
 
-def clip(x: Any, /, min: Any = None, max: Any = None, out: Any = None, *, a_min: Any = None, a_max: Any = None,
-         where: Any = True, dtype: Any = None, casting: str = "same_kind") -> ndarray:
-    """Limit elements to [min, max]; either may be None. Bounds are scalars or arrays that broadcast; the dtype is x's
-    promoted with array bounds. `a_min`, `a_max`: NumPy's older names of the bounds; `out`, `where`, `dtype`, `casting`: as
-    for `add`.
-    Raises: TypeError for complex numbers and what is not a number, ValueError for shapes that do not broadcast.
-    Gradient: g where x lies between the bounds, half of it where it equals one; the rest goes to array bounds.
+def clip(
+    x: Any,
+    /,
+    min: Any = None,
+    max: Any = None,
+    out: Any = None,
+    *,
+    a_min: Any = None,
+    a_max: Any = None,
+    where: Any = True,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> ndarray:
+    """Limit elements to [min, max]; either may be None. Bounds are scalars or arrays that
+    broadcast; the dtype is x's promoted with array bounds. `a_min`, `a_max`: NumPy's older names of
+    the bounds; `out`, `where`, `dtype`, `casting`: as for `add`. Raises: TypeError for complex
+    numbers and what is not a number, ValueError for shapes that do not broadcast. Gradient: g where
+    x lies between the bounds, half of it where it equals one; the rest goes to array bounds.
 
     >>> import cudamath as cm
     >>> cm.clip([1.0, 5.0, 9.0], 2.0, 6.0).tolist()
@@ -364,7 +874,12 @@ def clip(x: Any, /, min: Any = None, max: Any = None, out: Any = None, *, a_min:
     min, max = a_min if min is None else min, a_max if max is None else max
     plain = dtype is None and where is True and casting == "same_kind"
     if plain and out is not None:
-        if type(x) is type(out) is ndarray and min is not None and max is not None and _clip.into((x, min, max), out):
+        if (
+            type(x) is type(out) is ndarray
+            and min is not None
+            and max is not None
+            and _clip.into((x, min, max), out)
+        ):
             return out
         return deliver("clip", clip(x, min, max), out)
     if plain and type(x) is ndarray and x._node is None:
@@ -386,27 +901,62 @@ def clip(x: Any, /, min: Any = None, max: Any = None, out: Any = None, *, a_min:
     options = {"dtype": dtype, "casting": casting}
     try:
         if max is None:
-            return positive(x, out, where=where, **options) if min is None else maximum(x, min, out, where=where, **options)
-        return minimum(x if min is None else maximum(x, min, **options), max, out, where=where, **options)
+            return (
+                positive(x, out, where=where, **options)
+                if min is None
+                else maximum(x, min, out, where=where, **options)
+            )
+        return minimum(
+            x if min is None else maximum(x, min, **options), max, out, where=where, **options
+        )
     except MISTAKES as error:
         raise as_of("clip", error) from None
 
 
-_clip = ufunc.Elementwise("clip", np.maximum, "minimum(maximum(x, y), z)", (
-    "_clip_grad(g, x, y, z)", "_share(_share(g, z, maximum(x, y)), y, x)", "_share(g, maximum(x, y), z)"),
-    REAL_OR_BOOL, "elementwise.clip", globals())
+_clip = ufunc.Elementwise(
+    "clip",
+    np.maximum,
+    "minimum(maximum(x, y), z)",
+    (
+        "_clip_grad(g, x, y, z)",
+        "_share(_share(g, z, maximum(x, y)), y, x)",
+        "_share(g, maximum(x, y), z)",
+    ),
+    REAL_OR_BOOL,
+    "elementwise.clip",
+    globals(),
+)
 _clip_grad = ufunc.Elementwise(
-    "clip_grad", np.multiply, "x * ((1 if y > z else 0.5) * (1 if y < x3 else 0.5)) if y >= z and y <= x3 else 0",
-    ("_clip_grad(g, y, z, x3)", "None", "None", "None"), FLOATING, "elementwise.clip_grad", globals(), nin=4)
-_clip_grad.__doc__ = "g = x where y lies between the bounds z and x3, half of it for each that it equals, else 0: one kernel."
+    "clip_grad",
+    np.multiply,
+    "x * ((1 if y > z else 0.5) * (1 if y < x3 else 0.5)) if y >= z and y <= x3 else 0",
+    ("_clip_grad(g, y, z, x3)", "None", "None", "None"),
+    FLOATING,
+    "elementwise.clip_grad",
+    globals(),
+    nin=4,
+)
+_clip_grad.__doc__ = (
+    "g = x where y lies between the bounds z and x3, half of it for each that it "
+    "equals, else 0: one kernel."
+)
 
 
-weighted_sum = ufunc.Elementwise("weighted_sum", np.add, "x * z + y * x3", ("g * z", "g * x3", "g * x", "g * y"), INEXACT,
-                                 "elementwise.weighted_sum", globals(), nin=4)  # of two arrays by two numbers
+weighted_sum = ufunc.Elementwise(
+    "weighted_sum",
+    np.add,
+    "x * z + y * x3",
+    ("g * z", "g * x3", "g * x", "g * y"),
+    INEXACT,
+    "elementwise.weighted_sum",
+    globals(),
+    nin=4,
+)  # of two arrays by two numbers
 
 
 def where(condition: Any, x: Any, y: Any) -> ndarray:
-    """x where the condition holds, else y (for gradient expressions; the public one is in `index.py`)."""
+    """x where the condition holds, else y (for gradient expressions; the public one is in
+    `index.py`)."""
     from .index import where as choose
 
     return choose(condition, x, y)
@@ -416,5 +966,10 @@ def where(condition: Any, x: Any, y: Any) -> ndarray:
 absolute, true_divide, mod, power, arctan2 = abs, divide, remainder, pow, atan2
 arcsin, arccos, arctan, arcsinh, arccosh, arctanh = asin, acos, atan, asinh, acosh, atanh
 invert, bitwise_not, left_shift, right_shift, conjugate = (
-    bitwise_invert, bitwise_invert, bitwise_left_shift, bitwise_right_shift, conj)
+    bitwise_invert,
+    bitwise_invert,
+    bitwise_left_shift,
+    bitwise_right_shift,
+    conj,
+)
 rint = _rint

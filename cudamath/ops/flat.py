@@ -12,7 +12,8 @@ from .shape import ravel
 
 
 class Flat:
-    """The elements of an array in C order: can be iterated, indexed by one number, slice or array, and assigned to.
+    """The elements of an array in C order: can be iterated, indexed by one number, slice or array,
+    and assigned to.
 
     >>> import cudamath as cm
     >>> x = cm.arange(6).reshape(2, 3)

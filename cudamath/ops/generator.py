@@ -1,4 +1,5 @@
-"""The generator behind `cudamath.random`: all its distributions, and those of several dimensions."""
+"""The generator behind `cudamath.random`: all its distributions, and those of several
+dimensions."""
 
 from __future__ import annotations
 
@@ -25,14 +26,16 @@ __all__ = ["Generator"]
 class Generator(Derived):
     """A source of random arrays. Make one with `cm.random.default_rng(seed)`.
 
-    Draws go to the default device (or `device=`) and do not depend on it. A generator may be used from several threads:
-    each draw takes its own stretch of the sequence. Draws in a CUDA graph go on with the sequence at each replay, as
-    the function would without a graph; a generator made inside the function begins anew each time.
+    Draws go to the default device (or `device=`) and do not depend on it. A generator may be used
+    from several threads: each draw takes its own stretch of the sequence. Draws in a CUDA graph go
+    on with the sequence at each replay, as the function would without a graph; a generator made
+    inside the function begins anew each time.
 
     Attributes
     ----------
     state : dict
-        {"key", "stream", "offset", "children"}: four integers that say everything. Assign such a dict to go back.
+        {"key", "stream", "offset", "children"}: four integers that say everything. Assign such a
+        dict to go back.
 
     >>> import cudamath as cm
     >>> rng = cm.random.default_rng(7)
@@ -45,11 +48,13 @@ class Generator(Derived):
 
     __slots__ = ()
 
-    def dirichlet(self, alpha: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+    def dirichlet(
+        self, alpha: Any, size: Size = None, dtype: Any = None, device: Any = None
+    ) -> ndarray:
         """Dirichlet samples: points of k coordinates >= 0 that add up to 1.
 
-        Gamma samples of shapes `alpha`, divided by their sum; computed from their logarithms, so that small shapes are
-        right too.
+        Gamma samples of shapes `alpha`, divided by their sum; computed from their logarithms, so
+        that small shapes are right too.
 
         Parameters
         ----------
@@ -89,17 +94,28 @@ class Generator(Derived):
         e = exp(x - largest(x, axis=-1, keepdims=True)) if shape[-1] else x
         return p.rounded(e / total(e, axis=-1, keepdims=True))
 
-    def multivariate_normal(self, mean: Any, cov: Any, size: Size = None, check_valid: str = "warn", tol: float = 1e-8, *,
-                            method: str = "svd", dtype: Any = None, device: Any = None) -> ndarray:
-        """Normal vectors of mean `mean` and covariance `cov`: mean + z A, with A^T A = cov and z standard normal.
+    def multivariate_normal(
+        self,
+        mean: Any,
+        cov: Any,
+        size: Size = None,
+        check_valid: str = "warn",
+        tol: float = 1e-8,
+        *,
+        method: str = "svd",
+        dtype: Any = None,
+        device: Any = None,
+    ) -> ndarray:
+        """Normal vectors of mean `mean` and covariance `cov`: mean + z A, with A^T A = cov and z
+        standard normal.
 
         Parameters
         ----------
         mean : array-like, (k,)
             On a GPU or not.
         cov : array-like, (k, k)
-            Symmetric, without negative eigenvalues. It is read and factored on the host, in float64: an array on a GPU is
-            waited for.
+            Symmetric, without negative eigenvalues. It is read and factored on the host, in
+            float64: an array on a GPU is waited for.
         size : int or tuple of int, optional
             Shape of the draws.
         check_valid : {"warn", "raise", "ignore"}
@@ -107,7 +123,8 @@ class Generator(Derived):
         tol : float
             Absolute and relative.
         method : {"svd", "eigh", "cholesky"}
-            How A is found: sqrt(S) V^T, sqrt(W) V^T, or the transposed Cholesky factor (for definite cov only).
+            How A is found: sqrt(S) V^T, sqrt(W) V^T, or the transposed Cholesky factor (for
+            definite cov only).
         dtype, device
             As for `uniform`.
 
@@ -119,7 +136,8 @@ class Generator(Derived):
         Raises
         ------
         ValueError
-            Shapes that do not fit; check_valid or method unknown; a covariance that is none, with "raise".
+            Shapes that do not fit; check_valid or method unknown; a covariance that is none, with
+            "raise".
         TypeError
             A dtype that is not floating-point.
         numpy.linalg.LinAlgError
@@ -131,23 +149,34 @@ class Generator(Derived):
         >>> x = cm.random.default_rng(7).multivariate_normal([1.0, -1.0], [[2.0, 0.6], [0.6, 1.0]], 20_000)
         >>> x.shape, bool(abs((x[:, 0] * x[:, 1]).mean() + 1 - 0.6) < 0.06)
         ((20000, 2), True)
-        """
+        """  # noqa: E501
         import warnings
 
         name = "random.multivariate_normal"
         if check_valid not in ("warn", "raise", "ignore"):
-            raise ValueError(f"{name}: wants check_valid as 'warn', 'raise' or 'ignore', got {check_valid!r}")
+            raise ValueError(
+                f"{name}: wants check_valid as 'warn', 'raise' or 'ignore', got {check_valid!r}"
+            )
         if method not in ("svd", "eigh", "cholesky"):
             raise ValueError(f"{name}: wants method as 'svd', 'eigh' or 'cholesky', got {method!r}")
-        place = mean._layout.device if type(mean) is ndarray and device is None else index_of(device)
-        given = mean.dtype if type(mean) is ndarray and mean.dtype in FLOATING else dtypes.default_float()
+        place = (
+            mean._layout.device if type(mean) is ndarray and device is None else index_of(device)
+        )
+        given = (
+            mean.dtype
+            if type(mean) is ndarray and mean.dtype in FLOATING
+            else dtypes.default_float()
+        )
         kind = wanted_dtype(name, dtype, FLOATING, given)
         centre = asarray(mean, kind, device_of(place), name=name)
         host = on_host(name, "cov", cov, np.float64)
         (tol,) = as_numbers(name, "tol as a real number", tol)
         k = centre.shape[0] if centre.ndim == 1 else -1
         if host.shape != (k, k):
-            raise ValueError(f"{name}: wants mean of shape (k,) and cov of shape (k, k), got {centre.shape} and {host.shape}")
+            raise ValueError(
+                f"{name}: wants mean of shape (k,) and cov of shape (k, k), got {centre.shape} "
+                f"and {host.shape}"
+            )
         if method == "cholesky":
             factor, back = np.linalg.cholesky(host).T, host
         elif method == "eigh":
@@ -158,10 +187,20 @@ class Generator(Derived):
             _, weights, rows = np.linalg.svd(host)
             factor = np.sqrt(weights)[:, None] * rows
             back = (rows.T * weights) @ rows
-        if check_valid != "ignore" and not (np.allclose(back, host, tol, tol) and np.allclose(host, host.T, tol, tol)):
+        if check_valid != "ignore" and not (
+            np.allclose(back, host, tol, tol) and np.allclose(host, host.T, tol, tol)
+        ):
             if check_valid == "raise":
-                raise ValueError(f"{name}: wants a symmetric cov without negative eigenvalues, got {host}")
-            warnings.warn(f"{name}: cov is not symmetric, or has negative eigenvalues", RuntimeWarning, stacklevel=2)
-        z = self.normal(0.0, 1.0, (*shape_of(name, size), k), dtypes.compute_dtype(kind), device_of(place))
+                raise ValueError(
+                    f"{name}: wants a symmetric cov without negative eigenvalues, got {host}"
+                )
+            warnings.warn(
+                f"{name}: cov is not symmetric, or has negative eigenvalues",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        z = self.normal(
+            0.0, 1.0, (*shape_of(name, size), k), dtypes.compute_dtype(kind), device_of(place)
+        )
         x = matmul(z, upload(factor.astype(z.dtype), place))
         return asarray(x + centre, kind)

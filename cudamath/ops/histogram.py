@@ -1,7 +1,8 @@
 """Counting: bincount, histograms of one and several dimensions. Kernels: kernels/histogram.py.
 
-Counts are integers, sums of weights are added in a fixed order (segments.py): both are the same on every run. The
-number of bins and their edges must be known on the host, so a call that takes its range from the data waits for it.
+Counts are integers, sums of weights are added in a fixed order (segments.py): both are the same on
+every run. The number of bins and their edges must be known on the host, so a call that takes its
+range from the data waits for it.
 """
 
 from __future__ import annotations
@@ -31,13 +32,23 @@ from .sort import sort
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 _bincount = Op("bincount", cpu="histogram.bincount", cuda="histogram.bincount")
-_bin_sums = Op("bin_sums", cpu="histogram.bin_sums", cuda="bin_sums.bin_sums",
-               vjp=lambda g, _y, _weights, x, bins: (take(g, x), None))
+_bin_sums = Op(
+    "bin_sums",
+    cpu="histogram.bin_sums",
+    cuda="bin_sums.bin_sums",
+    vjp=lambda g, _y, _weights, x, bins: (take(g, x), None),
+)
 _histogram = Op("histogram", cpu="histogram.histogram", cuda="histogram.histogram")
-_in_range = Op("histogram_in_range", cpu="histogram.in_range", cuda="histogram_range.in_range", outputs=3)
-_between = Op("histogram_between", cpu="histogram.between", cuda="histogram_range.between", outputs=2)
+_in_range = Op(
+    "histogram_in_range", cpu="histogram.in_range", cuda="histogram_range.in_range", outputs=3
+)
+_between = Op(
+    "histogram_between", cpu="histogram.between", cuda="histogram_range.between", outputs=2
+)
 _MOST_BINS = 8192  # which the latter counts on a GPU
-_NO_DATA = asarray(np.empty(0, np.int8), device="cpu")  # edges of a given range then have the range's dtype
+_NO_DATA = asarray(
+    np.empty(0, np.int8), device="cpu"
+)  # edges of a given range then have the range's dtype
 
 
 def _ends(x: ndarray) -> tuple[Any, Any]:
@@ -73,7 +84,9 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> ndarray:
     bins = as_integer("bincount", "minlength", minlength, 0)
     if x.size:
         signed = x.dtype.kind == "i"
-        high = int(max_(x.view(f"u{x.itemsize}") if signed else x))  # unsigned, negative numbers are the largest of all
+        high = int(
+            max_(x.view(f"u{x.itemsize}") if signed else x)
+        )  # unsigned, negative numbers are the largest of all
         if signed and high >> 8 * x.itemsize - 1:
             raise ValueError(f"bincount: elements must not be negative, got {int(min_(x))}")
         bins = max(bins, high + 1)
@@ -86,13 +99,15 @@ def _weights(name: str, x: ndarray, weights: Any) -> ndarray:
     """Weights of x's shape, floating-point or complex."""
     given = coerce(name, (x, weights))[1]
     if given.shape != x.shape:
-        raise ValueError(f"{name}: weights of shape {given.shape} must have the shape of x, {x.shape}")
+        raise ValueError(
+            f"{name}: weights of shape {given.shape} must have the shape of x, {x.shape}"
+        )
     if given.dtype in COMPLEX:
         raise TypeError(f"{name}: wants real weights, got {given.dtype} of shape {given.shape}")
     return astype(given, dtypes.default_float()) if given.dtype in INTEGER_OR_BOOL else given
 
 
-# --------------------------------------------------------------------------------------------------------- edges
+# --------------------------------------------------------------------------------------------------
 
 
 def _spread(x: ndarray) -> float:
@@ -143,7 +158,14 @@ def _rice(x: ndarray, span: float) -> float:
 
 
 _WIDTHS: dict[str, Callable[[ndarray, float], float]] = {
-    "auto": _auto, "doane": _doane, "fd": _freedman, "rice": _rice, "scott": _scott, "sqrt": _root, "sturges": _sturges}
+    "auto": _auto,
+    "doane": _doane,
+    "fd": _freedman,
+    "rice": _rice,
+    "scott": _scott,
+    "sqrt": _root,
+    "sturges": _sturges,
+}
 
 
 def _range(name: str, x: ndarray, given: Any) -> tuple[float, float]:
@@ -152,7 +174,9 @@ def _range(name: str, x: ndarray, given: Any) -> tuple[float, float]:
         ends = members(name, given, "two numbers as range")
         if len(ends) != 2:
             raise ValueError(f"{name}: wants two numbers as range, got {given!r:.60}")
-        as_numbers(name, "real numbers as range", *ends)  # looked at alone: a NumPy number keeps its dtype, which edges take
+        as_numbers(
+            name, "real numbers as range", *ends
+        )  # looked at alone: a NumPy number keeps its dtype, which edges take
         low, high = [end.item() if type(end) is ndarray else end for end in ends]
         if low > high:
             raise ValueError(f"{name}: range must ascend, got ({low}, {high})")
@@ -163,7 +187,9 @@ def _range(name: str, x: ndarray, given: Any) -> tuple[float, float]:
     else:
         low, high = _ends(x)
         if not (np.isfinite(low) and np.isfinite(high)):
-            raise ValueError(f"{name}: the range of x of shape {x.shape} is not finite: [{low}, {high}]")
+            raise ValueError(
+                f"{name}: the range of x of shape {x.shape} is not finite: [{low}, {high}]"
+            )
     if low == high:
         low, high = low - 0.5, high + 0.5
     return low, high
@@ -177,9 +203,13 @@ def _edges(name: str, x: ndarray, bins: Any, given: Any, weighted: bool) -> tupl
     """The edges of the bins of a raveled array, on the host, and whether they are evenly spaced."""
     if isinstance(bins, str):
         if bins not in _WIDTHS:
-            raise ValueError(f"{name}: bins must be a number, edges or one of {', '.join(_WIDTHS)}; got {bins!r}")
+            raise ValueError(
+                f"{name}: bins must be a number, edges or one of {', '.join(_WIDTHS)}; got {bins!r}"
+            )
         if weighted:
-            raise TypeError(f"{name}: the number of bins cannot be estimated ({bins!r}) for weighted data")
+            raise TypeError(
+                f"{name}: the number of bins cannot be estimated ({bins!r}) for weighted data"
+            )
         low, high = _range(name, x, given)
         if given is not None:
             x = x[(x >= low) & (x <= high)]
@@ -206,7 +236,9 @@ def _edges(name: str, x: ndarray, bins: Any, given: Any, weighted: bool) -> tupl
     kind = x.dtype if given is None and x.dtype in FLOATING else _edge_dtype(x, low, high)
     edges = np.linspace(low, high, count + 1, dtype=np.float32 if kind.kind == "V" else kind)
     if np.any(edges[:-1] >= edges[1:]):
-        raise ValueError(f"{name}: {count} bins are too many for the range [{low}, {high}] of {kind}")
+        raise ValueError(
+            f"{name}: {count} bins are too many for the range [{low}, {high}] of {kind}"
+        )
     return edges, True
 
 
@@ -217,18 +249,22 @@ def _edge_dtype(x: ndarray, low: Any, high: Any) -> np.dtype:
 
 
 def _apart(range: Any, bins: Any) -> tuple[float, float] | None:
-    """A range of two of Python's numbers so far apart that even float32 has an edge for each of the bins, else None."""
+    """A range of two of Python's numbers so far apart that even float32 has an edge for each of the
+    bins, else None."""
     if range.__class__ is not tuple or len(range) != 2 or bins.__class__ is not int or bins < 1:
         return None
     low, high = range
-    if (low.__class__ is not float and low.__class__ is not int) or (high.__class__ is not float and high.__class__ is not int):
+    if (low.__class__ is not float and low.__class__ is not int) or (
+        high.__class__ is not float and high.__class__ is not int
+    ):
         return None
     largest = max(abs(low), abs(high))
     return range if largest < 1e38 and high - low > bins * largest * 2.0**-20 else None
 
 
-def histogram_bin_edges(x: Any, bins: Any = 10, range: tuple[float, float] | None = None,
-                        weights: Any = None) -> ndarray:
+def histogram_bin_edges(
+    x: Any, bins: Any = 10, range: tuple[float, float] | None = None, weights: Any = None
+) -> ndarray:
     """The edges that `histogram` would use.
 
     Args: x, bins, range: as for `histogram`; weights: accepted as in NumPy, not used.
@@ -239,26 +275,34 @@ def histogram_bin_edges(x: Any, bins: Any = 10, range: tuple[float, float] | Non
     [0.0, 1.0, 2.0, 3.0, 4.0]
     """
     x = ravel(require("histogram_bin_edges", x, REAL_OR_BOOL))
-    return asarray(_edges("histogram_bin_edges", x, bins, range, weights is not None)[0], device=x.device)
+    return asarray(
+        _edges("histogram_bin_edges", x, bins, range, weights is not None)[0], device=x.device
+    )
 
 
-def histogram(x: Any, bins: Any = 10, range: tuple[float, float] | None = None, density: bool | None = None,
-              weights: Any = None) -> tuple[ndarray, ndarray]:
+def histogram(
+    x: Any,
+    bins: Any = 10,
+    range: tuple[float, float] | None = None,
+    density: bool | None = None,
+    weights: Any = None,
+) -> tuple[ndarray, ndarray]:
     """How many elements lie in each of some bins.
 
     y[i] = number of x with edges[i] <= x < edges[i + 1]; the last bin includes its upper edge
 
     Args:
         x: array of any shape, real or bool.
-        bins: number of bins of equal width, or their ascending edges, or how to choose the number: "auto", "fd",
+        bins: number of bins of equal width, or their ascending edges, or how to choose the number:
+        "auto", "fd",
             "doane", "scott", "rice", "sturges" or "sqrt", as in NumPy.
         range: first and last edge; by default the smallest and the largest element.
-        density: divide by the number of elements and the widths of the bins, so that the integral is 1.
-        weights: numbers of x's shape to be added instead of 1.
+        density: divide by the number of elements and the widths of the bins, so that the integral
+        is 1. weights: numbers of x's shape to be added instead of 1.
 
-    Returns: (counts, edges): counts int64, or the weights' dtype (of bool float64), or float64 with density.
-    Raises: ValueError (bins, range, shapes), TypeError (complex arrays).
-    Gradient: of the weights. Sums of weights are taken in a fixed order.
+    Returns: (counts, edges): counts int64, or the weights' dtype (of bool float64), or float64 with
+    density. Raises: ValueError (bins, range, shapes), TypeError (complex arrays). Gradient: of the
+    weights. Sums of weights are taken in a fixed order.
 
     >>> import cudamath as cm
     >>> counts, edges = cm.histogram([1, 2, 1, 4], bins=[0, 1, 2, 3])
@@ -285,14 +329,25 @@ def histogram(x: Any, bins: Any = 10, range: tuple[float, float] | None = None, 
     given = None if weights is None else ravel(_weights("histogram", x, weights))
     x = ravel(x)
     wide = x.dtype in INTEGER_OR_BOOL or x.dtype.name in ("float32", "float64")
-    if wide and range is None and given is None and x.size and _is_number(bins) and (
-            count := as_integer("histogram", "bins", bins, 1)) <= _MOST_BINS:
+    if (
+        wide
+        and range is None
+        and given is None
+        and x.size
+        and _is_number(bins)
+        and (count := as_integer("histogram", "bins", bins, 1)) <= _MOST_BINS
+    ):
         counts, edges, wrong = _in_range(x, bins=count)
         if wrong.item():
             _edges("histogram", x, count, None, False)  # raises
         if key:
             _in_range.remember(key, (asked,), (x,), bins=count)
-    elif wide and ends and given is None and dtypes.promote(x.dtype, kind := _edge_dtype(x, *ends)) == kind:
+    elif (
+        wide
+        and ends
+        and given is None
+        and dtypes.promote(x.dtype, kind := _edge_dtype(x, *ends)) == kind
+    ):
         counts, edges = _between(x, scalars=ends, bins=bins, edge=kind)
         if key:
             _between.remember(key, (asked,), (x,), bins=bins, edge=kind)
@@ -327,8 +382,11 @@ def _bin(x: ndarray, edges: ndarray) -> ndarray:
     return where((place >= bins) | (x != x), -1, place)
 
 
-def _weighted(places: Sequence[ndarray], shape: tuple[int, ...], weights: ndarray | None) -> ndarray:
-    """Counts, or sums of weights, of points in a grid of bins; ``places``: the bin along each axis, or -1."""
+def _weighted(
+    places: Sequence[ndarray], shape: tuple[int, ...], weights: ndarray | None
+) -> ndarray:
+    """Counts, or sums of weights, of points in a grid of bins; ``places``: the bin along each axis,
+    or -1."""
     size = math.prod(shape)
     flat = places[0]
     outside = flat < 0
@@ -343,7 +401,7 @@ def _weighted(places: Sequence[ndarray], shape: tuple[int, ...], weights: ndarra
     return reshape(counts[:size], shape)
 
 
-# ------------------------------------------------------------------------------------------- several dimensions
+# ------------------------------------------------------------------------------------------- severa
 
 
 def _one(bins: Any) -> bool:
@@ -351,8 +409,9 @@ def _one(bins: Any) -> bool:
     return isinstance(bins, (str, int, float, np.generic)) or getattr(bins, "ndim", None) == 0
 
 
-def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None,
-                weights: Any = None) -> tuple[ndarray, list[ndarray]]:
+def histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+) -> tuple[ndarray, list[ndarray]]:
     """How many points lie in each cell of a grid.
 
     Args:
@@ -378,29 +437,45 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: bool | 
         if points.ndim == 1:
             points = reshape(points, (points.size, 1))
         if points.ndim != 2:
-            raise ValueError(f"histogramdd: wants a sample of shape (points, dimensions), got {points.shape}")
+            raise ValueError(
+                f"histogramdd: wants a sample of shape (points, dimensions), got {points.shape}"
+            )
         columns = [points[:, j] for j in np.arange(points.shape[1])]
     if not columns or any(c.ndim != 1 or c.shape != columns[0].shape for c in columns):
-        raise ValueError(f"histogramdd: wants vectors of one length, got {' '.join(str(c.shape) for c in columns)}")
+        raise ValueError(
+            "histogramdd: wants vectors of one length, got "
+            f"{' '.join(str(c.shape) for c in columns)}"
+        )
     dimensions = len(columns)
     each = [bins] * dimensions if _one(bins) else members("histogramdd", bins, "bins")
     if len(each) != dimensions:
-        raise ValueError(f"histogramdd: got bins for {len(each)} dimensions, the sample has {dimensions}")
+        raise ValueError(
+            f"histogramdd: got bins for {len(each)} dimensions, the sample has {dimensions}"
+        )
     ranges = [None] * dimensions if range is None else members("histogramdd", range, "ranges")
     if len(ranges) != dimensions:
-        raise ValueError(f"histogramdd: got ranges for {len(ranges)} dimensions, the sample has {dimensions}")
+        raise ValueError(
+            f"histogramdd: got ranges for {len(ranges)} dimensions, the sample has {dimensions}"
+        )
     given = None if weights is None else _weights("histogramdd", columns[0], weights)
     places, edges, hosts = [], [], []
     for x, chosen, limits in zip(columns, each, ranges, strict=True):
-        # Here, in contrast to one dimension, NumPy's edges between given numbers are not of the data's dtype.
+        # Here, in contrast to one dimension, NumPy's edges between given numbers are not of the
+        # data's dtype.
         free = limits is not None and _is_number(chosen)
         host, _ = _edges("histogramdd", _NO_DATA if free else x, chosen, limits, given is not None)
         if host.size < 2:
-            raise ValueError(f"histogramdd: edges must bound at least one bin, got shape {host.shape}")
+            raise ValueError(
+                f"histogramdd: edges must bound at least one bin, got shape {host.shape}"
+            )
         bounds = asarray(host, device=x.device)
         meeting = dtypes.promote(x.dtype, bounds.dtype)
-        places.append(_bin(x if x.dtype == meeting else astype(x, meeting),
-                           bounds if bounds.dtype == meeting else astype(bounds, meeting)))
+        places.append(
+            _bin(
+                x if x.dtype == meeting else astype(x, meeting),
+                bounds if bounds.dtype == meeting else astype(bounds, meeting),
+            )
+        )
         edges.append(bounds)
         hosts.append(host)
     counts = astype(_weighted(places, tuple([h.size - 1 for h in hosts]), given), np.float64)
@@ -413,8 +488,14 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: bool | 
 
 
 @speaks_for("histogram2d")
-def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool | None = None,
-                weights: Any = None) -> tuple[ndarray, ndarray, ndarray]:
+def histogram2d(
+    x: Any,
+    y: Any,
+    bins: Any = 10,
+    range: Any = None,
+    density: bool | None = None,
+    weights: Any = None,
+) -> tuple[ndarray, ndarray, ndarray]:
     """How many points (x, y) lie in each cell of a grid.
 
     Args:
@@ -432,7 +513,9 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool
     """
     x, y = coerce("histogram2d", (x, y), REAL_OR_BOOL)
     if x.shape != y.shape or x.ndim != 1:
-        raise ValueError(f"histogram2d: wants x and y of one length, got shapes {x.shape} and {y.shape}")
+        raise ValueError(
+            f"histogram2d: wants x and y of one length, got shapes {x.shape} and {y.shape}"
+        )
     if not _one(bins):
         bins = bins if hasattr(bins, "__len__") else members("histogram2d", bins, "bins")
         bins = bins if len(bins) == 2 else [bins, bins]

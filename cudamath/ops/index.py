@@ -1,10 +1,13 @@
-"""Indexing: what ``x[key]`` and ``x[key] = v`` do, and the functions that gather, scatter and select.
+"""Indexing: what ``x[key]`` and ``x[key] = v`` do, and the functions that gather, scatter and
+select.
 
-Basic keys are views (``shape.view_of``). Any other key comes in the normal form of ``core/indexing.py``: a view, index
-arrays on neighbouring axes of it, one gather or scatter. A mask becomes index arrays by ``nonzero``, whose length must
-be known on the host: one synchronisation. Assigning a scalar by a mask needs none.
+Basic keys are views (``shape.view_of``). Any other key comes in the normal form of
+``core/indexing.py``: a view, index arrays on neighbouring axes of it, one gather or scatter. A mask
+becomes index arrays by ``nonzero``, whose length must be known on the host: one synchronisation.
+Assigning a scalar by a mask needs none.
 
-Index arrays out of range raise IndexError: at once on the CPU, on a GPU at the next synchronising call.
+Index arrays out of range raise IndexError: at once on the CPU, on a GPU at the next synchronising
+call.
 """
 
 from __future__ import annotations
@@ -45,49 +48,107 @@ __all__ = ["index_add", "put", "take", "take_along_axis", "where"]
 
 _SCALARS = (bool, int, float, complex)
 #: Dtypes that a kernel sees as they are, and the integers that they hold.
-_NUMBERS = {**dict.fromkeys((dtypes.float32, dtypes.float64), range(-(1 << 24), 1 << 24)),
-            **{kind: range(int(np.iinfo(kind).min), int(np.iinfo(kind).max) + 1) for kind in INTEGER}}
+_NUMBERS = {
+    **dict.fromkeys((dtypes.float32, dtypes.float64), range(-(1 << 24), 1 << 24)),
+    **{kind: range(int(np.iinfo(kind).min), int(np.iinfo(kind).max) + 1) for kind in INTEGER},
+}
 
-# ----------------------------------------------------------------------------------------------------- cards
+# --------------------------------------------------------------------------------------------------
 
 
 def _gathering(name: str, cpu: str) -> Op:
-    return Op(name, cpu=cpu, cuda="index.gather",
-              vjp=lambda g, _y, x, *indices, axis: (_gather_grad(g, *indices, shape=x.shape, axis=axis),
-                                                    *(None for _ in indices)))
+    return Op(
+        name,
+        cpu=cpu,
+        cuda="index.gather",
+        vjp=lambda g, _y, x, *indices, axis: (
+            _gather_grad(g, *indices, shape=x.shape, axis=axis),
+            *(None for _ in indices),
+        ),
+    )
 
 
 _gather = _gathering("index", "index.gather")
 _take = _gathering("take", "index.take")
-_gather_grad = Op("index_grad", cpu="index.gather_grad", cuda="segments.gather_grad",
-                  vjp=lambda g, _y, _g, *indices, shape, axis: (_gather(g, *indices, axis=axis), *(None for _ in indices)))
-_index_add = Op("index_add", cpu="index.index_add", cuda="segments.index_add",
-                vjp=(lambda g, _y, _x, _index, _values, axis: g, lambda _g, _y, _x, _index, _values, axis: None,
-                     lambda g, _y, _x, index, _values, axis: _gather(g, index, axis=axis)))
+_gather_grad = Op(
+    "index_grad",
+    cpu="index.gather_grad",
+    cuda="segments.gather_grad",
+    vjp=lambda g, _y, _g, *indices, shape, axis: (
+        _gather(g, *indices, axis=axis),
+        *(None for _ in indices),
+    ),
+)
+_index_add = Op(
+    "index_add",
+    cpu="index.index_add",
+    cuda="segments.index_add",
+    vjp=(
+        lambda g, _y, _x, _index, _values, axis: g,
+        lambda _g, _y, _x, _index, _values, axis: None,
+        lambda g, _y, _x, index, _values, axis: _gather(g, index, axis=axis),
+    ),
+)
 _scatter = Op("index_put", cpu="index.scatter", cuda="scatter.scatter")
 _put_flat = Op("put", cpu="index.put", cuda="scatter.scatter")
 _scatter_number = Op("index_put_number", cpu="index.scatter_number", cuda="scatter.scatter_number")
-_along = Op("take_along_axis", cpu="index.take_along", cuda="index.take_along",
-            vjp=lambda g, _y, x, index, axis: (_along_grad(g, index, size=x.shape[axis], axis=axis), None))
-_along_grad: Op = Op("take_along_axis_grad", cpu="index.take_along_grad", cuda="segments.take_along_grad",
-                 vjp=lambda g, _y, _g, index, size, axis: (_along(g, index, axis=axis), None))
-_where = Op("where", cpu="index.where", cuda="index.where", broadcasts=True,
-            vjp=(lambda _g, _y, _mask, _a, _b: None, lambda g, _y, mask, _a, _b: where(mask, g, 0),
-                 lambda g, _y, mask, _a, _b: where(mask, 0, g)))
-_where_number = Op("where_number", cpu="index.where_number", cuda="index.where_number", broadcasts=True,
-                   vjp=lambda g, _y, mask, _a, *, swapped, **_: (None, where(mask, 0, g) if swapped else where(mask, g, 0)))
+_along = Op(
+    "take_along_axis",
+    cpu="index.take_along",
+    cuda="index.take_along",
+    vjp=lambda g, _y, x, index, axis: (_along_grad(g, index, size=x.shape[axis], axis=axis), None),
+)
+_along_grad: Op = Op(
+    "take_along_axis_grad",
+    cpu="index.take_along_grad",
+    cuda="segments.take_along_grad",
+    vjp=lambda g, _y, _g, index, size, axis: (_along(g, index, axis=axis), None),
+)
+_where = Op(
+    "where",
+    cpu="index.where",
+    cuda="index.where",
+    broadcasts=True,
+    vjp=(
+        lambda _g, _y, _mask, _a, _b: None,
+        lambda g, _y, mask, _a, _b: where(mask, g, 0),
+        lambda g, _y, mask, _a, _b: where(mask, 0, g),
+    ),
+)
+_where_number = Op(
+    "where_number",
+    cpu="index.where_number",
+    cuda="index.where_number",
+    broadcasts=True,
+    vjp=lambda g, _y, mask, _a, *, swapped, **_: (
+        None,
+        where(mask, 0, g) if swapped else where(mask, g, 0),
+    ),
+)
 _where_into = Op("where_into", cpu="index.where_into", cuda="index.where_into")
 
-# ------------------------------------------------------------------------------------------------ x[key], x[key] = v
+# ------------------------------------------------------------------------------------------------ x
 
 
 def getitem(x: ndarray, key: Any) -> ndarray:
     """``x[key]``: a view for basic keys, a copy otherwise."""
-    if x._layout.device >= 0 and (type(key) is list or type(key) is tuple and key and type(key[-1]) is list):
+    if x._layout.device >= 0 and (
+        type(key) is list or type(key) is tuple and key and type(key[-1]) is list
+    ):
         key = uploaded(x, key)
     places, axis = key, 0
-    if type(key) is tuple and key and type(key[-1]) is ndarray and type(key[0]) is slice and all(
-            [type(part) is slice and part.start is part.stop is part.step is None for part in key[:-1]]):
+    if (
+        type(key) is tuple
+        and key
+        and type(key[-1]) is ndarray
+        and type(key[0]) is slice
+        and all(
+            [
+                type(part) is slice and part.start is part.stop is part.step is None
+                for part in key[:-1]
+            ]
+        )
+    ):
         places, axis = key[-1], len(key) - 1  # x[:, places]
     if type(places) is ndarray:
         run = _gather.plans.get((x._layout, places._layout, axis)) if x._node is None else None
@@ -98,7 +159,9 @@ def getitem(x: ndarray, key: Any) -> ndarray:
         if _one_mask(x, places) and not axis and x._node is None:
             return elements(x, places)
     if type(key) is tuple and x._node is None:
-        if key and type(key[0]) is ndarray and {*map(type, key)} == {ndarray}:  # x[rows, columns], seen before
+        if (
+            key and type(key[0]) is ndarray and {*map(type, key)} == {ndarray}
+        ):  # x[rows, columns], seen before
             run = _gather.plans.get((x._layout, *[part._layout for part in key], 0))
             if run is not None:
                 return run(x, *key)
@@ -122,16 +185,30 @@ def getitem(x: ndarray, key: Any) -> ndarray:
 
 
 def setitem(x: ndarray, key: Any, value: Any) -> None:
-    """``x[key] = value`` in place; ``value`` is cast and broadcast. Of repeated positions the last one wins."""
+    """``x[key] = value`` in place; ``value`` is cast and broadcast. Of repeated positions the last
+    one wins."""
     key = uploaded(x, key) if type(key) is list and x._layout.device >= 0 else key
     layout = x._layout
-    plain = x._node is None and layout.contiguous and layout.device >= 0 and x._owner.__class__ is not ReadOnly
-    if plain and (key is ... or type(key) is slice and layout.shape and (
-            key.start is key.stop is key.step is None)):  # all of an array, as was seen before
+    plain = (
+        x._node is None
+        and layout.contiguous
+        and layout.device >= 0
+        and x._owner.__class__ is not ReadOnly
+    )
+    if plain and (
+        key is ...
+        or type(key) is slice
+        and layout.shape
+        and (key.start is key.stop is key.step is None)
+    ):  # all of an array, as was seen before
         fills = type(value) in (float, int)
         run = _fill.plans.get((layout,)) if fills else None
         if type(value) is ndarray and value._layout is layout and value._node is None:
-            run = _copy_into.plans.get((layout, layout)) if abs(x._data - value._data) >= layout.nbytes else None
+            run = (
+                _copy_into.plans.get((layout, layout))
+                if abs(x._data - value._data) >= layout.nbytes
+                else None
+            )
         if run is not None:
             run(x, *(pattern("setitem", value, layout.dtype) if fills else (value,)))
             wrote(x)
@@ -143,7 +220,9 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     elif type(key) is ndarray and _put_again(x, key, value):
         return
     if type(key) is ndarray and _one_array(x, key):
-        key = _apart(x, key) if x._layout.device >= 0 else key  # x[x] = 0: what is written must not be read as a position
+        key = (
+            _apart(x, key) if x._layout.device >= 0 else key
+        )  # x[x] = 0: what is written must not be read as a position
         if type(value) in (int, float) and _is_own(x._layout.dtype, value):
             wrote(x)
             _scatter_number(x, key, scalars=(value,), axis=0)
@@ -155,8 +234,16 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     if type(key) is ndarray and _one_mask(x, key):
         if _is_scalar(value):
             return _put_where(x, key, value)
-        if x._layout.contiguous and key._layout.contiguous:  # one position an element, and no normal form
-            _put(x, _reshape(x, shape=(x._layout.size,), old=x.shape), 0, [nonzero(ravel(key))[0]], value)
+        if (
+            x._layout.contiguous and key._layout.contiguous
+        ):  # one position an element, and no normal form
+            _put(
+                x,
+                _reshape(x, shape=(x._layout.size,), old=x.shape),
+                0,
+                [nonzero(ravel(key))[0]],
+                value,
+            )
             return
     if type(key) is tuple and x._node is None and (known := known_form(x, key)) is not None:
         return _put(x, *known, value)
@@ -168,7 +255,11 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     if len(form.arrays) == 1 and form.arrays[0].dtype == np.bool_ and _is_scalar(value):
         mask = asarray(form.arrays[0], device=x.device)
         before, after = form.axes[0], base.ndim - form.axes[0] - mask.ndim
-        return _put_where(base, _reshape(mask, shape=(1,) * before + mask.shape + (1,) * after, old=mask.shape), value)
+        return _put_where(
+            base,
+            _reshape(mask, shape=(1,) * before + mask.shape + (1,) * after, old=mask.shape),
+            value,
+        )
     base, axes, arrays = _index_arrays(base, form)
     base, axis = _neighbours(base, axes, form.position)
     keep_form(x, key, base, axis, arrays)
@@ -179,7 +270,12 @@ def _put(x: ndarray, base: ndarray, axis: int, arrays: list[ndarray], value: Any
     """Assign to a view of x by index arrays along neighbouring axes."""
     if x._layout.device >= 0:  # what is written must not be read as a position
         arrays = [_apart(x, a) for a in arrays]
-    if len(arrays) <= 2 and type(value) in (int, float) and _is_own(x._layout.dtype, value) and base._layout.size:
+    if (
+        len(arrays) <= 2
+        and type(value) in (int, float)
+        and _is_own(x._layout.dtype, value)
+        and base._layout.size
+    ):
         _scatter_number(base, *arrays, scalars=(value,), axis=axis)
     else:
         shape = (*base.shape[:axis], *arrays[0].shape, *base.shape[axis + len(arrays) :])
@@ -188,23 +284,31 @@ def _put(x: ndarray, base: ndarray, axis: int, arrays: list[ndarray], value: Any
 
 
 def _put_again(x: ndarray, key: ndarray, value: Any) -> bool:
-    """``x[key] = value`` by a plan that was made before; False if there is none. x: contiguous, on a GPU."""
+    """``x[key] = value`` by a plan that was made before; False if there is none. x: contiguous, on
+    a GPU."""
     own = x._layout
     if not two_blocks(x, key):  # x[x] = 0: what is written must not be read as a position
         return False
     if type(value) is ndarray:
         given = value._layout
         run = _scatter.plans.get((own, given, key._layout, 0))
-        if run is None or value._node is not None or not given.contiguous or (
-                x._data < value._data + given.nbytes and value._data < x._data + own.nbytes):
+        if (
+            run is None
+            or value._node is not None
+            or not given.contiguous
+            or (x._data < value._data + given.nbytes and value._data < x._data + own.nbytes)
+        ):
             return False
         wrote(x)
         run(x, value, key)
         return True
     if type(value) not in (int, float) or not _is_own(own.dtype, value):
         return False
-    run = _scatter_number.plans.get((own, key._layout, 0)) if key._layout.dtype.kind != "b" else (
-        _where_into.plans.get((own, key._layout)) if key._layout.shape == own.shape else None)
+    run = (
+        _scatter_number.plans.get((own, key._layout, 0))
+        if key._layout.dtype.kind != "b"
+        else (_where_into.plans.get((own, key._layout)) if key._layout.shape == own.shape else None)
+    )
     if run is None:
         return False
     wrote(x)
@@ -213,19 +317,32 @@ def _put_again(x: ndarray, key: ndarray, value: Any) -> bool:
 
 
 def _one_array(x: ndarray, key: Any) -> bool:
-    """Whether a key is an integer array, and there is something to index: the common case, without the normal form."""
+    """Whether a key is an integer array, and there is something to index: the common case, without
+    the normal form."""
     layout, own = key._layout, x._layout
-    return layout.dtype.kind in "iu" and layout.ndim > 0 and own.ndim > 0 and own.size > 0 and layout.device == own.device
+    return (
+        layout.dtype.kind in "iu"
+        and layout.ndim > 0
+        and own.ndim > 0
+        and own.size > 0
+        and layout.device == own.device
+    )
 
 
 def _one_mask(x: ndarray, key: ndarray) -> bool:
     """Whether a key is a mask of x's shape."""
     layout, own = key._layout, x._layout
-    return layout.dtype.kind == "b" and layout.shape == own.shape and own.ndim > 0 and layout.device == own.device
+    return (
+        layout.dtype.kind == "b"
+        and layout.shape == own.shape
+        and own.ndim > 0
+        and layout.device == own.device
+    )
 
 
 def _put_where(x: ndarray, mask: ndarray, value: Any) -> None:
-    """``x[mask] = value`` for one value and a mask that broadcasts to x: one launch, if the value is a number of x's dtype."""
+    """``x[mask] = value`` for one value and a mask that broadcasts to x: one launch, if the value
+    is a number of x's dtype."""
     mask = mask if mask is x else _apart(x, mask)  # x[x.T] = True
     if (number := _by_value("setitem", mask, x, value)) is not None:
         _where_into(x, mask, scalars=(number,))
@@ -240,16 +357,21 @@ def _is_scalar(value: Any) -> bool:
 
 def _check_writable(name: str, x: ndarray) -> None:
     if x._node is not None:
-        raise RuntimeError(f"{name}: an array of shape {x.shape} cannot be changed in place while a gradient is "
-                           "recorded for it; make a new one (where, index_add, concat)")
+        raise RuntimeError(
+            f"{name}: an array of shape {x.shape} cannot be changed in place while a gradient is "
+            "recorded for it; make a new one (where, index_add, concat)"
+        )
     refuse_read_only(name, x)
     if not x._layout.contiguous and shapes.overlaps_itself(x.shape, x.strides, x.itemsize):
-        raise ValueError(f"{name}: elements of this array of shape {x.shape} share memory (a broadcast view); "
-                         "copy it first")
+        raise ValueError(
+            f"{name}: elements of this array of shape {x.shape} share memory (a broadcast view); "
+            "copy it first"
+        )
 
 
 def _given(name: str, x: ndarray, value: Any) -> ndarray:
-    """What is assigned, as an array on x's device; a list is read in x's dtype, so that numbers that do not fit are errors."""
+    """What is assigned, as an array on x's device; a list is read in x's dtype, so that numbers
+    that do not fit are errors."""
     if isinstance(value, (list, tuple)):
         value = asarray(value, x.dtype, x.device, name=name)
     return coerce(name, (x, value))[1]
@@ -263,8 +385,11 @@ def _value(name: str, x: ndarray, value: Any) -> ndarray:
     else:
         out = _given(name, x, value)
         if out._node is not None:
-            raise RuntimeError(f"{name}: a gradient is recorded for the assigned value of shape {out.shape}; it would "
-                               "be lost in an assignment; make a new array instead (where, index_add, concat)")
+            raise RuntimeError(
+                f"{name}: a gradient is recorded for the assigned value of shape {out.shape}; it "
+                "would "
+                "be lost in an assignment; make a new array instead (where, index_add, concat)"
+            )
     return out if out.dtype == x.dtype else astype(out, x.dtype)
 
 
@@ -278,7 +403,8 @@ def _values(x: ndarray, value: Any, shape: tuple[int, ...]) -> ndarray:
 
 
 def _fitted(name: str, value: ndarray, shape: tuple[int, ...]) -> ndarray:
-    """The value, less leading axes of size 1 that the target does not have, checked to broadcast to ``shape``."""
+    """The value, less leading axes of size 1 that the target does not have, checked to broadcast to
+    ``shape``."""
     while value.ndim > len(shape) and value.shape[0] == 1:
         value = _reshape(value, shape=value.shape[1:], old=value.shape)
     _broadcast_as(name, value, shape)
@@ -288,12 +414,20 @@ def _fitted(name: str, value: ndarray, shape: tuple[int, ...]) -> ndarray:
 def _apart(x: ndarray, value: ndarray) -> ndarray:
     """The value, copied first if it may share memory with the array that is written."""
     a, b = x._layout, value._layout
-    if a.device >= 0 and a.contiguous and b.contiguous and (
-            x._data + a.nbytes <= value._data or value._data + b.nbytes <= x._data):
+    if (
+        a.device >= 0
+        and a.contiguous
+        and b.contiguous
+        and (x._data + a.nbytes <= value._data or value._data + b.nbytes <= x._data)
+    ):
         return value
     if two_blocks(x, value):
         return value
-    return _copy(value) if shapes.may_overlap(*[(a.ptr, a.shape, a.strides, a.itemsize) for a in (x, value)]) else value
+    return (
+        _copy(value)
+        if shapes.may_overlap(*[(a.ptr, a.shape, a.strides, a.itemsize) for a in (x, value)])
+        else value
+    )
 
 
 def _assign(target: ndarray, value: Any) -> None:
@@ -303,9 +437,15 @@ def _assign(target: ndarray, value: Any) -> None:
         if layout.size:
             _fill(target, scalars=pattern("setitem", value, layout.dtype))
         return wrote(target)
-    if type(value) is ndarray and value._node is None and value._layout.shape == layout.shape and (
-            value._layout.device == layout.device):
-        own = value._layout is layout and layout.device >= 0 and value._data == target._data  # x[key] += 1 has written it
+    if (
+        type(value) is ndarray
+        and value._node is None
+        and value._layout.shape == layout.shape
+        and (value._layout.device == layout.device)
+    ):
+        own = (
+            value._layout is layout and layout.device >= 0 and value._data == target._data
+        )  # x[key] += 1 has written it
         if layout.size and not own:
             source = _apart(target, value)
             run = _copy_into.plans.get((layout, source._layout))  # as the call below would find it
@@ -321,7 +461,9 @@ def _assign(target: ndarray, value: Any) -> None:
     wrote(target)
 
 
-def _index_arrays(base: ndarray, form: indexing.Advanced) -> tuple[ndarray, list[int], list[ndarray]]:
+def _index_arrays(
+    base: ndarray, form: indexing.Advanced
+) -> tuple[ndarray, list[int], list[ndarray]]:
     """The view, the axes that are indexed, and an integer array for each, all of one shape."""
     axes: list[int] = []
     arrays: list[ndarray] = []
@@ -333,7 +475,8 @@ def _index_arrays(base: ndarray, form: indexing.Advanced) -> tuple[ndarray, list
             arrays.append(array)
             continue
         if array.ndim > 1 and array._layout.contiguous:
-            # A mask over axes that merge into one needs one position an element instead of one for each axis.
+            # A mask over axes that merge into one needs one position an element instead of one for
+            # each axis.
             shape = (*base.shape[:axis], array.size, *base.shape[axis + array.ndim :])
             if shapes.reshape_strides(base.shape, base.strides, shape) is not None:
                 base = _reshape(base, shape=shape, old=base.shape)
@@ -346,15 +489,25 @@ def _index_arrays(base: ndarray, form: indexing.Advanced) -> tuple[ndarray, list
         shape = shapes.broadcast_shapes("index", *[a.shape for a in arrays])
     except ValueError:
         listed = " ".join(str(a.shape) for a in arrays)
-        raise IndexError("index: shape mismatch: indexing arrays could not be broadcast together with shapes "
-                         f"{listed}") from None
-    if base.size == 0 and 0 not in shape:  # no kernel will look at the positions: there is nothing to take
+        raise IndexError(
+            "index: shape mismatch: indexing arrays could not be broadcast together with shapes "
+            f"{listed}"
+        ) from None
+    if (
+        base.size == 0 and 0 not in shape
+    ):  # no kernel will look at the positions: there is nothing to take
         for axis, a in zip(axes, arrays, strict=True):
             host, size = a.to_numpy(), base.shape[axis]
             bad = host[(host < -size) | (host >= size)]
             if bad.size:
-                raise IndexError(f"index: index {bad[0]} is out of bounds for axis {axis} with size {size}")
-    return base, axes, [a if a.shape == shape else _broadcast(a, shape=shape, old=a.shape) for a in arrays]
+                raise IndexError(
+                    f"index: index {bad[0]} is out of bounds for axis {axis} with size {size}"
+                )
+    return (
+        base,
+        axes,
+        [a if a.shape == shape else _broadcast(a, shape=shape, old=a.shape) for a in arrays],
+    )
 
 
 def _neighbours(base: ndarray, axes: list[int], position: int) -> tuple[ndarray, int]:
@@ -365,26 +518,33 @@ def _neighbours(base: ndarray, axes: list[int], position: int) -> tuple[ndarray,
     return _permute(base, axes=(*rest[:position], *axes, *rest[position:])), position
 
 
-# ------------------------------------------------------------------------------------------------ gather, scatter
+# ------------------------------------------------------------------------------------------------ g
 
 
 def _integers(name: str, indices: Any, device: Any) -> ndarray:
     if not isinstance(indices, ndarray):
         host = asarray(indices, device=device, name=name)
-        indices = host.astype(np.int64) if not host.size and host.dtype == dtypes.default_float() else host
+        indices = (
+            host.astype(np.int64)
+            if not host.size and host.dtype == dtypes.default_float()
+            else host
+        )
     return require(name, indices, INTEGER, "indices")
 
 
-def take(x: Any, /, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> ndarray:
+def take(
+    x: Any, /, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise"
+) -> ndarray:
     """The elements (or slices along ``axis``) of ``x`` at some positions.
 
     out[..., j, ...] = x[..., indices[j], ...]
 
-    Args: x: any array; indices: integers of any shape, negative ones count from the end; axis: None ravels ``x`` first;
-    out: array that the result is written into; mode: what is out of range raises ("raise"), wraps around ("wrap") or counts
-    as the first or last ("clip"). Returns: an array in which ``indices.shape`` takes the place of ``axis``. Raises: IndexError
-    if an index is out of range, TypeError if indices are not integers, ValueError for another mode. Gradient: added up at the
-    positions, in a fixed order.
+    Args: x: any array; indices: integers of any shape, negative ones count from the end; axis: None
+    ravels ``x`` first; out: array that the result is written into; mode: what is out of range
+    raises ("raise"), wraps around ("wrap") or counts as the first or last ("clip"). Returns: an
+    array in which ``indices.shape`` takes the place of ``axis``. Raises: IndexError if an index is
+    out of range, TypeError if indices are not integers, ValueError for another mode. Gradient:
+    added up at the positions, in a fixed order.
 
     >>> import cudamath as cm
     >>> cm.take(cm.asarray([10, 20, 30]), cm.asarray([2, 0, -1]))
@@ -392,8 +552,14 @@ def take(x: Any, /, indices: Any, axis: int | None = None, out: Any = None, mode
     """
     key, asked = ("take", axis, axis.__class__), (x, indices)
     if out is None and mode == "raise":
-        plain = x.__class__ is indices.__class__ is ndarray and x._node is None and (axis is None or axis.__class__ is int)
-        run = _take.plans.get((key, x._layout, indices._layout)) if plain else None  # what `again` finds, a call less
+        plain = (
+            x.__class__ is indices.__class__ is ndarray
+            and x._node is None
+            and (axis is None or axis.__class__ is int)
+        )
+        run = (
+            _take.plans.get((key, x._layout, indices._layout)) if plain else None
+        )  # what `again` finds, a call less
         known = run(x, indices) if run is not None else _take.again(key, asked)
         if known is not None:
             return known
@@ -403,7 +569,9 @@ def take(x: Any, /, indices: Any, axis: int | None = None, out: Any = None, mode
         x, axis = ravel(x), 0
     axis = normalize_axis("take", axis, x.ndim)
     if not x.shape[axis] and positions.size:
-        raise IndexError(f"take: axis {axis} of shape {x.shape} is empty, nothing can be taken from it")
+        raise IndexError(
+            f"take: axis {axis} of shape {x.shape} is empty, nothing can be taken from it"
+        )
     if mode != "raise":
         positions = _in_range("take", positions, x.shape[axis], mode)
     y = _take(x, positions, axis=axis)
@@ -419,7 +587,11 @@ def _in_range(name: str, positions: ndarray, n: int, mode: str) -> ndarray:
     if not positions.size or mode == "raise":
         return positions
     positions = astype(positions, np.int64, copy=False)
-    return elementwise.remainder(positions, n) if mode == "wrap" else elementwise.clip(positions, 0, n - 1)
+    return (
+        elementwise.remainder(positions, n)
+        if mode == "wrap"
+        else elementwise.clip(positions, 0, n - 1)
+    )
 
 
 def take_along_axis(x: Any, /, indices: Any, axis: int | None = -1) -> ndarray:
@@ -427,10 +599,10 @@ def take_along_axis(x: Any, /, indices: Any, axis: int | None = -1) -> ndarray:
 
     out[i, j, k] = x[i, indices[i, j, k], k] for axis 1
 
-    Args: x: array of at least 1 dimension; indices: integers, as many dimensions as ``x``; the axes but ``axis``
-    broadcast; axis: None takes from ``x`` raveled, by a vector of indices. Raises: IndexError if an index is out of
-    range, ValueError if shapes do not fit, TypeError if indices are not integers. Gradient: added up at the positions, in a
-    fixed order.
+    Args: x: array of at least 1 dimension; indices: integers, as many dimensions as ``x``; the axes
+    but ``axis`` broadcast; axis: None takes from ``x`` raveled, by a vector of indices. Raises:
+    IndexError if an index is out of range, ValueError if shapes do not fit, TypeError if indices
+    are not integers. Gradient: added up at the positions, in a fixed order.
 
     >>> import cudamath as cm
     >>> x = cm.asarray([[3, 1, 2], [6, 5, 4]])
@@ -448,29 +620,38 @@ def take_along_axis(x: Any, /, indices: Any, axis: int | None = -1) -> ndarray:
     index = _integers("take_along_axis", indices, x.device)
     axis = normalize_axis("take_along_axis", axis, x.ndim)
     if index.ndim != x.ndim:
-        raise ValueError(f"take_along_axis: indices of shape {index.shape} must have as many dimensions as x of shape "
-                         f"{x.shape}")
+        raise ValueError(
+            f"take_along_axis: indices of shape {index.shape} must have as many dimensions as x "
+            "of shape "
+            f"{x.shape}"
+        )
     others = [(*a.shape[:axis], 1, *a.shape[axis + 1 :]) for a in (x, index)]
     shape = shapes.broadcast_shapes("take_along_axis", *others)
     if not x.shape[axis] and index.size:
-        raise IndexError(f"take_along_axis: axis {axis} of shape {x.shape} is empty, nothing can be taken from it")
+        raise IndexError(
+            f"take_along_axis: axis {axis} of shape {x.shape} is empty, nothing can be taken from "
+            "it"
+        )
     wide = [(*shape[:axis], a.shape[axis], *shape[axis + 1 :]) for a in (x, index)]
-    x, index = (a if a.shape == to else _broadcast(a, shape=to, old=a.shape)
-                for a, to in zip((x, index), wide, strict=True))
+    x, index = (
+        a if a.shape == to else _broadcast(a, shape=to, old=a.shape)
+        for a, to in zip((x, index), wide, strict=True)
+    )
     y = _along(x, index, axis=axis)
     _along.remember(key, given, (x, index), axis=axis)
     return y
 
 
 def index_add(x: Any, /, indices: Any, values: Any, axis: int = 0) -> ndarray:
-    """``x`` with ``values`` added to its slices at some positions; a position may occur several times.
+    """``x`` with ``values`` added to its slices at some positions; a position may occur several
+    times.
 
     out = x;  out[..., indices[j], ...] += values[..., j, ...] for each j, in this order
 
-    Args: x: numeric array; indices: integers (m,); values: array that broadcasts to x's shape with m along
-    ``axis``. Returns: a new array. Raises: IndexError if an index is out of range, ValueError if shapes do not fit.
-    Gradient: of x the gradient, of values the gradient taken at the indices. Bitwise reproducible: no float
-    atomics.
+    Args: x: numeric array; indices: integers (m,); values: array that broadcasts to x's shape with
+    m along ``axis``. Returns: a new array. Raises: IndexError if an index is out of range,
+    ValueError if shapes do not fit. Gradient: of x the gradient, of values the gradient taken at
+    the indices. Bitwise reproducible: no float atomics.
 
     >>> import cudamath as cm
     >>> cm.index_add(cm.zeros(3), cm.asarray([0, 2, 0]), cm.asarray([1.0, 2.0, 3.0]))
@@ -486,7 +667,9 @@ def index_add(x: Any, /, indices: Any, values: Any, axis: int = 0) -> ndarray:
     if positions.ndim != 1:
         raise ValueError(f"index_add: indices must have 1 dimension, got shape {positions.shape}")
     given = astype(coerce("index_add", (x, values))[1], x.dtype, copy=False)
-    given = _broadcast_as("index_add", given, (*x.shape[:axis], positions.size, *x.shape[axis + 1 :]))
+    given = _broadcast_as(
+        "index_add", given, (*x.shape[:axis], positions.size, *x.shape[axis + 1 :])
+    )
     y = _index_add(x, positions, given, axis=axis)
     _index_add.remember(key, asked, (x, positions, given), axis=axis)
     return y
@@ -495,10 +678,12 @@ def index_add(x: Any, /, indices: Any, values: Any, axis: int = 0) -> ndarray:
 def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:
     """Assigns to elements of ``x``, counted in C order, in place.
 
-    x.flat[ind[j]] = v[j]; ``v`` is repeated if it is shorter; of repeated positions the last one wins.
+    x.flat[ind[j]] = v[j]; ``v`` is repeated if it is shorter; of repeated positions the last one
+    wins.
 
-    Args: x: any array; ind: integers; v: array or scalar, cast to x's dtype; mode: as for ``take``. Raises:
-    IndexError if an index is out of range, ValueError if there are no values. Gradient: none, in place.
+    Args: x: any array; ind: integers; v: array or scalar, cast to x's dtype; mode: as for ``take``.
+    Raises: IndexError if an index is out of range, ValueError if there are no values. Gradient:
+    none, in place.
 
     >>> import cudamath as cm
     >>> x = cm.zeros((2, 2))
@@ -507,9 +692,17 @@ def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:
     array([[1., 0.],
            [0., 2.]])
     """
-    if type(x) is type(ind) is type(v) is ndarray and x._node is None and type(mode) is str and (
-            x._layout.device == v._layout.device >= 0 and apart(x, v) and two_blocks(x, ind)):
-        run = None if v._node is not None else _put_flat.plans.get((("put", mode), x._layout, v._layout, ind._layout))
+    if (
+        type(x) is type(ind) is type(v) is ndarray
+        and x._node is None
+        and type(mode) is str
+        and (x._layout.device == v._layout.device >= 0 and apart(x, v) and two_blocks(x, ind))
+    ):
+        run = (
+            None
+            if v._node is not None
+            else _put_flat.plans.get((("put", mode), x._layout, v._layout, ind._layout))
+        )
         if run is not None:  # seen before
             run(x, v, ind)
             wrote(x)
@@ -529,7 +722,9 @@ def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:
         given = take(given, asarray(np.arange(positions.size) % given.size, device=x.device))
     positions = _apart(x, positions) if x._layout.device >= 0 else positions  # put(x, x, 0)
     wrote(x)
-    flat = _copy(x) if shapes.reshape_strides(x.shape, x.strides, (x.size,), x.itemsize) is None else x
+    flat = (
+        _copy(x) if shapes.reshape_strides(x.shape, x.strides, (x.size,), x.itemsize) is None else x
+    )
     operands = _reshape(flat, shape=(x.size,), old=x.shape), _apart(x, given), positions
     _put_flat(*operands, axis=0)
     if flat is not x:
@@ -537,15 +732,17 @@ def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:
     _put_flat.remember(("put", mode), (x, v, ind), operands, axis=0)
 
 
-# ------------------------------------------------------------------------------------------------------ selection
+# --------------------------------------------------------------------------------------------------
 
 
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
-    """``x`` where the condition holds, else ``y``; with the condition alone, ``nonzero(condition)``.
+    """``x`` where the condition holds, else ``y``; with the condition alone,
+    ``nonzero(condition)``.
 
-    Args: condition: bool array (numbers count as true if not 0); x, y: arrays or scalars; all three broadcast.
-    Returns: a new array of the common dtype of x and y. Raises: ValueError if shapes do not broadcast or only one of x
-    and y is given. Gradient: of x the gradient where the condition holds, of y where it does not.
+    Args: condition: bool array (numbers count as true if not 0); x, y: arrays or scalars; all three
+    broadcast. Returns: a new array of the common dtype of x and y. Raises: ValueError if shapes do
+    not broadcast or only one of x and y is given. Gradient: of x the gradient where the condition
+    holds, of y where it does not.
 
     >>> import cudamath as cm
     >>> cm.where(cm.asarray([True, False]), cm.asarray([1.0, 2.0]), 0.0)
@@ -555,27 +752,54 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
         return nonzero(condition)
     if x is None or y is None:
         raise ValueError("where: wants both x and y, or neither")
-    if type(condition) is ndarray and condition.dtype == np.bool_:  # the common cases, without the conversions below
-        if type(x) is type(y) is ndarray and x._layout.dtype is y._layout.dtype and (
-                condition.shape == x.shape == y.shape or (condition._layout, x._layout, y._layout) in _where.plans):
+    if (
+        type(condition) is ndarray and condition.dtype == np.bool_
+    ):  # the common cases, without the conversions below
+        if (
+            type(x) is type(y) is ndarray
+            and x._layout.dtype is y._layout.dtype
+            and (
+                condition.shape == x.shape == y.shape
+                or (condition._layout, x._layout, y._layout) in _where.plans
+            )
+        ):
             return _where(condition, x, y)
         for a, value, swapped in ((x, y, False), (y, x, True)):
             if (number := _by_value("where", condition, a, value)) is not None:
                 return _where_number(condition, a, scalars=(number,), swapped=swapped)
-        kind = dtypes.result_type(x, y) if type(x) in (int, float) and type(y) in (int, float) else None
-        if kind is not None and _is_own(kind, x) and _is_own(kind, y) and condition._layout.device != TRACED:
+        kind = (
+            dtypes.result_type(x, y)
+            if type(x) in (int, float) and type(y) in (int, float)
+            else None
+        )
+        if (
+            kind is not None
+            and _is_own(kind, x)
+            and _is_own(kind, y)
+            and condition._layout.device != TRACED
+        ):
             return _where_number(condition, scalars=(x, y), swapped=False, dtype=kind)
     place = next((a for a in (condition, x, y) if type(a) is ndarray), None)
     mask = coerce("where", (condition,) if place is None else (place, condition))[-1]
     if mask.dtype not in BOOLEAN:
         mask = astype(mask, np.bool_)
-    dtype = dtypes.result_type(*[a if type(a) in _SCALARS or hasattr(a, "dtype") else
-                                 asarray(a, device="cpu", name="where") for a in (x, y)])
+    dtype = dtypes.result_type(
+        *[
+            a
+            if type(a) in _SCALARS or hasattr(a, "dtype")
+            else asarray(a, device="cpu", name="where")
+            for a in (x, y)
+        ]
+    )
     for a in (x, y):
         if type(a) in _SCALARS:
             pattern("where", a, dtype)  # whether it fits
-    operands = [full((), a, dtype, device=mask.device) if type(a) in _SCALARS else
-                astype(coerce("where", (mask, a))[1], dtype, copy=False) for a in (x, y)]
+    operands = [
+        full((), a, dtype, device=mask.device)
+        if type(a) in _SCALARS
+        else astype(coerce("where", (mask, a))[1], dtype, copy=False)
+        for a in (x, y)
+    ]
     shapes.broadcast_shapes("where", mask.shape, *[a.shape for a in operands])
     return _where(mask, *operands)
 
@@ -587,10 +811,14 @@ def _is_own(dtype: np.dtype, number: Any) -> bool:
 
 
 def _by_value(name: str, mask: ndarray, x: Any, number: Any) -> float | None:
-    """Of an array and a number that its dtype takes as it is: the number as a launch takes it, so that no array is made of it
-    (of 16-bit floats on a GPU, its bits). Otherwise None."""
-    if type(x) is not ndarray or type(number) not in (int, float) or x._layout.device == TRACED or (
-            x._layout.device != mask._layout.device):
+    """Of an array and a number that its dtype takes as it is: the number as a launch takes it, so
+    that no array is made of it (of 16-bit floats on a GPU, its bits). Otherwise None."""
+    if (
+        type(x) is not ndarray
+        or type(number) not in (int, float)
+        or x._layout.device == TRACED
+        or (x._layout.device != mask._layout.device)
+    ):
         return None
     if x._layout.device >= 0 and x.dtype in (dtypes.float16, dtypes.bfloat16):
         number = pattern(name, number, x.dtype)[0] & 0xFFFF

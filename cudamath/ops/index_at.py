@@ -1,4 +1,5 @@
-"""What occurs at a position several times counts several times: ``np.add.at`` and its like, in place."""
+"""What occurs at a position several times counts several times: ``np.add.at`` and its like, in
+place."""
 
 from __future__ import annotations
 
@@ -14,7 +15,17 @@ from ..core.looked_up import known_view
 from ..core.op import MISTAKES, Category, Op, apart, as_of, two_blocks
 from ..core.tape import wrote
 from . import elementwise
-from .index import _SCALARS, _apart, _assign, _check_writable, _fitted, _given, _index_arrays, _neighbours, _value
+from .index import (
+    _SCALARS,
+    _apart,
+    _assign,
+    _check_writable,
+    _fitted,
+    _given,
+    _index_arrays,
+    _neighbours,
+    _value,
+)
 from .output import in_place
 
 __all__ = ["add_at", "maximum_at", "minimum_at", "multiply_at"]
@@ -22,18 +33,39 @@ __all__ = ["add_at", "maximum_at", "minimum_at", "multiply_at"]
 _scatter_add = Op("add_at", cpu="index.scatter_add", cuda="segments.scatter_add")
 
 
-def _fold_at(name: str, kind: str, function: Callable, category: Category, x: Any, key: Any, values: Any) -> None:
+def _fold_at(
+    name: str, kind: str, function: Callable, category: Category, x: Any, key: Any, values: Any
+) -> None:
     """``x[key] = function(x[key], values)`` in place, once for each time that a position occurs."""
     if type(key) is ndarray and _fold_again(kind, x, key, values):
         return
     x = in_place(name, x, category)
     _check_writable(name, x)
     given = np.asarray(values).dtype if type(values) is not ndarray else values.dtype
-    if x.dtype.kind in "iu" and given not in INTEGER_OR_BOOL and not (type(values) is float and values.is_integer()):
-        raise TypeError(f"{name}: values of {given} would lose their fractions in an array of {x.dtype} of shape {x.shape}")
-    if x.dtype.kind == "b" and given.kind != "b" and not (type(values) in (int, float) and values in (0, 1)):
-        raise TypeError(f"{name}: values of {given} would all be True but 0 in an array of bool of shape {x.shape}")
-    if kind in ("max", "min") and type(values) not in _SCALARS and x.dtype.kind in "iu" and given != x.dtype:
+    if (
+        x.dtype.kind in "iu"
+        and given not in INTEGER_OR_BOOL
+        and not (type(values) is float and values.is_integer())
+    ):
+        raise TypeError(
+            f"{name}: values of {given} would lose their fractions in an array of {x.dtype} of "
+            f"shape {x.shape}"
+        )
+    if (
+        x.dtype.kind == "b"
+        and given.kind != "b"
+        and not (type(values) in (int, float) and values in (0, 1))
+    ):
+        raise TypeError(
+            f"{name}: values of {given} would all be True but 0 in an array of bool of shape "
+            f"{x.shape}"
+        )
+    if (
+        kind in ("max", "min")
+        and type(values) not in _SCALARS
+        and x.dtype.kind in "iu"
+        and given != x.dtype
+    ):
         values = _held(name, x, values)
     try:
         found = known_view(x._layout, key)
@@ -56,7 +88,8 @@ def _fold_at(name: str, kind: str, function: Callable, category: Category, x: An
 
 
 def _held(name: str, x: ndarray, values: Any) -> ndarray:
-    """Whole numbers of another dtype, those beyond x's own as the last of these: of uint8, -1 is no maximum."""
+    """Whole numbers of another dtype, those beyond x's own as the last of these: of uint8, -1 is no
+    maximum."""
     given = _given(name, x, values)
     if given.dtype.kind not in "iu":
         return given
@@ -65,12 +98,23 @@ def _held(name: str, x: ndarray, values: Any) -> ndarray:
 
 
 def _fold_again(kind: str, x: Any, key: ndarray, values: Any) -> bool:
-    """`_fold_at` by one array of positions on a GPU, by a plan that was made before; False if there is none."""
-    if type(x) is not ndarray or type(values) is not ndarray or x._node is not None or values._node is not None:
+    """`_fold_at` by one array of positions on a GPU, by a plan that was made before; False if there
+    is none."""
+    if (
+        type(x) is not ndarray
+        or type(values) is not ndarray
+        or x._node is not None
+        or values._node is not None
+    ):
         return False
     own, given = x._layout, values._layout
     run = _scatter_add.plans.get((own, given, key._layout, 0, kind))
-    if run is None or own.device < 0 or own.dtype != given.dtype or not (two_blocks(x, key) and apart(x, values)):
+    if (
+        run is None
+        or own.device < 0
+        or own.dtype != given.dtype
+        or not (two_blocks(x, key) and apart(x, values))
+    ):
         return False
     wrote(x)
     run(x, values, key)
@@ -78,11 +122,12 @@ def _fold_again(kind: str, x: Any, key: ndarray, values: Any) -> bool:
 
 
 def add_at(x: ndarray, key: Any, values: Any, /) -> None:
-    """``x[key] += values`` in place, where positions that occur several times are added to several times (np.add.at).
+    """``x[key] += values`` in place, where positions that occur several times are added to several
+    times (np.add.at).
 
-    Args: x: numeric array; key: whatever ``x[key]`` takes; values: broadcast and cast. Raises: as ``x[key] = values``;
-    TypeError for fractions that integers would lose. Bitwise reproducible: equal positions are added in their order, without
-    float atomics. Gradient: none, in place.
+    Args: x: numeric array; key: whatever ``x[key]`` takes; values: broadcast and cast. Raises: as
+    ``x[key] = values``; TypeError for fractions that integers would lose. Bitwise reproducible:
+    equal positions are added in their order, without float atomics. Gradient: none, in place.
 
     >>> import cudamath as cm
     >>> x = cm.zeros(3)
@@ -94,10 +139,11 @@ def add_at(x: ndarray, key: Any, values: Any, /) -> None:
 
 
 def multiply_at(x: ndarray, key: Any, values: Any, /) -> None:
-    """``x[key] *= values`` in place, where positions that occur several times are multiplied several times
-    (np.multiply.at).
+    """``x[key] *= values`` in place, where positions that occur several times are multiplied
+    several times (np.multiply.at).
 
-    Args: x, key, values: as for `add_at`. Raises: as `add_at`. Bitwise reproducible. Gradient: none, in place.
+    Args: x, key, values: as for `add_at`. Raises: as `add_at`. Bitwise reproducible. Gradient:
+    none, in place.
 
     >>> import cudamath as cm
     >>> x = cm.ones(3)
@@ -109,10 +155,11 @@ def multiply_at(x: ndarray, key: Any, values: Any, /) -> None:
 
 
 def maximum_at(x: ndarray, key: Any, values: Any, /) -> None:
-    """``x[key] = maximum(x[key], values)`` in place, for each time that a position occurs (np.maximum.at); NaN wins. Integers
-    beyond those of x's dtype count as the last of these.
+    """``x[key] = maximum(x[key], values)`` in place, for each time that a position occurs
+    (np.maximum.at); NaN wins. Integers beyond those of x's dtype count as the last of these.
 
-    Args: x: real or bool array; key, values: as for `add_at`. Raises: as `add_at`. Gradient: none, in place.
+    Args: x: real or bool array; key, values: as for `add_at`. Raises: as `add_at`. Gradient: none,
+    in place.
 
     >>> import cudamath as cm
     >>> x = cm.zeros(3)
@@ -124,10 +171,11 @@ def maximum_at(x: ndarray, key: Any, values: Any, /) -> None:
 
 
 def minimum_at(x: ndarray, key: Any, values: Any, /) -> None:
-    """``x[key] = minimum(x[key], values)`` in place, for each time that a position occurs (np.minimum.at); NaN wins. Integers
-    beyond those of x's dtype count as the last of these.
+    """``x[key] = minimum(x[key], values)`` in place, for each time that a position occurs
+    (np.minimum.at); NaN wins. Integers beyond those of x's dtype count as the last of these.
 
-    Args: x: real or bool array; key, values: as for `add_at`. Raises: as `add_at`. Gradient: none, in place.
+    Args: x: real or bool array; key, values: as for `add_at`. Raises: as `add_at`. Gradient: none,
+    in place.
 
     >>> import cudamath as cm
     >>> x = cm.zeros(3)

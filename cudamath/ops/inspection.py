@@ -1,4 +1,5 @@
-"""What dtypes and this namespace are: limits, kinds, casts, and the array API's inspection functions."""
+"""What dtypes and this namespace are: limits, kinds, casts, and the array API's inspection
+functions."""
 
 from __future__ import annotations
 
@@ -15,7 +16,15 @@ from ..core.devices import Device, default_device, device_of, index_of
 from ..runtime.device import device_count
 from .output import casting_rule
 
-__all__ = ["__array_namespace_info__", "can_cast", "finfo", "iinfo", "isdtype", "issubdtype", "promote_types"]
+__all__ = [
+    "__array_namespace_info__",
+    "can_cast",
+    "finfo",
+    "iinfo",
+    "isdtype",
+    "issubdtype",
+    "promote_types",
+]
 
 
 class FloatInfo(NamedTuple):
@@ -38,7 +47,7 @@ class FloatInfo(NamedTuple):
     @property
     def resolution(self) -> float:
         """10 ** -precision."""
-        return float(10.0 ** -self.precision)
+        return float(10.0**-self.precision)
 
 
 class IntInfo(NamedTuple):
@@ -51,7 +60,11 @@ class IntInfo(NamedTuple):
 
 
 def _dtype_of(name: str, obj: Any, category: dtypes.Category) -> np.dtype:
-    found = obj.dtype if hasattr(obj, "dtype") and not isinstance(obj, type) else dtypes.as_dtype(obj, name)
+    found = (
+        obj.dtype
+        if hasattr(obj, "dtype") and not isinstance(obj, type)
+        else dtypes.as_dtype(obj, name)
+    )
     if found not in category:
         raise TypeError(f"{name}: wants a {category.name} dtype, got {found}")
     return found
@@ -60,8 +73,8 @@ def _dtype_of(name: str, obj: Any, category: dtypes.Category) -> np.dtype:
 def finfo(dtype: Any, /) -> FloatInfo:
     """Limits of a floating-point dtype; of a complex one, those of its parts.
 
-    Args: dtype: a dtype or an array. Returns: bits, eps, max, min, smallest_normal, smallest_subnormal, precision
-    (decimal digits), dtype. Raises: TypeError for other dtypes.
+    Args: dtype: a dtype or an array. Returns: bits, eps, max, min, smallest_normal,
+    smallest_subnormal, precision (decimal digits), dtype. Raises: TypeError for other dtypes.
 
     >>> import cudamath as cm
     >>> cm.finfo(cm.float32).eps, cm.finfo("bfloat16").bits
@@ -83,14 +96,23 @@ _KNOWN: dict[np.dtype | type, FloatInfo] = {}
 @functools.cache
 def _limits(found: np.dtype) -> FloatInfo:
     info = ml_dtypes.finfo(found)
-    return FloatInfo(int(info.bits), float(info.eps), float(info.max), float(info.min), float(info.smallest_normal),
-                     float(info.smallest_subnormal), int(info.precision), found)
+    return FloatInfo(
+        int(info.bits),
+        float(info.eps),
+        float(info.max),
+        float(info.min),
+        float(info.smallest_normal),
+        float(info.smallest_subnormal),
+        int(info.precision),
+        found,
+    )
 
 
 def iinfo(dtype: Any, /) -> IntInfo:
     """Limits of an integer dtype.
 
-    Args: dtype: a dtype or an array. Returns: bits, max, min, dtype. Raises: TypeError for other dtypes.
+    Args: dtype: a dtype or an array. Returns: bits, max, min, dtype. Raises: TypeError for other
+    dtypes.
 
     >>> import cudamath as cm
     >>> cm.iinfo(cm.int8).max
@@ -102,8 +124,12 @@ def iinfo(dtype: Any, /) -> IntInfo:
 
 
 _KINDS = {
-    "bool": dtypes.BOOLEAN, "signed integer": dtypes.SIGNED, "unsigned integer": dtypes.UNSIGNED,
-    "integral": dtypes.INTEGER, "real floating": dtypes.FLOATING, "complex floating": dtypes.COMPLEX,
+    "bool": dtypes.BOOLEAN,
+    "signed integer": dtypes.SIGNED,
+    "unsigned integer": dtypes.UNSIGNED,
+    "integral": dtypes.INTEGER,
+    "real floating": dtypes.FLOATING,
+    "complex floating": dtypes.COMPLEX,
     "numeric": dtypes.NUMERIC,
 }
 
@@ -111,9 +137,9 @@ _KINDS = {
 def isdtype(dtype: Any, kind: Any) -> bool:
     """Whether a dtype is of a kind.
 
-    Args: dtype: the dtype; kind: another dtype, one of "bool", "signed integer", "unsigned integer", "integral", "real
-    floating", "complex floating", "numeric", or a tuple of such. Raises: ValueError for another word, TypeError for what
-    is not a dtype.
+    Args: dtype: the dtype; kind: another dtype, one of "bool", "signed integer", "unsigned
+    integer", "integral", "real floating", "complex floating", "numeric", or a tuple of such.
+    Raises: ValueError for another word, TypeError for what is not a dtype.
 
     >>> import cudamath as cm
     >>> cm.isdtype(cm.float32, "real floating"), cm.isdtype(cm.int8, (cm.int16, "bool"))
@@ -124,13 +150,16 @@ def isdtype(dtype: Any, kind: Any) -> bool:
         return any([isdtype(found, k) for k in kind])
     if isinstance(kind, str):
         if kind not in _KINDS:
-            raise ValueError(f"isdtype: no kind {kind!r}; wants a dtype or one of {', '.join(map(repr, _KINDS))}")
+            raise ValueError(
+                f"isdtype: no kind {kind!r}; wants a dtype or one of {', '.join(map(repr, _KINDS))}"
+            )
         return found in _KINDS[kind]
     return found == dtypes.as_dtype(kind, "isdtype")
 
 
 def issubdtype(dtype: Any, kind: Any, /) -> bool:
-    """NumPy's test of dtypes by its classes (np.integer, np.floating, ...); bfloat16 is floating as well.
+    """NumPy's test of dtypes by its classes (np.integer, np.floating, ...); bfloat16 is floating as
+    well.
 
     Args: dtype: a dtype; kind: a dtype or one of NumPy's abstract classes.
 
@@ -147,14 +176,19 @@ def issubdtype(dtype: Any, kind: Any, /) -> bool:
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     """Whether a dtype may be converted to another.
 
-    Args: from_: a dtype or an array; to: a dtype; casting: NumPy's rule: "no", "equiv", "safe" (default; every value is
-    kept), "same_kind" or "unsafe". Returns: bool. Raises: TypeError for what is not a dtype, ValueError for another rule.
+    Args: from_: a dtype or an array; to: a dtype; casting: NumPy's rule: "no", "equiv", "safe"
+    (default; every value is kept), "same_kind" or "unsafe". Returns: bool. Raises: TypeError for
+    what is not a dtype, ValueError for another rule.
 
     >>> import cudamath as cm
     >>> cm.can_cast(cm.int16, cm.float32), cm.can_cast(cm.float64, cm.float32)
     (True, False)
     """
-    source = from_.dtype if isinstance(from_, ndarray | np.ndarray) else dtypes.as_dtype(from_, "can_cast")
+    source = (
+        from_.dtype
+        if isinstance(from_, ndarray | np.ndarray)
+        else dtypes.as_dtype(from_, "can_cast")
+    )
     target = dtypes.as_dtype(to, "can_cast")
     casting_rule("can_cast", casting)
     if dtypes.bfloat16 in (source, target) and casting in ("safe", "same_kind"):
@@ -165,7 +199,8 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
 
 
 def promote_types(a: Any, b: Any, /) -> np.dtype:
-    """The dtype to which arrays of two dtypes are promoted: NumPy's, bfloat16 as float16; for the two together float32.
+    """The dtype to which arrays of two dtypes are promoted: NumPy's, bfloat16 as float16; for the
+    two together float32.
 
     Args: a, b: dtypes. Returns: np.dtype. Raises: TypeError for what is not a dtype.
 
@@ -176,7 +211,9 @@ def promote_types(a: Any, b: Any, /) -> np.dtype:
     try:
         return _promoted[a, b]
     except (KeyError, TypeError):  # not seen before, or nothing that a dict can look up
-        found = dtypes.promote(dtypes.as_dtype(a, "promote_types"), dtypes.as_dtype(b, "promote_types"))
+        found = dtypes.promote(
+            dtypes.as_dtype(a, "promote_types"), dtypes.as_dtype(b, "promote_types")
+        )
     if len(_promoted) < _MOST_PAIRS:
         _promoted[a, b] = found  # as_dtype has looked both up
     return found
@@ -187,17 +224,34 @@ _promoted: dict[tuple, np.dtype] = {}
 _MOST_PAIRS = 4096
 
 
-# ----------------------------------------------------------------------------------------- the array API's inspection
+# ----------------------------------------------------------------------------------------- the arra
 
-_STANDARD = [np.dtype(n) for n in ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-                                   "float32", "float64", "complex64", "complex128")]
+_STANDARD = [
+    np.dtype(n)
+    for n in (
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    )
+]
 
 
 class Info:
     """What `cm.__array_namespace_info__()` returns: the inspection functions of the array API."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Boolean indexing and shapes that depend on data are supported; arrays have at most 64 dimensions."""
+        """Boolean indexing and shapes that depend on data are supported; arrays have at most 64
+        dimensions."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Device:
@@ -211,11 +265,18 @@ class Info:
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype]:
         """The dtypes of Python's floats, complex numbers and integers, and of indices."""
         index_of(device)
-        return {"real floating": dtypes.scalar_dtype(float), "complex floating": dtypes.scalar_dtype(complex),
-                "integral": np.dtype(np.int64), "indexing": np.dtype(np.int64)}
+        return {
+            "real floating": dtypes.scalar_dtype(float),
+            "complex floating": dtypes.scalar_dtype(complex),
+            "integral": np.dtype(np.int64),
+            "indexing": np.dtype(np.int64),
+        }
 
-    def dtypes(self, *, device: Any = None, kind: str | Sequence[str] | None = None) -> dict[str, np.dtype]:
-        """Name -> dtype, of those of the standard that are of a kind (see `cm.isdtype`); every device has all of them."""
+    def dtypes(
+        self, *, device: Any = None, kind: str | Sequence[str] | None = None
+    ) -> dict[str, np.dtype]:
+        """Name -> dtype, of those of the standard that are of a kind (see `cm.isdtype`); every
+        device has all of them."""
         index_of(device)
         return {d.name: d for d in _STANDARD if kind is None or isdtype(d, kind)}
 

@@ -1,4 +1,5 @@
-"""Whole numbers and bits: divisors and multiples, bits counted, packed and unpacked; by NumPy's names."""
+"""Whole numbers and bits: divisors and multiples, bits counted, packed and unpacked; by NumPy's
+names."""
 
 from __future__ import annotations
 
@@ -22,12 +23,30 @@ __all__ = ["bitwise_count", "gcd", "lcm", "packbits", "unpackbits"]
 unary = functools.partial(ufunc.unary, namespace=globals())
 binary = functools.partial(ufunc.binary, namespace=globals())
 
-gcd = binary("gcd", np.gcd, "gcd(x, y)", category=INTEGER, doc="Greatest common divisor, never negative; gcd(0, y) is |y|.",
-             example="[12, -4], [20, 6]")
-lcm = binary("lcm", np.lcm, "lcm(x, y)", category=INTEGER, doc="Least common multiple, never negative; lcm(0, y) is 0.",
-             example="[12, -4], [20, 6]")
-bitwise_count = unary("bitwise_count", np.bitwise_count, "popcount(x)", category=INTEGER_OR_BOOL,
-                      doc="How many bits of the absolute value are set, as uint8.", example="[7, -8]")
+gcd = binary(
+    "gcd",
+    np.gcd,
+    "gcd(x, y)",
+    category=INTEGER,
+    doc="Greatest common divisor, never negative; gcd(0, y) is |y|.",
+    example="[12, -4], [20, 6]",
+)
+lcm = binary(
+    "lcm",
+    np.lcm,
+    "lcm(x, y)",
+    category=INTEGER,
+    doc="Least common multiple, never negative; lcm(0, y) is 0.",
+    example="[12, -4], [20, 6]",
+)
+bitwise_count = unary(
+    "bitwise_count",
+    np.bitwise_count,
+    "popcount(x)",
+    category=INTEGER_OR_BOOL,
+    doc="How many bits of the absolute value are set, as uint8.",
+    example="[7, -8]",
+)
 
 
 def _order(name: str, bitorder: str, device: Any) -> ndarray:
@@ -39,11 +58,13 @@ def _order(name: str, bitorder: str, device: Any) -> ndarray:
 
 
 def packbits(x: Any, /, axis: int | None = None, bitorder: str = "big") -> ndarray:
-    """Eight elements into one byte each: a set bit for what is not 0; the last byte is filled up with zeros.
+    """Eight elements into one byte each: a set bit for what is not 0; the last byte is filled up
+    with zeros.
 
-    Args: x: integer or bool array; axis: along which eight neighbours make a byte, None ravels x first; bitorder: "big": the
-    first element is the highest bit, "little": the lowest. Returns: uint8 array, ceil(n / 8) long along the axis. Raises:
-    TypeError (dtype), ValueError (axis, bitorder). Not differentiable.
+    Args: x: integer or bool array; axis: along which eight neighbours make a byte, None ravels x
+    first; bitorder: "big": the first element is the highest bit, "little": the lowest. Returns:
+    uint8 array, ceil(n / 8) long along the axis. Raises: TypeError (dtype), ValueError (axis,
+    bitorder). Not differentiable.
 
     >>> import cudamath as cm
     >>> cm.packbits([1, 0, 0, 0, 0, 0, 1, 1, 1]).tolist()
@@ -63,12 +84,15 @@ def packbits(x: Any, /, axis: int | None = None, bitorder: str = "big") -> ndarr
     return moveaxis(sum(bitwise_left_shift(bits, shifts), axis=-1, dtype=np.uint8), -1, axis)
 
 
-def unpackbits(x: Any, /, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> ndarray:
+def unpackbits(
+    x: Any, /, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+) -> ndarray:
     """The bits of bytes, as an array of 0 and 1.
 
-    Args: x: uint8 array; axis: along which a byte becomes eight elements, None ravels x first; count: how many bits to keep
-    along the axis: more are zeros, negative: so many are left out at the end, None: all; bitorder: as for `packbits`.
-    Returns: uint8 array. Raises: TypeError (dtype), ValueError (axis, bitorder). Not differentiable.
+    Args: x: uint8 array; axis: along which a byte becomes eight elements, None ravels x first;
+    count: how many bits to keep along the axis: more are zeros, negative: so many are left out at
+    the end, None: all; bitorder: as for `packbits`. Returns: uint8 array. Raises: TypeError
+    (dtype), ValueError (axis, bitorder). Not differentiable.
 
     >>> import cudamath as cm
     >>> cm.unpackbits(cm.asarray([131], dtype="uint8")).tolist()

@@ -1,5 +1,5 @@
-"""Linear interpolation in a table: a search for the interval, then a line through its ends. Kernel: kernels/search.py; where a
-gradient is recorded, a composition."""
+"""Linear interpolation in a table: a search for the interval, then a line through its ends. Kernel:
+kernels/search.py; where a gradient is recorded, a composition."""
 
 from __future__ import annotations
 
@@ -28,15 +28,18 @@ def _sides(left: float | None, right: float | None) -> int:
     return (left is not None) + 2 * (right is not None)
 
 
-def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None) -> ndarray:
+def interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None
+) -> ndarray:
     """Values at x of the line through the points (xp, fp).
 
     y = fp[i] + (fp[i + 1] - fp[i]) (x - xp[i]) / (xp[i + 1] - xp[i]), where xp[i] <= x < xp[i + 1]
 
-    Args: x: real array; xp: vector, ascending (not checked) unless there is a period; fp: vector as long, numeric; left,
-    right: values below and above xp, by default the first and the last of fp; period: of x, in which xp is brought and
-    sorted. Returns: array of x's shape, in the promoted dtype of x and fp, at least the default floating-point dtype for
-    integers. Raises: ValueError (shapes, no points, period 0), TypeError (dtype). Gradient: by its parts.
+    Args: x: real array; xp: vector, ascending (not checked) unless there is a period; fp: vector as
+    long, numeric; left, right: values below and above xp, by default the first and the last of fp;
+    period: of x, in which xp is brought and sorted. Returns: array of x's shape, in the promoted
+    dtype of x and fp, at least the default floating-point dtype for integers. Raises: ValueError
+    (shapes, no points, period 0), TypeError (dtype). Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> cm.interp([0.0, 1.5, 9.0], [1.0, 2.0, 3.0], [10.0, 20.0, 0.0]).tolist()
@@ -45,12 +48,19 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     x, places, values = coerce("interp", (x, xp, fp))
     x, places = require("interp", x, REAL_OR_BOOL), require("interp", places, REAL_OR_BOOL)
     if places.ndim != 1 or values.shape != places.shape or not places.size:
-        raise ValueError(f"interp: wants two vectors of points, equally long and not empty, got shapes {places.shape} and "
-                         f"{values.shape}")
+        raise ValueError(
+            "interp: wants two vectors of points, equally long and not empty, got shapes "
+            f"{places.shape} and "
+            f"{values.shape}"
+        )
     kind = dtypes.result_type(x, places, values)
     kind = kind if kind in INEXACT else dtypes.default_float()
     real = dtypes.real_dtype(kind)
-    x, places, values = astype(x, real, copy=False), astype(places, real, copy=False), astype(values, kind, copy=False)
+    x, places, values = (
+        astype(x, real, copy=False),
+        astype(places, real, copy=False),
+        astype(values, kind, copy=False),
+    )
     if period is not None:
         (period,) = as_numbers("interp", "the period as a real number", period)
         if not period or not math.isfinite(period):
@@ -60,14 +70,29 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         order = argsort(places)
         places, values = take(places, order), take(values, order)
         n = places.size
-        places = concat([span(places, 0, n - 1, n) - period, places, span(places, 0, 0, 1) + period])
+        places = concat(
+            [span(places, 0, n - 1, n) - period, places, span(places, 0, 0, 1) + period]
+        )
         values = concat([span(values, 0, n - 1, n), values, span(values, 0, 0, 1)])
     recorded = any([a._node is not None for a in (x, places, values)])
     if not recorded and all([end is None or type(end) in (int, float) for end in (left, right)]):
         if kind not in COMPLEX:
-            return _interp(x, places, values, scalars=(left or 0.0, right or 0.0), sides=_sides(left, right))
-        parts = [_interp(x, places, astype(part(values), real), scalars=(at_left, at_right), sides=_sides(left, right))
-                 for part, at_left, at_right in ((real_part, left or 0.0, right or 0.0), (imag_part, 0.0, 0.0))]
+            return _interp(
+                x, places, values, scalars=(left or 0.0, right or 0.0), sides=_sides(left, right)
+            )
+        parts = [
+            _interp(
+                x,
+                places,
+                astype(part(values), real),
+                scalars=(at_left, at_right),
+                sides=_sides(left, right),
+            )
+            for part, at_left, at_right in (
+                (real_part, left or 0.0, right or 0.0),
+                (imag_part, 0.0, 0.0),
+            )
+        ]
         return parts[0] + parts[1] * 1j
     n = places.size
     if n == 1:
@@ -76,8 +101,14 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         i = clip(searchsorted(places, x, side="right") - 1, 0, n - 2)
         low, high = take(places, i), take(places, i + 1)
         below, above = take(values, i), take(values, i + 1)
-        inside = where((x < places[0]) | (x > places[n - 1]), low, x)  # infinite x are far outside, where t is not looked at
-        t = where(high == low, 1, (inside - low) / where(high == low, 1, high - low))  # equal only at the end: its last one
+        inside = where(
+            (x < places[0]) | (x > places[n - 1]), low, x
+        )  # infinite x are far outside, where t is not looked at
+        t = where(
+            high == low, 1, (inside - low) / where(high == low, 1, high - low)
+        )  # equal only at the end: its last one
         y = where(t == 1, above, below + (above - below) * t)
     y = where(x < places[0], values[0] if left is None else left, y)
-    return astype(where(x > places[n - 1], values[n - 1] if right is None else right, y), kind, copy=False)
+    return astype(
+        where(x > places[n - 1], values[n - 1] if right is None else right, y), kind, copy=False
+    )

@@ -20,15 +20,27 @@ from .output import deliver
 from .shape import astype, expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
 from .views import remember
 
-__all__ = ["dot", "gemm", "gemv", "inner", "matmul", "matvec", "outer", "set_matmul_precision", "tensordot", "vdot",
-           "vecdot", "vecmat"]
+__all__ = [
+    "dot",
+    "gemm",
+    "gemv",
+    "inner",
+    "matmul",
+    "matvec",
+    "outer",
+    "set_matmul_precision",
+    "tensordot",
+    "vdot",
+    "vecdot",
+    "vecmat",
+]
 
 _tf32 = False
 
 
 def set_matmul_precision(precision: str) -> None:
-    """Choose how float32 matrices are multiplied on a GPU: "highest" (default) in float32, "tf32" with inputs rounded to
-    10 bits of mantissa, on tensor cores (about 8 times as fast).
+    """Choose how float32 matrices are multiplied on a GPU: "highest" (default) in float32, "tf32"
+    with inputs rounded to 10 bits of mantissa, on tensor cores (about 8 times as fast).
 
     Raises: ValueError for another word.
 
@@ -47,10 +59,11 @@ def tf32_allowed() -> bool:
     return _tf32
 
 
-# ------------------------------------------------------------------------------------------------ products
+# ------------------------------------------------------------------------------------------------ p
 
 
 # Sums over broadcast batches are the tape's (`broadcasts`), except where one product does both.
+
 
 def _left_grad(g: ndarray, _y: Any, _a: Any, b: ndarray, *, tf32: bool) -> ndarray:
     """g b^H."""
@@ -70,13 +83,21 @@ def _right_grad(g: ndarray, _y: Any, a: ndarray, b: ndarray, *, tf32: bool) -> n
     if b.ndim == 1:  # (..., m, k) @ (k) -> (..., m)
         rows = reshape(a, (-1, b.shape[0])) if a.size else reshape(a, (0, b.shape[0]))
         return _matmul(matrix_transpose(rows), reshape(g, (rows.shape[0],)), tf32=tf32)
-    if b.ndim == 2 and a.ndim > 2:  # one b for the whole batch: one tall product instead of a batch and a sum
+    if (
+        b.ndim == 2 and a.ndim > 2
+    ):  # one b for the whole batch: one tall product instead of a batch and a sum
         count = math.prod(a.shape[:-1])
         a, g = reshape(a, (count, a.shape[-1])), reshape(g, (count, g.shape[-1]))
     return _matmul(matrix_transpose(a), g, tf32=tf32)
 
 
-_matmul = Op("matmul", cpu="matmul.matmul", cuda="matmul.matmul", vjp=(_left_grad, _right_grad), broadcasts=True)
+_matmul = Op(
+    "matmul",
+    cpu="matmul.matmul",
+    cuda="matmul.matmul",
+    vjp=(_left_grad, _right_grad),
+    broadcasts=True,
+)
 _products = _matmul.plans
 
 
@@ -94,24 +115,34 @@ def _pair(name: str, a: Any, b: Any) -> tuple[ndarray, ndarray]:
 
 
 def product_known(key: tuple, arrays: Sequence[Any]) -> ndarray | None:
-    """The result of a function that was nothing but a matrix product of views when it was last called so; else None."""
+    """The result of a function that was nothing but a matrix product of views when it was last
+    called so; else None."""
     return _matmul.again((*key, _tf32), arrays)
 
 
-def remember_product(key: tuple, given: Sequence[Any], factors: Sequence[ndarray], result: ndarray) -> None:
-    """Let `product_known` answer: `given` are the function's arrays, `factors` what `matmul` was given and gave. Only where
-    the former two are views of `given`, and `result` one of the whole product."""
+def remember_product(
+    key: tuple, given: Sequence[Any], factors: Sequence[ndarray], result: ndarray
+) -> None:
+    """Let `product_known` answer: `given` are the function's arrays, `factors` what `matmul` was
+    given and gave. Only where the former two are views of `given`, and `result` one of the whole
+    product."""
     *operands, product = factors
     _matmul.remember((*key, _tf32), given, operands, (product, result), tf32=_tf32)
 
 
-def _remember_dot(key: tuple, given: Sequence[Any], left: ndarray, factors: Sequence[ndarray], result: ndarray) -> None:
-    """`remember_product` where the first factor is a view of `left`: of given[0], or of its complex conjugate."""
+def _remember_dot(
+    key: tuple, given: Sequence[Any], left: ndarray, factors: Sequence[ndarray], result: ndarray
+) -> None:
+    """`remember_product` where the first factor is a view of `left`: of given[0], or of its complex
+    conjugate."""
     row, column, _ = factors
     if left.dtype.kind != "c":
         remember_product(key, given, factors, result)
-    elif all([type(x) is ndarray and x._node is None for x in given]) and left._layout is given[0]._layout and (
-            left._layout.device >= 0 and (row._data, column._data) == (left._data, given[1]._data)):
+    elif (
+        all([type(x) is ndarray and x._node is None for x in given])
+        and left._layout is given[0]._layout
+        and (left._layout.device >= 0 and (row._data, column._data) == (left._data, given[1]._data))
+    ):
         run = _products[row._layout, column._layout, _tf32]
         _matmul.remember_chain((*key, _tf32), given, given[0], conj, run, result)
 
@@ -128,20 +159,22 @@ def matmul(a: Any, b: Any, /, out: Any = None, *, dtype: Any = None) -> ndarray:
         b: array (..., k, n), or (k,), which counts as (k, 1) and drops that axis from the result.
             Leading axes broadcast. Numeric or bool, of any strides; different dtypes are promoted.
         out: array that the result is written into.
-        dtype: of sums and result, as which the operands count; their common one by default. int8 operands with int32 are
+        dtype: of sums and result, as which the operands count; their common one by default. int8
+        operands with int32 are
             multiplied as they are, on tensor cores where there are some.
 
-    Returns: array (..., m, n) of that dtype. 16-bit floats are summed in float32 and rounded once; integers wrap.
-    Raises: TypeError (dtype; one that the operands' cannot become), ValueError (0-d operands; sizes that do not match).
-    Gradient: g b^T for a, a^T g for b, summed over broadcast axes.
-    Accuracy: float32 stays float32 (no TF32 unless `set_matmul_precision("tf32")`); repeated calls agree bit for bit.
+    Returns: array (..., m, n) of that dtype. 16-bit floats are summed in float32 and rounded once;
+    integers wrap. Raises: TypeError (dtype; one that the operands' cannot become), ValueError (0-d
+    operands; sizes that do not match). Gradient: g b^T for a, a^T g for b, summed over broadcast
+    axes. Accuracy: float32 stays float32 (no TF32 unless `set_matmul_precision("tf32")`); repeated
+    calls agree bit for bit.
 
     >>> import cudamath as cm
     >>> cm.matmul([[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
     >>> cm.matmul(cm.full((1, 3), 100, "int8"), cm.full((3, 1), 100, "int8"), dtype="int32").tolist()
     [[30000]]
-    """
+    """  # noqa: E501
     if out is None and dtype is None:
         try:  # layouts seen before: without checks
             run = _products[a._layout, b._layout, _tf32]
@@ -152,8 +185,12 @@ def matmul(a: Any, b: Any, /, out: Any = None, *, dtype: Any = None) -> ndarray:
             if a._node is not None or b._node is not None:
                 tape.record(_matmul, (a, b), product, {"tf32": _tf32})
             return product
-    if type(a) is not ndarray or type(b) is not ndarray or a._layout.dtype is not b._layout.dtype or (
-            a._layout.dtype not in ANY):
+    if (
+        type(a) is not ndarray
+        or type(b) is not ndarray
+        or a._layout.dtype is not b._layout.dtype
+        or (a._layout.dtype not in ANY)
+    ):
         a, b = _pair("matmul", a, b)
     wide = False
     if dtype is not None:
@@ -165,10 +202,15 @@ def matmul(a: Any, b: Any, /, out: Any = None, *, dtype: Any = None) -> ndarray:
             a, b = astype(a, wanted), astype(b, wanted)
     left, right = a._layout.shape, b._layout.shape
     if not left or not right:
-        raise ValueError(f"matmul: wants arrays of at least one dimension, got shapes {left} and {right}")
+        raise ValueError(
+            f"matmul: wants arrays of at least one dimension, got shapes {left} and {right}"
+        )
     if left[-1] != right[-2 if len(right) > 1 else 0]:
-        raise ValueError(f"matmul: the last axis of a must be as long as the last but one of b (the only one of a vector), "
-                         f"got shapes {left} and {right}")
+        raise ValueError(
+            "matmul: the last axis of a must be as long as the last but one of b (the only one "
+            "of a vector), "
+            f"got shapes {left} and {right}"
+        )
     if len(left) > 2 and len(right) > 2 and left[:-2] != right[:-2]:
         _leading("matmul", left, 2, right, 2)
     if type(out) is ndarray and not wide and _matmul.into((a, b), out, tf32=_tf32):
@@ -199,15 +241,17 @@ def gemm(a: Any, b: Any, alpha: float = 1, c: Any = None, beta: float = 0) -> nd
         return known
     a, b = _pair("gemm", a, b)
     if a.ndim < 2 or b.ndim < 2 or a.shape[-1] != b.shape[-2]:
-        raise ValueError(f"gemm: wants matrices (..., m, k) and (..., k, n), got shapes {a.shape} and {b.shape}")
+        raise ValueError(
+            f"gemm: wants matrices (..., m, k) and (..., k, n), got shapes {a.shape} and {b.shape}"
+        )
     return _scaled(key, given, matmul(a, b))
 
 
 def gemv(a: Any, x: Any, alpha: float = 1, y: Any = None, beta: float = 0) -> ndarray:
     """General matrix-vector product: alpha a @ x + beta y.
 
-    Args: a: matrix (m, k); x: vector (k,); alpha, beta: numbers; y: vector (m,), not read where beta is 0.
-    Returns: vector (m,), as `matmul` and the arithmetic of Python scalars give it.
+    Args: a: matrix (m, k); x: vector (k,); alpha, beta: numbers; y: vector (m,), not read where
+    beta is 0. Returns: vector (m,), as `matmul` and the arithmetic of Python scalars give it.
     Raises: TypeError (dtype; alpha or beta not a number), ValueError (shapes; beta without y).
     Gradient: by its parts.
 
@@ -221,12 +265,15 @@ def gemv(a: Any, x: Any, alpha: float = 1, y: Any = None, beta: float = 0) -> nd
         return known
     a, x = _pair("gemv", a, x)
     if a.ndim != 2 or x.ndim != 1 or a.shape[1] != x.size:
-        raise ValueError(f"gemv: wants a matrix (m, k) and a vector (k,), got shapes {a.shape} and {x.shape}")
+        raise ValueError(
+            f"gemv: wants a matrix (m, k) and a vector (k,), got shapes {a.shape} and {x.shape}"
+        )
     return _scaled(key, given, matmul(a, x))
 
 
 def _scaled(key: tuple, given: tuple, product: ndarray) -> ndarray:
-    """alpha product + beta c, for gemm and gemv: `given` are their arrays, c the last; `key` has the name and the numbers."""
+    """alpha product + beta c, for gemm and gemv: `given` are their arrays, c the last; `key` has
+    the name and the numbers."""
     (name, alpha, _, beta, _), c = key, given[2]
     for what, value in (("alpha", alpha), ("beta", beta)):
         if not isinstance(value, Number) and getattr(value, "shape", None) != ():
@@ -235,35 +282,50 @@ def _scaled(key: tuple, given: tuple, product: ndarray) -> ndarray:
         return product if alpha == 1 else product * alpha
     if c is None:
         raise ValueError(f"{name}: beta is {beta}, but there is nothing to multiply it with")
-    c = require(name, c if type(c) is ndarray else asarray(c, device=product.device, name=name), NUMERIC)
+    c = require(
+        name, c if type(c) is ndarray else asarray(c, device=product.device, name=name), NUMERIC
+    )
     if broadcast_shapes(name, c.shape, product.shape) != product.shape:
-        raise ValueError(f"{name}: an array of shape {c.shape} cannot be added to a product of shape {product.shape}")
+        raise ValueError(
+            f"{name}: an array of shape {c.shape} cannot be added to a product of shape "
+            f"{product.shape}"
+        )
     card: Any = None
     numbers: tuple = ()
     if alpha == beta == 1:
         card = add.card  # type: ignore[attr-defined]
-    elif product.dtype is c.dtype and product.dtype in INEXACT and {type(alpha), type(beta)} <= {int, float}:
+    elif (
+        product.dtype is c.dtype
+        and product.dtype in INEXACT
+        and {type(alpha), type(beta)} <= {int, float}
+    ):
         card, numbers = weighted_sum, (alpha, beta)
     if card is not None:
         result = card(product, c, *numbers)
-        if alpha and all([type(x) is ndarray and x._layout.device >= 0 for x in given]):  # a 0 has two signs and one key
+        if alpha and all(
+            [type(x) is ndarray and x._layout.device >= 0 for x in given]
+        ):  # a 0 has two signs and one key
             first = _products.get((given[0]._layout, given[1]._layout, _tf32))
             second = card.plans.get((product._layout, c._layout, *map(type, numbers)))
             if first is not None and second is not None:
-                _matmul.keep(((*key, _tf32), *[x._layout for x in given]),
-                             lambda a, b, c: second(first(a, b), c, *numbers))
+                _matmul.keep(
+                    ((*key, _tf32), *[x._layout for x in given]),
+                    lambda a, b, c: second(first(a, b), c, *numbers),
+                )
         return result
     return (product if alpha == 1 else product * alpha) + (c if beta == 1 else c * beta)
 
 
-def vecdot(a: Any, b: Any, /, out: Any = None, *, axis: int = -1, keepdims: bool = False) -> ndarray:
+def vecdot(
+    a: Any, b: Any, /, out: Any = None, *, axis: int = -1, keepdims: bool = False
+) -> ndarray:
     """Dot products of vectors along an axis: y = Σ_k conj(a[..., k]) b[..., k].
 
-    Args: a, b: numeric arrays whose shapes broadcast and agree along `axis`; out: array that the result is written into; axis:
-    int, counted from the end; keepdims: leave that axis in the result, of length 1.
-    Returns: array of the broadcast shape without that axis, of the common dtype.
-    Raises: TypeError (dtype), ValueError (shapes, axis).
-    Gradient: conj(g) b for a, g a for b.
+    Args: a, b: numeric arrays whose shapes broadcast and agree along `axis`; out: array that the
+    result is written into; axis: int, counted from the end; keepdims: leave that axis in the
+    result, of length 1. Returns: array of the broadcast shape without that axis, of the common
+    dtype. Raises: TypeError (dtype), ValueError (shapes, axis). Gradient: conj(g) b for a, g a for
+    b.
 
     >>> import cudamath as cm
     >>> cm.vecdot([[1, 2], [3, 4]], [1, 1]).tolist()
@@ -277,19 +339,30 @@ def vecdot(a: Any, b: Any, /, out: Any = None, *, axis: int = -1, keepdims: bool
         known = product_known(key, given)
         if known is not None:
             return known
-        if axis == -1 and type(a) is type(b) is ndarray and a._layout.dtype is b._layout.dtype and (
-                a._node is not None or b._node is not None):
+        if (
+            axis == -1
+            and type(a) is type(b) is ndarray
+            and a._layout.dtype is b._layout.dtype
+            and (a._node is not None or b._node is not None)
+        ):
             y = vecdot(a._alias(), b._alias())
             tape.record(_vecdot, (a, b), y, {})
             return y
     a, b = _pair("vecdot", a, b)
     a, b = require("vecdot", a, NUMERIC), require("vecdot", b, NUMERIC)
     if not a.ndim or not b.ndim:
-        raise ValueError(f"vecdot: wants arrays of at least one dimension, got shapes {a.shape} and {b.shape}")
+        raise ValueError(
+            f"vecdot: wants arrays of at least one dimension, got shapes {a.shape} and {b.shape}"
+        )
     i, j = normalize_axis("vecdot", axis, a.ndim), normalize_axis("vecdot", axis, b.ndim)
     if a.shape[i] != b.shape[j]:
-        raise ValueError(f"vecdot: lengths along axis {axis} differ: shapes {a.shape} and {b.shape}")
-    a, b = a if i == a.ndim - 1 else moveaxis(a, i, -1), b if j == b.ndim - 1 else moveaxis(b, j, -1)
+        raise ValueError(
+            f"vecdot: lengths along axis {axis} differ: shapes {a.shape} and {b.shape}"
+        )
+    a, b = (
+        a if i == a.ndim - 1 else moveaxis(a, i, -1),
+        b if j == b.ndim - 1 else moveaxis(b, j, -1),
+    )
     broadcast_shapes("vecdot", a.shape, b.shape)
     if a.dtype == b.dtype and not (a._node is None and b._node is None):
         y = _vecdot(a, b)
@@ -300,11 +373,16 @@ def vecdot(a: Any, b: Any, /, out: Any = None, *, axis: int = -1, keepdims: bool
 
 
 def _dot_products(a: ndarray, b: ndarray) -> tuple[ndarray, ndarray, tuple]:
-    """vecdot along the last axes; and a or its conjugate, and the two factors and the product that it was seen as."""
+    """vecdot along the last axes; and a or its conjugate, and the two factors and the product that
+    it was seen as."""
     left = conj(a) if a.dtype.kind == "c" else a
     row, column = left.reshape((*a.shape[:-1], 1, a.shape[-1])), b.reshape((*b.shape, 1))
     product = matmul(row, column)
-    return reshape(product, broadcast_shapes("vecdot", a.shape[:-1], b.shape[:-1])), left, (row, column, product)
+    return (
+        reshape(product, broadcast_shapes("vecdot", a.shape[:-1], b.shape[:-1])),
+        left,
+        (row, column, product),
+    )
 
 
 def _dot_grad_left(g: ndarray, _y: Any, _a: Any, b: ndarray) -> ndarray:
@@ -312,17 +390,26 @@ def _dot_grad_left(g: ndarray, _y: Any, _a: Any, b: ndarray) -> ndarray:
     return expand_dims(conj(g) if g.dtype.kind == "c" else g, axis=-1) * b
 
 
-#: Its gradients are products of elements; those of the matrix products that it consists of would be matrix products.
-_vecdot = Composed("vecdot", lambda a, b: _dot_products(a, b)[0], (
-    _dot_grad_left, lambda g, _y, a, _b: expand_dims(g, axis=-1) * a), broadcasts=True)
+#: Its gradients are products of elements; those of the matrix products that it consists of would be
+#: matrix products.
+_vecdot = Composed(
+    "vecdot",
+    lambda a, b: _dot_products(a, b)[0],
+    (_dot_grad_left, lambda g, _y, a, _b: expand_dims(g, axis=-1) * a),
+    broadcasts=True,
+)
 
 
-def _leading(name: str, left: tuple[int, ...], rows: int, right: tuple[int, ...], more: int) -> None:
+def _leading(
+    name: str, left: tuple[int, ...], rows: int, right: tuple[int, ...], more: int
+) -> None:
     """Check that what is left of matrices' or vectors' own axes, so many each, can be broadcast."""
     try:
         broadcast_shapes(name, left[: len(left) - rows], right[: len(right) - more])
     except ValueError:
-        raise ValueError(f"{name}: the leading axes of shapes {left} and {right} cannot be broadcast together") from None
+        raise ValueError(
+            f"{name}: the leading axes of shapes {left} and {right} cannot be broadcast together"
+        ) from None
 
 
 def _shaped(name: str, a: ndarray, wanted: int, what: str) -> None:
@@ -333,8 +420,9 @@ def _shaped(name: str, a: ndarray, wanted: int, what: str) -> None:
 def matvec(a: Any, x: Any, /, out: Any = None) -> ndarray:
     """Matrices times vectors: y[..., i] = Σ_k a[..., i, k] x[..., k].
 
-    Args: a: numeric array (..., m, k); x: (..., k), leading axes broadcast; out: array that the result is written into.
-    Returns: array (..., m) of the common dtype. Raises: TypeError (dtype), ValueError (shapes). Gradient: as `matmul`'s.
+    Args: a: numeric array (..., m, k); x: (..., k), leading axes broadcast; out: array that the
+    result is written into. Returns: array (..., m) of the common dtype. Raises: TypeError (dtype),
+    ValueError (shapes). Gradient: as `matmul`'s.
 
     >>> import cudamath as cm
     >>> cm.matvec([[1, 2], [3, 4]], [[1, 1], [1, 0]]).tolist()
@@ -344,7 +432,9 @@ def matvec(a: Any, x: Any, /, out: Any = None) -> ndarray:
     _shaped("matvec", a, 2, "wants matrices")
     _shaped("matvec", x, 1, "wants vectors")
     if a.shape[-1] != x.shape[-1]:
-        raise ValueError(f"matvec: the last axes of shapes {a.shape} and {x.shape} differ in length")
+        raise ValueError(
+            f"matvec: the last axes of shapes {a.shape} and {x.shape} differ in length"
+        )
     if a.ndim > 2 and x.ndim > 1:
         _leading("matvec", a.shape, 2, x.shape, 1)
     y = matmul(a, expand_dims(x, axis=-1))[..., 0]
@@ -354,8 +444,9 @@ def matvec(a: Any, x: Any, /, out: Any = None) -> ndarray:
 def vecmat(x: Any, a: Any, /, out: Any = None) -> ndarray:
     """Vectors times matrices: y[..., j] = Σ_k conj(x[..., k]) a[..., k, j].
 
-    Args: x: numeric array (..., k); a: (..., k, n), leading axes broadcast; out: array that the result is written into.
-    Returns: array (..., n) of the common dtype. Raises: TypeError (dtype), ValueError (shapes). Gradient: as `matmul`'s.
+    Args: x: numeric array (..., k); a: (..., k, n), leading axes broadcast; out: array that the
+    result is written into. Returns: array (..., n) of the common dtype. Raises: TypeError (dtype),
+    ValueError (shapes). Gradient: as `matmul`'s.
 
     >>> import cudamath as cm
     >>> cm.vecmat([[1, 1], [1, 0]], [[1, 2], [3, 4]]).tolist()
@@ -365,7 +456,10 @@ def vecmat(x: Any, a: Any, /, out: Any = None) -> ndarray:
     _shaped("vecmat", a, 2, "wants matrices")
     _shaped("vecmat", x, 1, "wants vectors")
     if a.shape[-2] != x.shape[-1]:
-        raise ValueError(f"vecmat: the last axis of shape {x.shape} and the last but one of shape {a.shape} differ in length")
+        raise ValueError(
+            f"vecmat: the last axis of shape {x.shape} and the last but one of shape {a.shape} "
+            "differ in length"
+        )
     if a.ndim > 2 and x.ndim > 1:
         _leading("vecmat", x.shape, 1, a.shape, 2)
     if x.dtype.kind == "c":
@@ -403,8 +497,8 @@ def vdot(a: Any, b: Any) -> ndarray:
 
 
 def dot(a: Any, b: Any, out: Any = None) -> ndarray:
-    """NumPy's dot: the product of two vectors or matrices; of more dimensions, over the last axis of a and the last but
-    one of b; with a 0-d operand, elementwise.
+    """NumPy's dot: the product of two vectors or matrices; of more dimensions, over the last axis
+    of a and the last but one of b; with a 0-d operand, elementwise.
 
     Args: a, b: numeric or bool arrays; out: array that the result is written into.
     Returns: array of the common dtype, of shape a.shape[:-1] + b.shape[:-2] + b.shape[-1:].
@@ -421,8 +515,11 @@ def dot(a: Any, b: Any, out: Any = None) -> ndarray:
     if not a.ndim or not b.ndim:
         return multiply(a, b)
     if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
-        raise ValueError(f"dot: the last axis of a must be as long as the last but one of b (the only one of a vector), "
-                         f"got shapes {a.shape} and {b.shape}")
+        raise ValueError(
+            "dot: the last axis of a must be as long as the last but one of b (the only one of a "
+            "vector), "
+            f"got shapes {a.shape} and {b.shape}"
+        )
     if b.ndim <= 2:
         return matmul(a, b)
     return tensordot(a, b, axes=((-1,), (-2,)))
@@ -444,7 +541,9 @@ def inner(a: Any, b: Any) -> ndarray:
     if not a.ndim or not b.ndim:
         return multiply(a, b)
     if a.shape[-1] != b.shape[-1]:
-        raise ValueError(f"inner: wants last axes of one length, got shapes {a.shape} and {b.shape}")
+        raise ValueError(
+            f"inner: wants last axes of one length, got shapes {a.shape} and {b.shape}"
+        )
     if b.ndim <= 2:
         return matmul(a, b if b.ndim == 1 else b.T)
     return tensordot(a, b, axes=((-1,), (-1,)))
@@ -482,7 +581,8 @@ def tensordot(a: Any, b: Any, axes: int | tuple[Sequence[int], Sequence[int]] = 
 
     Args:
         a, b: numeric or bool arrays.
-        axes: n: the last n axes of a with the first n of b, in order; or a pair of sequences of axes.
+        axes: n: the last n axes of a with the first n of b, in order; or a pair of sequences of
+        axes.
 
     Returns: array of the common dtype; its axes are the remaining ones of a, then those of b.
     Raises: TypeError (dtype), ValueError (axes; lengths that do not match).
@@ -508,10 +608,18 @@ def tensordot(a: Any, b: Any, axes: int | tuple[Sequence[int], Sequence[int]] = 
         try:
             first, second = asked
         except ValueError:
-            raise ValueError(f"tensordot: wants axes as a number or two sequences, got {asked!r:.60}") from None
-        of_a, of_b = normalize_axes("tensordot", first, a.ndim), normalize_axes("tensordot", second, b.ndim)
+            raise ValueError(
+                f"tensordot: wants axes as a number or two sequences, got {asked!r:.60}"
+            ) from None
+        of_a, of_b = (
+            normalize_axes("tensordot", first, a.ndim),
+            normalize_axes("tensordot", second, b.ndim),
+        )
     if [a.shape[i] for i in of_a] != [b.shape[j] for j in of_b]:
-        raise ValueError(f"tensordot: axes {of_a} of shape {a.shape} and axes {of_b} of shape {b.shape} differ in length")
+        raise ValueError(
+            f"tensordot: axes {of_a} of shape {a.shape} and axes {of_b} of shape {b.shape} differ "
+            "in length"
+        )
     rest_a = tuple(i for i in range(a.ndim) if i not in of_a)
     rest_b = tuple(j for j in range(b.ndim) if j not in of_b)
     shape_a, shape_b = tuple(a.shape[i] for i in rest_a), tuple(b.shape[j] for j in rest_b)
@@ -519,10 +627,17 @@ def tensordot(a: Any, b: Any, axes: int | tuple[Sequence[int], Sequence[int]] = 
     left = reshape(permute_dims(a, rest_a + of_a), (math.prod(shape_a), depth))
     right = reshape(permute_dims(b, of_b + rest_b), (depth, math.prod(shape_b)))
     y = reshape(matmul(left, right), shape_a + shape_b)
-    if a._layout.device >= 0 and (left._data, right._data) == (a._data, b._data) and type(asked) is int:
-        remember(_contractions, (a._layout, b._layout, asked), (left._layout, right._layout, y._layout))
+    if (
+        a._layout.device >= 0
+        and (left._data, right._data) == (a._data, b._data)
+        and type(asked) is int
+    ):
+        remember(
+            _contractions, (a._layout, b._layout, asked), (left._layout, right._layout, y._layout)
+        )
     return y
 
 
-#: Of `tensordot`: the layouts of two operands and the number of axes -> those of the matrices, and of the result.
+#: Of `tensordot`: the layouts of two operands and the number of axes -> those of the matrices, and
+#: of the result.
 _contractions: dict[tuple, tuple] = {}

@@ -1,7 +1,9 @@
-"""Selection by masks: positions of what is not zero, elements under a mask. Kernels: kernels/masks.py.
+"""Selection by masks: positions of what is not zero, elements under a mask. Kernels:
+kernels/masks.py.
 
-The length of the result must be known on the host: one synchronisation on a GPU. Of few elements the device writes first, into
-room for all of them, and the result is the beginning of that; of many it counts first (`written`).
+The length of the result must be known on the host: one synchronisation on a GPU. Of few elements
+the device writes first, into room for all of them, and the result is the beginning of that; of many
+it counts first (`written`).
 """
 
 from __future__ import annotations
@@ -20,19 +22,31 @@ _count_true = Op("count_true", cpu="masks.count_true", cuda="masks.count_true")
 _nonzero = Op("nonzero", cpu="masks.nonzero", cuda="masks.nonzero")
 _chosen = Op("chosen", cpu="masks.chosen", cuda="masks.chosen")
 _FEW = 1 << 14  # elements up to which the device writes first
-FETCHED = 1 << 14  # bytes that the host fetches in less time than it takes to launch what looks through them for it
+FETCHED = (
+    1 << 14
+)  # bytes that the host fetches in less time than it takes to launch what looks through them for it
 _SPARSE = 8  # times as much memory as is needed, from which on such a result gets memory of its own
 
 
-def written(card: Op, arrays: tuple[ndarray, ...], count: Op, each: int, /, told: dict[str, Any] | None = None,
-            **params: Any) -> tuple[ndarray, int]:
-    """What a card of kernels/masks.py chooses on a GPU: a new array with room for as much or more, and how many there are.
+def written(
+    card: Op,
+    arrays: tuple[ndarray, ...],
+    count: Op,
+    each: int,
+    /,
+    told: dict[str, Any] | None = None,
+    **params: Any,
+) -> tuple[ndarray, int]:
+    """What a card of kernels/masks.py chooses on a GPU: a new array with room for as much or more,
+    and how many there are.
 
-    count: the card that counts them, of the first array; each: bytes of what is written for one of them, not counting axes;
-    told: parameters of both cards; params: of the one that writes."""
+    count: the card that counts them, of the first array; each: bytes of what is written for one of
+    them, not counting axes; told: parameters of both cards; params: of the one that writes."""
     x, told = arrays[0], told or {}
     if x._layout.size <= _FEW:
-        found, total = card(*arrays, capacity=x._layout.size + 1 & -2, **told, **params)  # even: each axis begins aligned
+        found, total = card(
+            *arrays, capacity=x._layout.size + 1 & -2, **told, **params
+        )  # even: each axis begins aligned
         return found, total.item()
     counts = count(x, **told)
     many = int(counts.to_numpy().sum())
@@ -40,7 +54,8 @@ def written(card: Op, arrays: tuple[ndarray, ...], count: Op, each: int, /, told
 
 
 def beginning(found: ndarray, shape: tuple[int, ...]) -> ndarray:
-    """The first elements of a new array, in this shape; in memory of their own if most of what they lie in would be idle."""
+    """The first elements of a new array, in this shape; in memory of their own if most of what they
+    lie in would be idle."""
     held = found._layout
     found._layout = layout = Layout.new(shape, held.dtype, held.device)
     return _copy(found) if held.nbytes > max(layout.nbytes, SMALL) * _SPARSE else found
@@ -55,10 +70,11 @@ def elements(x: ndarray, mask: ndarray) -> ndarray:
 
 
 def nonzero(x: Any, /) -> tuple[ndarray, ...]:
-    """The positions of the elements that are not 0 (or true), in C order: one int64 array for each axis.
+    """The positions of the elements that are not 0 (or true), in C order: one int64 array for each
+    axis.
 
-    Args: x: array of at least 1 dimension. Raises: ValueError if it is 0-d. Gradient: none. On a GPU the call waits for
-    the number of positions.
+    Args: x: array of at least 1 dimension. Raises: ValueError if it is 0-d. Gradient: none. On a
+    GPU the call waits for the number of positions.
 
     >>> import cudamath as cm
     >>> cm.nonzero(cm.asarray([[0, 7], [8, 0]]))
@@ -74,7 +90,9 @@ def nonzero(x: Any, /) -> tuple[ndarray, ...]:
         return (beginning(found, (count,)),)
     room = found._layout.shape[1]
     line = Layout.new((room,), found._layout.dtype, x._layout.device)
-    return tuple([beginning(found._view(line, 8 * room * axis), (count,)) for axis in range(x._layout.ndim)])
+    return tuple(
+        [beginning(found._view(line, 8 * room * axis), (count,)) for axis in range(x._layout.ndim)]
+    )
 
 
 def flatnonzero(x: Any, /) -> ndarray:

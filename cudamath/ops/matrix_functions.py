@@ -1,4 +1,5 @@
-"""Functions of matrices that are composed of decompositions and products: pinv, lstsq, rank, cond, powers, exponential."""
+"""Functions of matrices that are composed of decompositions and products: pinv, lstsq, rank, cond,
+powers, exponential."""
 
 from __future__ import annotations
 
@@ -12,7 +13,19 @@ import numpy as np
 
 from ..core import dtypes, tape
 from ..core.array import asarray, ndarray
-from ..core.op import ANY, MISTAKES, NUMERIC, REAL, Composed, Op, as_numbers, as_of, members, require, speaks_for
+from ..core.op import (
+    ANY,
+    MISTAKES,
+    NUMERIC,
+    REAL,
+    Composed,
+    Op,
+    as_numbers,
+    as_of,
+    members,
+    require,
+    speaks_for,
+)
 from ..core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
 from . import reduce
 from .creation import eye
@@ -27,8 +40,19 @@ from .output import deliver
 from .shape import astype, broadcast_to, diagonal, expand_dims, moveaxis, permute_dims, reshape
 from .spectral import eigvalsh, svd, svdvals
 
-__all__ = ["cond", "cross", "expm", "lstsq", "matrix_power", "matrix_rank", "multi_dot", "pinv", "tensorinv", "tensorsolve",
-           "trace"]
+__all__ = [
+    "cond",
+    "cross",
+    "expm",
+    "lstsq",
+    "matrix_power",
+    "matrix_rank",
+    "multi_dot",
+    "pinv",
+    "tensorinv",
+    "tensorsolve",
+    "trace",
+]
 
 
 class LstsqResult(NamedTuple):
@@ -40,7 +64,7 @@ class LstsqResult(NamedTuple):
     s: ndarray
 
 
-# ------------------------------------------------------------------------------------------------ pseudo-inverse
+# ------------------------------------------------------------------------------------------------ p
 
 
 def _cutoff(a: ndarray, rtol: Any) -> Any:
@@ -60,14 +84,18 @@ def _number(rtol: Any) -> bool:
     return not isinstance(rtol, (ndarray, np.ndarray)) and np.ndim(rtol) == 0
 
 
-_inverse_values = Op("inverse_values", cpu="decompose.inverted", cuda="decompose.inverted", outputs=2)
+_inverse_values = Op(
+    "inverse_values", cpu="decompose.inverted", cuda="decompose.inverted", outputs=2
+)
 
 
 def _inverted(s: ndarray, rtol: Any) -> ndarray:
     """1 / s, and 0 where s counts as 0."""
     if _number(rtol):
         return _inverse_values(s, ratio=float(rtol))[0]
-    large = s > expand_dims(asarray(rtol, device=s.device), axis=-1) * reduce.max(s, axis=-1, keepdims=True)
+    large = s > expand_dims(asarray(rtol, device=s.device), axis=-1) * reduce.max(
+        s, axis=-1, keepdims=True
+    )
     return where(large, 1 / where(large, s, 1), 0)
 
 
@@ -77,10 +105,17 @@ def _pinv_value(a: ndarray, *, rtol: Any) -> ndarray:
 
 
 def _pinv_grad(g: ndarray, p: ndarray, a: ndarray, *, rtol: Any) -> tuple[ndarray]:
-    """-p^H g p^H + (1 - a p) g^H p p^H + p^H p g^H (1 - p a): of matrices whose rank does not change (Golub & Pereyra)."""
+    """-p^H g p^H + (1 - a p) g^H p p^H + p^H p g^H (1 - p a): of matrices whose rank does not
+    change (Golub & Pereyra)."""
     ph, gh = adjoint(p), adjoint(g)
     first, second = matmul(matmul(gh, p), ph), matmul(ph, matmul(p, gh))
-    out = first - matmul(a, matmul(p, first)) + second - matmul(matmul(second, p), a) - matmul(matmul(ph, g), ph)
+    out = (
+        first
+        - matmul(a, matmul(p, first))
+        + second
+        - matmul(matmul(second, p), a)
+        - matmul(matmul(ph, g), ph)
+    )
     return (out,)
 
 
@@ -92,13 +127,16 @@ def pinv(a: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = N
 
     Args:
         a: array (..., m, n).
-        rcond, rtol: (one thing, two names) singular values up to rtol times the largest count as 0; default
-            max(m, n) eps. (NumPy's default is 1e-15, also for float32.) A number, or an array (...).
+        rcond, rtol: (one thing, two names) singular values up to rtol times the largest count as 0;
+        default
+            max(m, n) eps. (NumPy's default is 1e-15, also for float32.) A number, or an array
+            (...).
         hermitian: accepted for NumPy's sake; the answer is the same.
 
     Returns: array (..., n, m).
-    Raises: TypeError (dtype), ValueError (dimensions; both rcond and rtol), LinAlgError (no convergence).
-    Gradient: -p^H g p^H + (1 - a p) g^H p p^H + p^H p g^H (1 - p a), also at equal singular values.
+    Raises: TypeError (dtype), ValueError (dimensions; both rcond and rtol), LinAlgError (no
+    convergence). Gradient: -p^H g p^H + (1 - a p) g^H p p^H + p^H p g^H (1 - p a), also at equal
+    singular values.
 
     >>> import cudamath as cm
     >>> cm.linalg.pinv([[2.0, 0.0], [0.0, 0.0]]).tolist()
@@ -114,17 +152,19 @@ def pinv(a: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = N
 
 
 def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
-    """Least squares: the x of least norm among those that minimise |b - a x|, by the singular value decomposition.
+    """Least squares: the x of least norm among those that minimise |b - a x|, by the singular value
+    decomposition.
 
     Args:
         a: array (m, n), or a batch (..., m, n).
         b: array (m,), or (m, k), or (..., m, k) for a batch.
         rcond: singular values up to rcond times the largest count as 0; default max(m, n) eps.
 
-    Returns: named tuple (x (n,) or (..., n, k); residuals: sums of |b - a x|^2 down the columns, (k,), (1,) for a vector; as
-        in NumPy empty if m <= n or, of a single matrix, if its rank is below n; rank: int64 array (...), 0-d of a single
-        matrix; s: singular values). For a single matrix with m > n the call waits for the GPU: the rank says whether there
-        are residuals.
+    Returns: named tuple (x (n,) or (..., n, k); residuals: sums of |b - a x|^2 down the columns,
+    (k,), (1,) for a vector; as
+        in NumPy empty if m <= n or, of a single matrix, if its rank is below n; rank: int64 array
+        (...), 0-d of a single matrix; s: singular values). For a single matrix with m > n the call
+        waits for the GPU: the rank says whether there are residuals.
     Raises: TypeError (dtype), ValueError (shapes), LinAlgError (dimensions; no convergence).
     Gradient: of x, as pinv(a) b; of s, as `svdvals`.
 
@@ -137,7 +177,9 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
         (rcond,) = as_numbers("lstsq", "rcond as a real number", rcond)
     vector = b.ndim == 1
     if b.ndim == 0 or b.shape[0 if vector else -2] != a.shape[-2]:
-        raise np.linalg.LinAlgError(f"lstsq: Incompatible dimensions, got shapes {a.shape} and {b.shape}")
+        raise np.linalg.LinAlgError(
+            f"lstsq: Incompatible dimensions, got shapes {a.shape} and {b.shape}"
+        )
     columns = expand_dims(b, axis=-1) if vector else b
     m, n = a.shape[-2:]
     lead = broadcast_shapes("lstsq", a.shape[:-2], columns.shape[:-2])
@@ -153,7 +195,9 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
         missing = columns - matmul(a, x)
         residuals = reduce.sum((missing * conj(missing)).real, axis=-2)
     else:
-        residuals = astype(asarray(np.empty((*lead, 0) if len(lead) else 0), device=a.device), s.dtype)
+        residuals = astype(
+            asarray(np.empty((*lead, 0) if len(lead) else 0), device=a.device), s.dtype
+        )
     return LstsqResult(reshape(x, x.shape[:-1]) if vector else x, residuals, rank, s)
 
 
@@ -173,12 +217,15 @@ def _count_above(s: ndarray, rtol: Any) -> ndarray:
     return reduce.count_nonzero(s > rtol * reduce.max(s, axis=-1, keepdims=True), axis=-1)
 
 
-def matrix_rank(a: Any, /, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> ndarray:
+def matrix_rank(
+    a: Any, /, tol: Any = None, hermitian: bool = False, *, rtol: Any = None
+) -> ndarray:
     """Rank of matrices: how many singular values are above a threshold.
 
     Args:
         a: array (..., m, n); of fewer dimensions: 0 if all elements are 0, else 1.
-        tol: the threshold, a number or an array (...); rtol: the same relative to the largest singular value; default
+        tol: the threshold, a number or an array (...); rtol: the same relative to the largest
+        singular value; default
             max(m, n) eps.
         hermitian: read a as Hermitian and use its eigenvalues.
 
@@ -203,14 +250,17 @@ def matrix_rank(a: Any, /, tol: Any = None, hermitian: bool = False, *, rtol: An
             return _count(s, rtol)
         if tol is None:
             return (_count_above if hermitian else _count)(s, _cutoff(a, rtol))
-        return reduce.count_nonzero(s > (expand_dims(tol, axis=-1) if np.ndim(tol) else tol), axis=-1)
+        return reduce.count_nonzero(
+            s > (expand_dims(tol, axis=-1) if np.ndim(tol) else tol), axis=-1
+        )
 
 
 @speaks_for("cond")
 def cond(a: Any, /, p: float | str | None = None) -> ndarray:
     """Condition number of matrices: norm(a) norm(inv(a)).
 
-    Args: a: array (..., m, n), square unless p is None, 2 or -2; p: None or 2: ratio of the largest to the smallest singular
+    Args: a: array (..., m, n), square unless p is None, 2 or -2; p: None or 2: ratio of the largest
+    to the smallest singular
         value; -2: its inverse; "fro", 1, -1, inf, -inf, "nuc": by that norm.
     Returns: real array (...); inf for singular matrices.
     Raises: TypeError (dtype), ValueError (dimensions, p), LinAlgError (empty or not square).
@@ -222,7 +272,9 @@ def cond(a: Any, /, p: float | str | None = None) -> ndarray:
     """
     a = matrices("cond", a)
     if not a.shape[-1] or not a.shape[-2]:
-        raise np.linalg.LinAlgError(f"cond: cond is not defined on empty arrays, got shape {a.shape}")
+        raise np.linalg.LinAlgError(
+            f"cond: cond is not defined on empty arrays, got shape {a.shape}"
+        )
     if p in (None, 2, -2):
         s = svdvals(a)
         largest, smallest = s[..., 0], s[..., -1]
@@ -230,7 +282,9 @@ def cond(a: Any, /, p: float | str | None = None) -> ndarray:
         ratio = largest / where(broken, 1, smallest)
         if p == -2:
             return where(largest == 0, math.inf, smallest / where(largest == 0, 1, largest))
-        return where(reduce.any(a != a, axis=(-2, -1)) & broken, math.nan, where(broken, math.inf, ratio))
+        return where(
+            reduce.any(a != a, axis=(-2, -1)) & broken, math.nan, where(broken, math.inf, ratio)
+        )
     a = matrices("cond", a, square=True)
     otherwise: Any = math.inf
     if a._node is None:
@@ -240,15 +294,23 @@ def cond(a: Any, /, p: float | str | None = None) -> ndarray:
         with tape.paused():
             unknown = reduce.any(a != a, axis=(-2, -1))
             regular = where(unknown, 0, slogdet(a)[0]) != 0
-            otherwise = astype(where(unknown, math.nan, math.inf), dtypes.real_dtype(a.dtype), copy=False)
-        inverse = inv(_where(expand_dims(regular, axis=(-2, -1)), a, eye(a.shape[-1], dtype=a.dtype, device=a.device)))
+            otherwise = astype(
+                where(unknown, math.nan, math.inf), dtypes.real_dtype(a.dtype), copy=False
+            )
+        inverse = inv(
+            _where(
+                expand_dims(regular, axis=(-2, -1)),
+                a,
+                eye(a.shape[-1], dtype=a.dtype, device=a.device),
+            )
+        )
     if isinstance(p, str):
         return where(regular, matrix_norm(a, ord=p) * matrix_norm(inverse, ord=p), otherwise)
     norms = matrix_norm(stack([a, inverse]), ord=p)
     return where(regular, norms[0] * norms[1], otherwise)
 
 
-# ------------------------------------------------------------------------------------------------ powers
+# ------------------------------------------------------------------------------------------------ p
 
 
 def matrix_power(a: Any, n: int) -> ndarray:
@@ -265,7 +327,9 @@ def matrix_power(a: Any, n: int) -> ndarray:
     """
     a = require("matrix_power", a, NUMERIC)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise np.linalg.LinAlgError(f"matrix_power: Last 2 dimensions of the array must be square, got shape {a.shape}")
+        raise np.linalg.LinAlgError(
+            f"matrix_power: Last 2 dimensions of the array must be square, got shape {a.shape}"
+        )
     n = as_integer("matrix_power", "exponent", n)
     if n == 0:
         one = eye(a.shape[-1], dtype=a.dtype, device=a.device)
@@ -283,12 +347,32 @@ def matrix_power(a: Any, n: int) -> ndarray:
         a = matmul(a, a)
 
 
-#: Coefficients of the Pade approximants of exp, and the 1-norm up to which they are exact to rounding (Higham 2005).
+#: Coefficients of the Pade approximants of exp, and the 1-norm up to which they are exact to
+#: rounding (Higham 2005).
 _PADE = {
-    4: ((17297280.0, 8648640.0, 1995840.0, 277200.0, 25200.0, 1512.0, 56.0, 1.0), 3.925724783138660),
-    8: ((64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0,
-         10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0),
-        5.371920351148152),
+    4: (
+        (17297280.0, 8648640.0, 1995840.0, 277200.0, 25200.0, 1512.0, 56.0, 1.0),
+        3.925724783138660,
+    ),
+    8: (
+        (
+            64764752532480000.0,
+            32382376266240000.0,
+            7771770303897600.0,
+            1187353796428800.0,
+            129060195264000.0,
+            10559470521600.0,
+            670442572800.0,
+            33522128640.0,
+            1323241920.0,
+            40840800.0,
+            960960.0,
+            16380.0,
+            182.0,
+            1.0,
+        ),
+        5.371920351148152,
+    ),
 }
 
 
@@ -298,8 +382,8 @@ def expm(a: Any, /) -> ndarray:
     Args: a: array (..., n, n).
     Returns: array of the same shape; NaN for matrices that are not finite.
     Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (not square).
-    Gradient: by its parts. The number of squarings depends on the values, so the call waits for the GPU.
-    Source: Higham, The scaling and squaring method for the matrix exponential revisited, 2005.
+    Gradient: by its parts. The number of squarings depends on the values, so the call waits for the
+    GPU. Source: Higham, The scaling and squaring method for the matrix exponential revisited, 2005.
 
     >>> import cudamath as cm
     >>> cm.linalg.expm([[0.0, 1.0], [0.0, 0.0]]).round(12).tolist()
@@ -339,9 +423,11 @@ def expm(a: Any, /) -> ndarray:
 
 
 def multi_dot(arrays: Sequence[Any], /, *, out: Any = None) -> ndarray:
-    """The product of several matrices, in the order of multiplications that takes the fewest operations.
+    """The product of several matrices, in the order of multiplications that takes the fewest
+    operations.
 
-    Args: arrays: two or more matrices; the first and the last may be vectors (a row, a column); out: array that the result is
+    Args: arrays: two or more matrices; the first and the last may be vectors (a row, a column);
+    out: array that the result is
         written into.
     Returns: array: a matrix, a vector or a 0-d array.
     Raises: ValueError (fewer than two; sizes), LinAlgError (dimensions).
@@ -359,9 +445,18 @@ def multi_dot(arrays: Sequence[Any], /, *, out: Any = None) -> ndarray:
         if x.ndim != 2 and (x.ndim != 1 or 0 < i < last):
             raise np.linalg.LinAlgError(f"multi_dot: wants matrices, got shape {x.shape}")
         if i and items[i - 1].shape[-1] != x.shape[0]:
-            raise ValueError(f"multi_dot: matrix {i} of shape {x.shape} does not follow one of shape {items[i - 1].shape}")
+            raise ValueError(
+                f"multi_dot: matrix {i} of shape {x.shape} does not follow one of shape "
+                f"{items[i - 1].shape}"
+            )
     first = items[0].shape
-    order = _grouping((first[0] if len(first) == 2 else 1, first[-1], *[x.shape[1] if x.ndim == 2 else 1 for x in items[1:]]))
+    order = _grouping(
+        (
+            first[0] if len(first) == 2 else 1,
+            first[-1],
+            *[x.shape[1] if x.ndim == 2 else 1 for x in items[1:]],
+        )
+    )
 
     def product(part: Any) -> ndarray:
         return items[part] if type(part) is int else matmul(product(part[0]), product(part[1]))
@@ -372,21 +467,31 @@ def multi_dot(arrays: Sequence[Any], /, *, out: Any = None) -> ndarray:
 
 @functools.lru_cache(1024)
 def _grouping(sizes: tuple[int, ...]) -> Any:
-    """The order that takes the fewest operations for matrices of sizes[i] x sizes[i + 1]: the number of a matrix, or a pair of
-    such orders."""
+    """The order that takes the fewest operations for matrices of sizes[i] x sizes[i + 1]: the
+    number of a matrix, or a pair of such orders."""
     count = len(sizes) - 1
     best: dict[tuple[int, int], tuple[int, Any]] = {(i, i): (0, i) for i in range(count)}
     for length in range(1, count):
         for i in range(count - length):
             j = i + length
-            k = builtins.min(range(i, j), key=lambda k: best[i, k][0] + best[k + 1, j][0] + (  # noqa: B023
-                sizes[i] * sizes[k + 1] * sizes[j + 1]))  # noqa: B023
-            best[i, j] = best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], (
-                best[i, k][1], best[k + 1, j][1])
+            k = builtins.min(
+                range(i, j),
+                key=lambda k: (
+                    best[i, k][0]
+                    + best[k + 1, j][0]
+                    + (  # noqa: B023
+                        sizes[i] * sizes[k + 1] * sizes[j + 1]
+                    )
+                ),
+            )  # noqa: B023
+            best[i, j] = (
+                best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1],
+                (best[i, k][1], best[k + 1, j][1]),
+            )
     return best[0, count - 1][1]
 
 
-# ------------------------------------------------------------------------------------------------ tensors
+# ------------------------------------------------------------------------------------------------ t
 
 
 @speaks_for("tensorinv")
@@ -405,8 +510,11 @@ def tensorinv(a: Any, /, ind: int = 2) -> ndarray:
     a, ind = require("tensorinv", a, ANY), as_integer("tensorinv", "ind", ind, 1)
     rows = math.prod(a.shape[:ind])
     if math.prod(a.shape[ind:]) != rows:
-        raise np.linalg.LinAlgError(f"tensorinv: the axes before and after ind = {ind} must have as many elements, got shape "
-                                    f"{a.shape}")
+        raise np.linalg.LinAlgError(
+            f"tensorinv: the axes before and after ind = {ind} must have as many elements, got "
+            "shape "
+            f"{a.shape}"
+        )
     return reshape(inv(reshape(a, (rows, rows))), (*a.shape[ind:], *a.shape[:ind]))
 
 
@@ -414,10 +522,8 @@ def tensorinv(a: Any, /, ind: int = 2) -> ndarray:
 def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> ndarray:
     """The x with tensordot(a, x, x.ndim) = b.
 
-    Args: a: array of shape b.shape + shape of x; b: array; axes: axes of a to be moved to its end first.
-    Returns: array x.
-    Raises: LinAlgError (not square; singular).
-    Gradient: as `solve`'s.
+    Args: a: array of shape b.shape + shape of x; b: array; axes: axes of a to be moved to its end
+    first. Returns: array x. Raises: LinAlgError (not square; singular). Gradient: as `solve`'s.
 
     >>> import cudamath as cm
     >>> cm.linalg.tensorsolve(cm.eye(6).reshape(2, 3, 6), cm.ones((2, 3))).tolist()
@@ -427,10 +533,12 @@ def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> ndarray:
     if axes is not None:
         last = normalize_axes("tensorsolve", axes, a.ndim)
         a = permute_dims(a, (*[i for i in range(a.ndim) if i not in last], *last))
-    shape = a.shape[b.ndim:]
+    shape = a.shape[b.ndim :]
     if math.prod(shape) != b.size or a.size != b.size**2:
-        raise np.linalg.LinAlgError(f"tensorsolve: Input arrays must satisfy prod(a.shape[b.ndim:]) == b.size, got shapes "
-                                    f"{a.shape} and {b.shape}")
+        raise np.linalg.LinAlgError(
+            f"tensorsolve: Input arrays must satisfy prod(a.shape[b.ndim:]) == b.size, got shapes "
+            f"{a.shape} and {b.shape}"
+        )
     return reshape(solve(reshape(a, (b.size, b.size)), reshape(b, (b.size,))), shape)
 
 
@@ -454,26 +562,37 @@ def cross(a: Any, b: Any, *, axis: int = -1) -> ndarray:
     a, b = require("cross", a, NUMERIC), require("cross", b, NUMERIC)
     i, j = normalize_axis("cross", axis, a.ndim), normalize_axis("cross", axis, b.ndim)
     if a.shape[i] != 3 or b.shape[j] != 3:
-        raise ValueError(f"cross: Both input arrays must be (arrays of) 3-dimensional vectors, got shapes {a.shape} and "
-                         f"{b.shape} along axis {axis}")
+        raise ValueError(
+            "cross: Both input arrays must be (arrays of) 3-dimensional vectors, got shapes "
+            f"{a.shape} and "
+            f"{b.shape} along axis {axis}"
+        )
     broadcast_shapes("cross", a.shape, b.shape)
-    x, y = a if i == a.ndim - 1 else moveaxis(a, i, -1), b if j == b.ndim - 1 else moveaxis(b, j, -1)
+    x, y = (
+        a if i == a.ndim - 1 else moveaxis(a, i, -1),
+        b if j == b.ndim - 1 else moveaxis(b, j, -1),
+    )
     vectors = _cross(x, y)
     out = vectors if axis == -1 else moveaxis(vectors, -1, axis)
     _cross.remember(key, given, (x, y), (vectors, out))
     return out
 
 
-_cross: Op = Op("cross", cpu="cross.cross", cuda="cross.cross", broadcasts=True,
-                vjp=(lambda g, _y, _a, b: _cross(conj(b), g), lambda g, _y, a, _b: _cross(g, conj(a))))
+_cross: Op = Op(
+    "cross",
+    cpu="cross.cross",
+    cuda="cross.cross",
+    broadcasts=True,
+    vjp=(lambda g, _y, _a, b: _cross(conj(b), g), lambda g, _y, a, _b: _cross(g, conj(a))),
+)
 
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> ndarray:
-    """Sums of the diagonals of the matrices in the last two axes. (NumPy's `trace`, outside linalg, takes the first two.)
+    """Sums of the diagonals of the matrices in the last two axes. (NumPy's `trace`, outside linalg,
+    takes the first two.)
 
-    Args: x: numeric array (..., m, n); offset: > 0 above, < 0 below the main diagonal; dtype: of the sum, as for `sum`.
-    Returns: array (...).
-    Raises: TypeError (dtype), ValueError (dimensions).
+    Args: x: numeric array (..., m, n); offset: > 0 above, < 0 below the main diagonal; dtype: of
+    the sum, as for `sum`. Returns: array (...). Raises: TypeError (dtype), ValueError (dimensions).
     Gradient: g on the diagonal.
 
     >>> import cudamath as cm
@@ -485,13 +604,25 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> ndarray:
     if known is None:
         x = require("trace", x, ANY)
         if x.ndim < 2:
-            raise ValueError(f"trace: wants matrices, an array of at least two dimensions, got shape {x.shape}")
+            raise ValueError(
+                f"trace: wants matrices, an array of at least two dimensions, got shape {x.shape}"
+            )
         line = diagonal(x, as_integer("trace", "offset", offset), -2, -1)
         try:
-            known = reduce.sum(line, -1, dtype=None if dtype is None else dtypes.as_dtype(dtype, "trace"))
+            known = reduce.sum(
+                line, -1, dtype=None if dtype is None else dtypes.as_dtype(dtype, "trace")
+            )
         except MISTAKES as error:
             raise as_of("trace", error) from None
         if dtype is None:
-            reduce._sum.remember(key, given, (line,), kind="sum", axis=(line.ndim - 1,), keepdims=False, dtype=known.dtype,
-                                 shape=())
+            reduce._sum.remember(
+                key,
+                given,
+                (line,),
+                kind="sum",
+                axis=(line.ndim - 1,),
+                keepdims=False,
+                dtype=known.dtype,
+                shape=(),
+            )
     return known

@@ -1,4 +1,5 @@
-"""Gives ndarray its operators and methods: the functions of this room, by the names NumPy users expect."""
+"""Gives ndarray its operators and methods: the functions of this room, by the names NumPy users
+expect."""
 
 from __future__ import annotations
 
@@ -41,17 +42,28 @@ _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
 
 
 def _takes(other: Any) -> bool:
-    """Whether an operator accepts this operand; what it does not know gets its own turn (NotImplemented)."""
-    return isinstance(other, _NUMBERS) or hasattr(other, "__dlpack__") or hasattr(other, "__cuda_array_interface__")
+    """Whether an operator accepts this operand; what it does not know gets its own turn
+    (NotImplemented)."""
+    return (
+        isinstance(other, _NUMBERS)
+        or hasattr(other, "__dlpack__")
+        or hasattr(other, "__cuda_array_interface__")
+    )
 
 
 def _operator(function: Callable) -> tuple[Callable, Callable]:
     """(x op y, y op x) from a two-input function whose first operand is an ndarray."""
     if not hasattr(function, "card"):
-        def forward(x: ndarray, y: Any, modulus: Any = None) -> Any:  # the third argument is of Python's pow
+
+        def forward(
+            x: ndarray, y: Any, modulus: Any = None
+        ) -> Any:  # the third argument is of Python's pow
             if modulus is not None:
-                raise TypeError(f"{function.__name__}: no power of arrays is taken modulo a number, got {modulus!r:.60} for "
-                                f"{x.dtype} of shape {x.shape}")
+                raise TypeError(
+                    f"{function.__name__}: no power of arrays is taken modulo a number, got "
+                    f"{modulus!r:.60} for "
+                    f"{x.dtype} of shape {x.shape}"
+                )
             return function(x, y) if type(y) is ndarray or _takes(y) else NotImplemented
 
         def reflected(x: ndarray, y: Any) -> Any:
@@ -92,8 +104,11 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
 def _inplace(function: Callable, symbol: str) -> Callable:
     def assign(x: ndarray, y: Any) -> Any:
         if x._node is not None or getattr(y, "_node", None) is not None:
-            raise RuntimeError(f"{function.__name__}: `{symbol}=` on an array whose gradient is being recorded would change "
-                               f"a value the gradient needs; write x = x {symbol} y")
+            raise RuntimeError(
+                f"{function.__name__}: `{symbol}=` on an array whose gradient is being recorded "
+                "would change "
+                f"a value the gradient needs; write x = x {symbol} y"
+            )
         if x._owner.__class__ is ReadOnly:
             refuse_read_only(function.__name__, x)
         if plans is None:
@@ -101,8 +116,11 @@ def _inplace(function: Callable, symbol: str) -> Callable:
         try:
             if type(y) is not ndarray:
                 run = plans[x._layout, type(y), True]
-            elif x._layout.device == CPU or (x._owner is not y._owner and type(x._owner) is type(y._owner) is Buffer) or (
-                    x._layout is y._layout and x._data == y._data):
+            elif (
+                x._layout.device == CPU
+                or (x._owner is not y._owner and type(x._owner) is type(y._owner) is Buffer)
+                or (x._layout is y._layout and x._data == y._data)
+            ):
                 run = plans[x._layout, y._layout, True]
             else:
                 raise KeyError
@@ -120,18 +138,35 @@ def _inplace(function: Callable, symbol: str) -> Callable:
 
 
 _ARITHMETIC = {
-    "add": (elementwise.add, "+"), "sub": (elementwise.subtract, "-"), "mul": (elementwise.multiply, "*"),
-    "truediv": (elementwise.divide, "/"), "floordiv": (elementwise.floor_divide, "//"),
-    "mod": (elementwise.remainder, "%"), "pow": (elementwise.pow, "**"), "matmul": (linalg.matmul, "@"),
-    "and": (elementwise.bitwise_and, "&"), "or": (elementwise.bitwise_or, "|"), "xor": (elementwise.bitwise_xor, "^"),
-    "lshift": (elementwise.bitwise_left_shift, "<<"), "rshift": (elementwise.bitwise_right_shift, ">>"),
+    "add": (elementwise.add, "+"),
+    "sub": (elementwise.subtract, "-"),
+    "mul": (elementwise.multiply, "*"),
+    "truediv": (elementwise.divide, "/"),
+    "floordiv": (elementwise.floor_divide, "//"),
+    "mod": (elementwise.remainder, "%"),
+    "pow": (elementwise.pow, "**"),
+    "matmul": (linalg.matmul, "@"),
+    "and": (elementwise.bitwise_and, "&"),
+    "or": (elementwise.bitwise_or, "|"),
+    "xor": (elementwise.bitwise_xor, "^"),
+    "lshift": (elementwise.bitwise_left_shift, "<<"),
+    "rshift": (elementwise.bitwise_right_shift, ">>"),
 }
-_COMPARISONS = {"eq": elementwise.equal, "ne": elementwise.not_equal, "lt": elementwise.less, "le": elementwise.less_equal,
-                "gt": elementwise.greater, "ge": elementwise.greater_equal}
+_COMPARISONS = {
+    "eq": elementwise.equal,
+    "ne": elementwise.not_equal,
+    "lt": elementwise.less,
+    "le": elementwise.less_equal,
+    "gt": elementwise.greater,
+    "ge": elementwise.greater_equal,
+}
 
 
-def _array_ufunc(self: ndarray, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
-    """np.sin(x), np.add(x, y), np.add.reduce(x) on our arrays: our function of that name, on the device."""
+def _array_ufunc(
+    self: ndarray, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any
+) -> Any:
+    """np.sin(x), np.add(x, y), np.add.reduce(x) on our arrays: our function of that name, on the
+    device."""
     function = _BY_UFUNC.get(ufunc)
     if function is None or kwargs.pop("order", "K") not in ("K", "C"):
         return NotImplemented
@@ -149,19 +184,26 @@ def _array_ufunc(self: ndarray, ufunc: np.ufunc, method: str, *inputs: Any, out:
     if kwargs.get("casting") == "same_kind":
         del kwargs["casting"]
     if not hasattr(function, "card") and "out" in kwargs and function not in _WITH_OUT:
-        return deliver(ufunc.__name__, function(*inputs), kwargs["out"]) if len(kwargs) == 1 else NotImplemented
+        return (
+            deliver(ufunc.__name__, function(*inputs), kwargs["out"])
+            if len(kwargs) == 1
+            else NotImplemented
+        )
     return function(*inputs, **kwargs)
 
 
 def _array_function(self: ndarray, func: Callable, types: Any, args: Any, kwargs: Any) -> Any:
-    """np.concatenate([x, y]), np.sum(x), ...: our function of that name, on the device. What only looks at values
-    (np.save, np.array2string) gets them on the host; for all else NumPy raises TypeError."""
+    """np.concatenate([x, y]), np.sum(x), ...: our function of that name, on the device. What only
+    looks at values (np.save, np.array2string) gets them on the host; for all else NumPy raises
+    TypeError."""
     import cudamath
 
     if func in _ABOUT:
         return _ABOUT[func](*args, **kwargs)
     if func in _LOOKING:
-        args, kwargs = optree.tree_map(lambda a: a.to_numpy() if isinstance(a, ndarray) else a, (args, kwargs))  # type: ignore
+        args, kwargs = optree.tree_map(
+            lambda a: a.to_numpy() if isinstance(a, ndarray) else a, (args, kwargs)
+        )  # type: ignore
         return func(*args, **kwargs)
     space: Any = cudamath
     for part in func.__module__.split(".")[1:]:
@@ -171,7 +213,8 @@ def _array_function(self: ndarray, func: Callable, types: Any, args: Any, kwargs
 
 
 def _broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Any, ...]:
-    """np.broadcast_arrays, in which matplotlib's bars have None and names beside numbers: those stay NumPy's."""
+    """np.broadcast_arrays, in which matplotlib's bars have None and names beside numbers: those
+    stay NumPy's."""
     together = np.broadcast_shapes(*map(np.shape, arrays))
     out: list[Any] = []
     for a in arrays:
@@ -191,19 +234,55 @@ def _namespace(self: ndarray, *, api_version: str | None = None) -> Any:
     return cudamath
 
 
-_BY_UFUNC: dict[np.ufunc, Callable] = {f.card.ufunc: f for space in (elementwise, integers, numbers)
-                                       for f in vars(space).values()
-                                       if hasattr(f, "card") and not isinstance(f.card.cpu, str)}
-_WITH_OUT = {elementwise.pow, elementwise.conj, numbers.fabs, numbers.float_power, numbers.divmod, numbers.modf, numbers.ldexp,
-             numbers.frexp, numbers.spacing}
-_ABOUT: dict[Callable, Callable] = {np.shape: lambda x: x.shape, np.ndim: lambda x: x.ndim,
-                                    np.size: lambda x, axis=None: x.size if axis is None else x.shape[axis],
-                                    np.broadcast_arrays: _broadcast_arrays}
-_LOOKING = {np.save, np.savez, np.savez_compressed, np.savetxt, np.array2string, np.array_repr, np.array_str}
-_BY_UFUNC |= {np.power: elementwise.pow, np.conjugate: elementwise.conj, np.matmul: linalg.matmul, np.vecdot: linalg.vecdot,
-              np.fabs: numbers.fabs, np.float_power: numbers.float_power, np.divmod: numbers.divmod, np.modf: numbers.modf,
-              np.ldexp: numbers.ldexp, np.frexp: numbers.frexp, np.spacing: numbers.spacing, np.matvec: linalg.matvec,
-              np.vecmat: linalg.vecmat, np.deg2rad: numbers.radians, np.rad2deg: numbers.degrees}
+_BY_UFUNC: dict[np.ufunc, Callable] = {
+    f.card.ufunc: f
+    for space in (elementwise, integers, numbers)
+    for f in vars(space).values()
+    if hasattr(f, "card") and not isinstance(f.card.cpu, str)
+}
+_WITH_OUT = {
+    elementwise.pow,
+    elementwise.conj,
+    numbers.fabs,
+    numbers.float_power,
+    numbers.divmod,
+    numbers.modf,
+    numbers.ldexp,
+    numbers.frexp,
+    numbers.spacing,
+}
+_ABOUT: dict[Callable, Callable] = {
+    np.shape: lambda x: x.shape,
+    np.ndim: lambda x: x.ndim,
+    np.size: lambda x, axis=None: x.size if axis is None else x.shape[axis],
+    np.broadcast_arrays: _broadcast_arrays,
+}
+_LOOKING = {
+    np.save,
+    np.savez,
+    np.savez_compressed,
+    np.savetxt,
+    np.array2string,
+    np.array_repr,
+    np.array_str,
+}
+_BY_UFUNC |= {
+    np.power: elementwise.pow,
+    np.conjugate: elementwise.conj,
+    np.matmul: linalg.matmul,
+    np.vecdot: linalg.vecdot,
+    np.fabs: numbers.fabs,
+    np.float_power: numbers.float_power,
+    np.divmod: numbers.divmod,
+    np.modf: numbers.modf,
+    np.ldexp: numbers.ldexp,
+    np.frexp: numbers.frexp,
+    np.spacing: numbers.spacing,
+    np.matvec: linalg.matvec,
+    np.vecmat: linalg.vecmat,
+    np.deg2rad: numbers.radians,
+    np.rad2deg: numbers.degrees,
+}
 
 
 def install() -> None:
@@ -217,27 +296,74 @@ def install() -> None:
         setattr(ndarray, name, method)
     for name, function in _COMPARISONS.items():
         setattr(ndarray, f"__{name}__", _operator(function)[0])
-    unary = {"neg": elementwise.negative, "pos": elementwise.positive, "abs": elementwise.abs,
-             "invert": elementwise.bitwise_invert}
+    unary = {
+        "neg": elementwise.negative,
+        "pos": elementwise.positive,
+        "abs": elementwise.abs,
+        "invert": elementwise.bitwise_invert,
+    }
     for name, one in unary.items():
         setattr(ndarray, f"__{name}__", one)
     methods = {
-        **{name: getattr(reduce, name) for name in ("sum", "prod", "mean", "var", "std", "min", "max", "argmin", "argmax",
-                                                    "any", "all")},
-        **{name: getattr(shape, name) for name in ("ravel", "flatten", "swapaxes", "squeeze", "astype", "copy")},
-        "reshape": shape.reshaped, "transpose": _transpose, "take": index.take, "nonzero": masks.nonzero, "fill": transfer.fill,
-        "clip": elementwise.clip, "round": elementwise.round, "conj": elementwise.conj, "dot": linalg.dot,
-        "argsort": sort.argsort, "argpartition": sort.argpartition, "sort": _sort, "partition": _partition,
-        "cumsum": scan.cumsum, "cumprod": scan.cumprod, "searchsorted": search.searchsorted, "put": index.put,
-        "repeat": repeat, "compress": _compress, "choose": select.choose, "diagonal": shape.diagonal, "trace": stacks.trace,
-        "conjugate": elementwise.conj, "view": shape.view, "tofile": _tofile,
+        **{
+            name: getattr(reduce, name)
+            for name in (
+                "sum",
+                "prod",
+                "mean",
+                "var",
+                "std",
+                "min",
+                "max",
+                "argmin",
+                "argmax",
+                "any",
+                "all",
+            )
+        },
+        **{
+            name: getattr(shape, name)
+            for name in ("ravel", "flatten", "swapaxes", "squeeze", "astype", "copy")
+        },
+        "reshape": shape.reshaped,
+        "transpose": _transpose,
+        "take": index.take,
+        "nonzero": masks.nonzero,
+        "fill": transfer.fill,
+        "clip": elementwise.clip,
+        "round": elementwise.round,
+        "conj": elementwise.conj,
+        "dot": linalg.dot,
+        "argsort": sort.argsort,
+        "argpartition": sort.argpartition,
+        "sort": _sort,
+        "partition": _partition,
+        "cumsum": scan.cumsum,
+        "cumprod": scan.cumprod,
+        "searchsorted": search.searchsorted,
+        "put": index.put,
+        "repeat": repeat,
+        "compress": _compress,
+        "choose": select.choose,
+        "diagonal": shape.diagonal,
+        "trace": stacks.trace,
+        "conjugate": elementwise.conj,
+        "view": shape.view,
+        "tofile": _tofile,
         "__bytes__": ndarray.tobytes,
-        "_getitem": index.getitem, "__setitem__": _setitem, "_to": transfer.to_device, "_stack": staticmethod(stack),
+        "_getitem": index.getitem,
+        "__setitem__": _setitem,
+        "_to": transfer.to_device,
+        "_stack": staticmethod(stack),
         "copy_to": transfer.copy_to,
-        "__array_ufunc__": _array_ufunc, "__array_function__": _array_function, "__array_namespace__": _namespace,
+        "__array_ufunc__": _array_ufunc,
+        "__array_function__": _array_function,
+        "__array_namespace__": _namespace,
     }
     for name, method in methods.items():
-        if method.__name__.startswith("_"):  # of this file: Python's own errors tell which method was called
+        if method.__name__.startswith(
+            "_"
+        ):  # of this file: Python's own errors tell which method was called
             method.__name__, method.__qualname__ = name, f"ndarray.{name}"
         setattr(ndarray, name, method)
     views = {"T": shape.turned, "mT": shape.matrix_transpose}
@@ -246,8 +372,11 @@ def install() -> None:
     for name, part in (("real", transfer.real), ("imag", transfer.imag)):
         setattr(ndarray, name, property(part, functools.partial(_set_part, part), doc=part.__doc__))
     ndarray.shape = ndarray.shape.setter(_set_shape)  # type: ignore[attr-defined, method-assign]
-    ndarray.flat = property(Flat, lambda x, value: Flat(x).__setitem__(..., value),  # type: ignore[attr-defined]
-                            doc="The elements in C order: iterate, index with one number, slice or array, assign.")
+    ndarray.flat = property(
+        Flat,
+        lambda x, value: Flat(x).__setitem__(..., value),  # type: ignore[attr-defined]
+        doc="The elements in C order: iterate, index with one number, slice or array, assign.",
+    )
     ufunc_methods.install()
 
 
@@ -261,13 +390,18 @@ def _set_part(part: Callable, x: ndarray, value: Any) -> None:
 def _set_shape(x: ndarray, wanted: int | tuple[int, ...]) -> None:
     """NumPy's old way to reshape in place; AttributeError where that would take a copy."""
     if x._node is not None:
-        raise RuntimeError(f"shape: a gradient is being recorded for this array of shape {x.shape}; use reshape")
+        raise RuntimeError(
+            f"shape: a gradient is being recorded for this array of shape {x.shape}; use reshape"
+        )
     try:
         view = shape.reshape(x, wanted, copy=False)
     except ValueError:
         shape.reshape(x, wanted)  # says what is wrong with the shape, if something is
-        raise AttributeError(f"shape: an array of shape {x.shape} and strides {x.strides} cannot become {wanted} in place; "
-                             "use reshape") from None
+        raise AttributeError(
+            f"shape: an array of shape {x.shape} and strides {x.strides} cannot become {wanted} "
+            "in place; "
+            "use reshape"
+        ) from None
     x._layout, x._data = view._layout, view._data
 
 
@@ -275,21 +409,45 @@ def _transpose(x: ndarray, *axes: Any) -> ndarray:
     """The array with its axes permuted: reversed, or as given."""
     if len(axes) == 1 and not hasattr(axes[0], "__index__"):
         (given,) = axes
-        axes = given if given.__class__ is tuple else () if given is None else members("transpose", given, "axes")
-    return shape.permute_dims(x, tuple([as_integer("transpose", "an axis", a) for a in axes])) if axes else shape.transpose(x)
+        axes = (
+            given
+            if given.__class__ is tuple
+            else ()
+            if given is None
+            else members("transpose", given, "axes")
+        )
+    return (
+        shape.permute_dims(x, tuple([as_integer("transpose", "an axis", a) for a in axes]))
+        if axes
+        else shape.transpose(x)
+    )
 
 
 def _setitem(x: ndarray, key: Any, value: Any) -> None:
     """``x[key] = value``: on the CPU, for the commonest keys and values, NumPy's."""
     layout = x._layout
-    if layout.device == CPU and layout.contiguous and x._node is None and (type(key) is int or type(key) is slice) and (
-            not tape.holders):
+    if (
+        layout.device == CPU
+        and layout.contiguous
+        and x._node is None
+        and (type(key) is int or type(key) is slice)
+        and (not tape.holders)
+    ):
         plain = type(value) in (int, float)
-        if plain or type(value) is ndarray and value._node is None and value._layout.device == CPU and (
-                value._layout.dtype is layout.dtype) and (
+        if (
+            plain
+            or type(value) is ndarray
+            and value._node is None
+            and value._layout.device == CPU
+            and (value._layout.dtype is layout.dtype)
+            and (
                 # between vectors of different steps NumPy does not look for an overlap
-                layout.ndim > 1 or value._layout.contiguous and (type(key) is not slice or key.step is None)
-                or not np.may_share_memory(x._data, value._data)):
+                layout.ndim > 1
+                or value._layout.contiguous
+                and (type(key) is not slice or key.step is None)
+                or not np.may_share_memory(x._data, value._data)
+            )
+        ):
             try:
                 x._data[key] = value if plain else value._data
                 return
@@ -298,7 +456,9 @@ def _setitem(x: ndarray, key: Any, value: Any) -> None:
     index.setitem(x, key, value)
 
 
-def _sort(x: ndarray, axis: int = -1, kind: str | None = None, *, stable: bool | None = None) -> None:
+def _sort(
+    x: ndarray, axis: int = -1, kind: str | None = None, *, stable: bool | None = None
+) -> None:
     """Sorts the elements along an axis in place; `cm.sort` returns a new array."""
     x[...] = sort.sort(x, normalize_axis("sort", axis, x.ndim), kind, stable=stable)
 

@@ -22,7 +22,9 @@ from .shape import astype, expand_dims, moveaxis
 __all__ = ["matrix_norm", "norm", "vector_norm"]
 
 
-def vector_norm(x: Any, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, ord: float = 2) -> ndarray:
+def vector_norm(
+    x: Any, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, ord: float = 2
+) -> ndarray:
     """Norm of vectors: (Σ |x|^ord)^(1 / ord); ord = inf: max |x|; -inf: min |x|; 0: how many are not 0.
 
     Args:
@@ -33,12 +35,13 @@ def vector_norm(x: Any, /, *, axis: int | Sequence[int] | None = None, keepdims:
 
     Returns: real array of x's precision (float64 for integers), without the reduced axes.
     Raises: TypeError (dtype), ValueError (axis; ord = -inf of no elements).
-    Gradient: ord 2: g x / y; others: g sign(x) (|x| / y)^(ord - 1); 0 where x or y is 0, and so are its own derivatives there.
+    Gradient: ord 2: g x / y; others: g sign(x) (|x| / y)^(ord - 1); 0 where x or y is 0, and so are
+    its own derivatives there.
 
     >>> import cudamath as cm
     >>> cm.vector_norm([[3.0, 4.0], [6.0, 8.0]], axis=1).tolist()
     [5.0, 10.0]
-    """
+    """  # noqa: E501
     kinds = map(type, axis) if isinstance(axis, tuple) else (axis.__class__,)
     key, given = ("vector_norm", axis, keepdims, keepdims.__class__, ord, *kinds), (x,)
     known = reduce._norm.again(key, given)
@@ -57,21 +60,42 @@ def _numbers(name: str, x: Any) -> ndarray:
     return astype(x, np.uint8) if x._layout.dtype.kind == "b" else x
 
 
-def _remember(key: tuple, given: tuple, x: ndarray, axes: tuple[int, ...], keepdims: bool, ord: float, y: ndarray) -> None:
+def _remember(
+    key: tuple,
+    given: tuple,
+    x: ndarray,
+    axes: tuple[int, ...],
+    keepdims: bool,
+    ord: float,
+    y: ndarray,
+) -> None:
     """Let the cards answer such a call of `_vector_norm` again."""
     if x.dtype in INEXACT and ord in _PASSES:  # of integers: the default dtype, which changes
-        reduce._norm.remember(key, given, (x,), kind=_PASSES[ord], axis=axes, keepdims=keepdims, dtype=y.dtype)
+        reduce._norm.remember(
+            key, given, (x,), kind=_PASSES[ord], axis=axes, keepdims=keepdims, dtype=y.dtype
+        )
     elif x.dtype in INEXACT:
-        reduce._power_norm.remember(key, given, (x,), axis=axes, keepdims=bool(keepdims), dtype=y.dtype)
+        reduce._power_norm.remember(
+            key, given, (x,), axis=axes, keepdims=bool(keepdims), dtype=y.dtype
+        )
 
 
-# A norm of any order is one launch, a block a vector, up to _SHORT elements: of fewer than _WHOLE, up to _FEW vectors.
+# A norm of any order is one launch, a block a vector, up to _SHORT elements: of fewer than _WHOLE,
+# up to _FEW vectors.
 _SHORT, _WHOLE, _FEW = 1 << 14, 128, 1 << 13
 #: Orders that take one pass over an array of any size: kinds of kernels/accumulate.py.
-_PASSES: dict[float, str] = {0: "norm 0", 1: "norm 1", 2: "norm", math.inf: "norm inf", -math.inf: "norm -inf"}
+_PASSES: dict[float, str] = {
+    0: "norm 0",
+    1: "norm 1",
+    2: "norm",
+    math.inf: "norm inf",
+    -math.inf: "norm -inf",
+}
 
 
-def _vector_norm(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, ord: float) -> ndarray:
+def _vector_norm(
+    name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, ord: float
+) -> ndarray:
     (ord,) = as_numbers(name, "real numbers", ord)  # of Python's: they do not widen x
     traced = x._layout.device == TRACED  # by its parts a norm can be fused
     if ord in _PASSES and (ord == 2 or not traced):
@@ -81,10 +105,21 @@ def _vector_norm(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, o
         return astype(reduce.count_nonzero(x, axis=axes, keepdims=keepdims), result)
     length = math.prod([x.shape[i] for i in axes])
     recorded = x._node is not None and not traced
-    if recorded and x.dtype not in PRECISE and x.dtype not in dtypes.COMPLEX:  # the card's rule knows no numbers of 16 bits
-        return astype(_vector_norm(name, astype(x, dtypes.compute_dtype(result)), axes, keepdims, ord), result, copy=False)
+    if (
+        recorded and x.dtype not in PRECISE and x.dtype not in dtypes.COMPLEX
+    ):  # the card's rule knows no numbers of 16 bits
+        return astype(
+            _vector_norm(name, astype(x, dtypes.compute_dtype(result)), axes, keepdims, ord),
+            result,
+            copy=False,
+        )
     params = {"axis": axes, "keepdims": kept_axes(name, keepdims, x), "dtype": result}
-    if not traced and ord not in _PASSES and length <= _SHORT and (length >= _WHOLE or x.size <= _FEW * length):
+    if (
+        not traced
+        and ord not in _PASSES
+        and length <= _SHORT
+        and (length >= _WHOLE or x.size <= _FEW * length)
+    ):
         return reduce._power_norm(x, scalars=(ord,), **params)
     y = _by_parts(x._alias() if recorded else x, axes, keepdims, ord, result)
     if recorded:  # one rule for vectors of all lengths, which knows what to do at 0
@@ -92,23 +127,28 @@ def _vector_norm(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, o
     return y
 
 
-def _by_parts(x: ndarray, axes: tuple[int, ...], keepdims: bool, ord: float, result: np.dtype) -> ndarray:
+def _by_parts(
+    x: ndarray, axes: tuple[int, ...], keepdims: bool, ord: float, result: np.dtype
+) -> ndarray:
     sizes = abs(x if x.dtype in INEXACT else astype(x, result))  # |-128| is not an int8
     if ord == 1 or math.isinf(ord):
-        return (reduce.sum if ord == 1 else reduce.max if ord > 0 else reduce.min)(sizes, axis=axes, keepdims=keepdims)
+        return (reduce.sum if ord == 1 else reduce.max if ord > 0 else reduce.min)(
+            sizes, axis=axes, keepdims=keepdims
+        )
     wide = dtypes.compute_dtype(result)  # powers of 16-bit numbers soon leave their range
     total = reduce.sum(astype(sizes, wide, copy=False) ** ord, axis=axes, keepdims=keepdims)
     return astype(total ** (1 / ord), result, copy=False)
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") -> ndarray:
-    """Norm of matrices: "fro": root of the sum of squares; 1 or -1: largest or smallest sum of absolute values of a
-    column; inf or -inf: of a row; 2 or -2: largest or smallest singular value; "nuc": the sum of the singular values.
+    """Norm of matrices: "fro": root of the sum of squares; 1 or -1: largest or smallest sum of
+    absolute values of a column; inf or -inf: of a row; 2 or -2: largest or smallest singular value;
+    "nuc": the sum of the singular values.
 
-    Args: x: numeric or bool array (..., m, n); keepdims: keep the last two axes as axes of size 1; ord: as above.
-    Returns: real array (...) of x's precision (float64 for integers).
-    Raises: TypeError (dtype), ValueError (fewer than two dimensions; another ord; the smallest of no elements).
-    Gradient: by its parts.
+    Args: x: numeric or bool array (..., m, n); keepdims: keep the last two axes as axes of size 1;
+    ord: as above. Returns: real array (...) of x's precision (float64 for integers). Raises:
+    TypeError (dtype), ValueError (fewer than two dimensions; another ord; the smallest of no
+    elements). Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> float(cm.matrix_norm([[1.0, -7.0], [2.0, 3.0]], ord=1))
@@ -121,21 +161,34 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") 
     x, ord = _numbers("matrix_norm", x), _order("matrix_norm", ord)
     keepdims = kept_axes("matrix_norm", keepdims, x)
     if x.ndim < 2:
-        raise ValueError(f"matrix_norm: wants arrays of at least two dimensions, got shape {x.shape}")
+        raise ValueError(
+            f"matrix_norm: wants arrays of at least two dimensions, got shape {x.shape}"
+        )
     if ord == "fro":
         return _length("matrix_norm", key, x, (x.ndim - 2, x.ndim - 1), keepdims)
     if ord in (2, -2, "nuc"):
         from .spectral import svdvals
 
-        found = (reduce.sum if ord == "nuc" else _extreme(x, ord, min(x.shape[-2:])))(svdvals(x), axis=-1)
+        found = (reduce.sum if ord == "nuc" else _extreme(x, ord, min(x.shape[-2:])))(
+            svdvals(x), axis=-1
+        )
         return expand_dims(found, axis=(-2, -1)) if keepdims else found
-    if not isinstance(ord, (int, float, np.integer, np.floating)) or builtins.abs(ord) not in (1, math.inf):
-        raise ValueError(f"matrix_norm: wants ord 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, got {ord!r}")
+    if not isinstance(ord, (int, float, np.integer, np.floating)) or builtins.abs(ord) not in (
+        1,
+        math.inf,
+    ):
+        raise ValueError(
+            f"matrix_norm: wants ord 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, got {ord!r}"
+        )
     lines, both = (x.ndim - (2 if builtins.abs(ord) == 1 else 1),), (x.ndim - 2, x.ndim - 1)
     sums = _vector_norm("matrix_norm", x, lines, True, 1)
-    found = _extreme(x, ord, x.shape[both[0] + both[1] - lines[0]])(sums, axis=both, keepdims=keepdims)
+    found = _extreme(x, ord, x.shape[both[0] + both[1] - lines[0]])(
+        sums, axis=both, keepdims=keepdims
+    )
     first = reduce._norm.plans.get((x._layout, "norm 1", lines, True, sums.dtype))
-    second = (reduce._max if ord > 0 else reduce._min).known.get((sums._layout, both, tuple, keepdims, bool))
+    second = (reduce._max if ord > 0 else reduce._min).known.get(
+        (sums._layout, both, tuple, keepdims, bool)
+    )
     if first is not None and second is not None and x.dtype in INEXACT and type(keepdims) is bool:
         reduce._norm.remember_chain(key, given, x, first, second, found)
     return found
@@ -143,13 +196,20 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") 
 
 def _order(name: str, ord: Any) -> Any:
     """An order, or the number in an array of one element."""
-    return as_numbers(name, "one number as ord", ord)[0] if isinstance(ord, (ndarray, np.ndarray)) else ord
+    return (
+        as_numbers(name, "one number as ord", ord)[0]
+        if isinstance(ord, (ndarray, np.ndarray))
+        else ord
+    )
 
 
 def _extreme(x: ndarray, ord: Any, count: int) -> Callable:
-    """What chooses the largest (ord > 0) or smallest of so many sizes. The largest of none is 0, as in NumPy: their sum."""
+    """What chooses the largest (ord > 0) or smallest of so many sizes. The largest of none is 0, as
+    in NumPy: their sum."""
     if not count and ord < 0:
-        raise ValueError(f"matrix_norm: no elements to choose from for ord {ord} of an array of shape {x.shape}")
+        raise ValueError(
+            f"matrix_norm: no elements to choose from for ord {ord} of an array of shape {x.shape}"
+        )
     return (reduce.max if ord > 0 else reduce.min) if count else reduce.sum
 
 
@@ -160,15 +220,23 @@ def _length(name: str, key: tuple, x: ndarray, axes: tuple[int, ...], keepdims: 
     return y
 
 
-def norm(x: Any, /, ord: float | str | None = None, axis: int | Sequence[int] | None = None, *,
-         keepdims: bool = False) -> ndarray:
-    """NumPy's linalg.norm: `vector_norm` for one axis, `matrix_norm` for two; with neither ord nor axis, of all elements.
+def norm(
+    x: Any,
+    /,
+    ord: float | str | None = None,
+    axis: int | Sequence[int] | None = None,
+    *,
+    keepdims: bool = False,
+) -> ndarray:
+    """NumPy's linalg.norm: `vector_norm` for one axis, `matrix_norm` for two; with neither ord nor
+    axis, of all elements.
 
-    Args: x: numeric or bool array; ord: order, None: 2 for vectors, "fro" for matrices; axis: int, pair of ints or None;
+    Args: x: numeric or bool array; ord: order, None: 2 for vectors, "fro" for matrices; axis: int,
+    pair of ints or None;
         keepdims: keep the reduced axes as axes of size 1.
     Returns: real array of x's precision (float64 for integers).
-    Raises: TypeError (dtype), ValueError (axis, ord, or more than two dimensions with an ord and no axis).
-    Gradient: as `vector_norm`'s and `matrix_norm`'s.
+    Raises: TypeError (dtype), ValueError (axis, ord, or more than two dimensions with an ord and no
+    axis). Gradient: as `vector_norm`'s and `matrix_norm`'s.
 
     >>> import cudamath as cm
     >>> float(cm.norm([[1.0, 2.0], [2.0, 4.0]]))
@@ -192,7 +260,9 @@ def norm(x: Any, /, ord: float | str | None = None, axis: int | Sequence[int] | 
         _remember(key, given, x, axes, keepdims, 2 if ord is None else ord, found)
         return found
     if len(axes) != 2:
-        raise ValueError(f"norm: wants one axis or two, got axes {axes} of an array of shape {x.shape}")
+        raise ValueError(
+            f"norm: wants one axis or two, got axes {axes} of an array of shape {x.shape}"
+        )
     order: float | str = "fro" if ord is None else ord
     matrices = moveaxis(x, axes, (-2, -1))
     try:

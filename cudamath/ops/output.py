@@ -1,4 +1,5 @@
-"""What is written into arrays that are there already: NumPy's `out=`, and functions that change an array in place."""
+"""What is written into arrays that are there already: NumPy's `out=`, and functions that change an
+array in place."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from ..core.op import ANY, Category, require
 
 
 def can_write(result: np.dtype, target: np.dtype, casting: Any = "same_kind") -> bool:
-    """Whether a result of this dtype may go into an array of that one: as NumPy judges, to which bfloat16 is float16."""
+    """Whether a result of this dtype may go into an array of that one: as NumPy judges, to which
+    bfloat16 is float16."""
     source, into = (float16 if dtype == bfloat16 else dtype for dtype in (result, target))
     return result == target or np.can_cast(source, into, casting)
 
@@ -20,7 +22,9 @@ def can_write(result: np.dtype, target: np.dtype, casting: Any = "same_kind") ->
 def casting_rule(name: str, casting: Any) -> Any:
     """One of NumPy's rules for conversions."""
     if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
-        raise ValueError(f"{name}: casting is 'no', 'equiv', 'safe', 'same_kind' or 'unsafe', got {casting!r}")
+        raise ValueError(
+            f"{name}: casting is 'no', 'equiv', 'safe', 'same_kind' or 'unsafe', got {casting!r}"
+        )
     return casting
 
 
@@ -36,16 +40,29 @@ def target_of(name: str, out: Any) -> ndarray:
 
 
 def in_place(name: str, x: Any, category: Category = ANY) -> ndarray:
-    """The array that a function changes in place. What is no ndarray must become one without a copy, as a NumPy array does on
-    the CPU: a change of a copy would be lost."""
+    """The array that a function changes in place. What is no ndarray must become one without a
+    copy, as a NumPy array does on the CPU: a change of a copy would be lost."""
     if type(x) is not ndarray:
         try:
-            held = None if isinstance(x, bool | int | float | complex | np.generic) else (
-                asarray(x, device="cpu" if isinstance(x, np.ndarray) else None, copy=False, name=name))
+            held = (
+                None
+                if isinstance(x, bool | int | float | complex | np.generic)
+                else (
+                    asarray(
+                        x,
+                        device="cpu" if isinstance(x, np.ndarray) else None,
+                        copy=False,
+                        name=name,
+                    )
+                )
+            )
         except ValueError:
             held = None
         if held is None:
-            raise TypeError(f"{name}: wants an ndarray of this package, which it changes in place, got {type(x).__name__}")
+            raise TypeError(
+                f"{name}: wants an ndarray of this package, which it changes in place, got "
+                f"{type(x).__name__}"
+            )
         x = held
     return require(name, x, category)
 
@@ -54,8 +71,10 @@ def receiver(name: str, result: ndarray, out: Any, casting: Any = "same_kind") -
     """The array that `out=` names, which must take what has the shape and the dtype of `result`."""
     target = target_of(name, out)
     if result.shape != target.shape:
-        raise ValueError(f"{name}: the result of shape {result.shape} cannot be written into an array of shape "
-                         f"{target.shape}")
+        raise ValueError(
+            f"{name}: the result of shape {result.shape} cannot be written into an array of shape "
+            f"{target.shape}"
+        )
     allow(name, result, target, casting)
     return target
 
@@ -70,5 +89,8 @@ def deliver(name: str, result: ndarray, out: Any, casting: Any = "same_kind") ->
 def allow(name: str, result: ndarray, target: ndarray, casting: Any) -> None:
     """Raises TypeError where the rule forbids that a result goes into an array."""
     if not can_write(result.dtype, target.dtype, casting):
-        raise TypeError(f"{name}: a result of dtype {result.dtype} cannot be written into an array of dtype {target.dtype} "
-                        f"by the rule {casting!r}")
+        raise TypeError(
+            f"{name}: a result of dtype {result.dtype} cannot be written into an array of dtype "
+            f"{target.dtype} "
+            f"by the rule {casting!r}"
+        )

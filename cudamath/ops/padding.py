@@ -1,4 +1,5 @@
-"""Padding by NumPy's names; the card by which it is one launch, and which also resizes images (ml/resize.py)."""
+"""Padding by NumPy's names; the card by which it is one launch, and which also resizes images
+(ml/resize.py)."""
 
 from __future__ import annotations
 
@@ -18,14 +19,23 @@ from .shape import _broadcast, _cast, _copy, moveaxis, pattern, span, squeeze, v
 __all__ = ["pad"]
 
 KEPT = ("replicate", 0.0)  # an axis that stays as it is: mode and number, see core/taps.py
-_TAKEN = {"edge": "replicate", "reflect": "reflect", "wrap": "circular"}  # NumPy's modes in the words of core/taps.py
+_TAKEN = {
+    "edge": "replicate",
+    "reflect": "reflect",
+    "wrap": "circular",
+}  # NumPy's modes in the words of core/taps.py
 
-# ----------------------------------------------------------------------------------------------------- cards
+# --------------------------------------------------------------------------------------------------
 
 
-_pad = Op("pad", cpu="shape.pad", cuda="copy.pad",
-          vjp=lambda g, _y, _x, widths, **_scalars: (
-              view_of(g, tuple([slice(b, n - a) for n, (b, a) in zip(g.shape, widths, strict=True)])),))
+_pad = Op(
+    "pad",
+    cpu="shape.pad",
+    cuda="copy.pad",
+    vjp=lambda g, _y, _x, widths, **_scalars: (
+        view_of(g, tuple([slice(b, n - a) for n, (b, a) in zip(g.shape, widths, strict=True)])),
+    ),
+)
 
 
 def in_an_order(x: ndarray) -> ndarray:
@@ -33,7 +43,8 @@ def in_an_order(x: ndarray) -> ndarray:
     return x if x.is_contiguous or moveaxis(x, 1, -1).is_contiguous else x.copy()
 
 
-# size: what the last two axes become; old: what they are; axes: mode and number of each (core/taps.py).
+# size: what the last two axes become; old: what they are; axes: mode and number of each
+# (core/taps.py).
 def _rule(g: ndarray, _y: None, _x: None, *, size: Any, old: Any, axes: Any) -> tuple:
     return (_resize_grad(in_an_order(g), size=old, old=size, axes=axes),)
 
@@ -43,21 +54,23 @@ def _grad_rule(h: ndarray, _dx: None, _g: None, *, size: Any, old: Any, axes: An
 
 
 _resize = Op("resize", cpu="resize.resize", cuda="resize.resize", vjp=_rule)
-_resize_grad = Op("_resize_grad", cpu="resize.resize_grad", cuda="resize.resize_grad", vjp=_grad_rule)
+_resize_grad = Op(
+    "_resize_grad", cpu="resize.resize_grad", cuda="resize.resize_grad", vjp=_grad_rule
+)
 
 
-# ----------------------------------------------------------------------------------------- elements of the array
+# ----------------------------------------------------------------------------------------- elements
 
 
 def padded(x: ndarray, widths: list[tuple[int, int]], mode: str) -> tuple[ndarray, list[tuple]]:
-    """Two axes at a time, the last two first. Returns also, for each time, the images, these in an order that `_resize` reads,
-    what it returned, and its parameters."""
+    """Two axes at a time, the last two first. Returns also, for each time, the images, these in an
+    order that `_resize` reads, what it returned, and its parameters."""
     launches: list[tuple] = []
     for axis in range(x.ndim - 1, -1, -2):
-        pair = [(0, 0), *widths][axis:axis + 2]
+        pair = [(0, 0), *widths][axis : axis + 2]
         if pair == [(0, 0), (0, 0)]:
             continue
-        front, rest = x.shape[:max(axis - 1, 0)], x.shape[axis + 1:]
+        front, rest = x.shape[: max(axis - 1, 0)], x.shape[axis + 1 :]
         rows = x.shape[axis - 1] if axis else 1
         sizes = [n + sum(width) for n, width in zip((rows, x.shape[axis]), pair, strict=True)]
         axes = [(mode, float(before)) if before or after else KEPT for before, after in pair]
@@ -66,18 +79,22 @@ def padded(x: ndarray, widths: list[tuple[int, int]], mode: str) -> tuple[ndarra
             x = moveaxis(x, -1, -3)
         shape = x.shape
         four = x if x.ndim == 4 else x.reshape((1, math.prod(shape[:-2]), rows, shape[-1]))
-        source, params = in_an_order(four), {"size": tuple(sizes), "old": four.shape[2:], "axes": tuple(axes)}
+        source, params = (
+            in_an_order(four),
+            {"size": tuple(sizes), "old": four.shape[2:], "axes": tuple(axes)},
+        )
         x = _resize(source, **params)
         launches.append((four, source, x, params))
         x = x if len(shape) == 4 else x.reshape((*shape[:-2], *sizes))
         if rest:
             x = moveaxis(x, -3, -1)
-        x = x.reshape((*front, *sizes[axis == 0:], *rest))
+        x = x.reshape((*front, *sizes[axis == 0 :], *rest))
     return x, launches
 
 
 def launched(given: ndarray, y: ndarray, launches: list[tuple]) -> Callable | None:
-    """What `padded` launched on a GPU to make y of the given array, as a function of such an array; None if that is unknown."""
+    """What `padded` launched on a GPU to make y of the given array, as a function of such an array;
+    None if that is unknown."""
     at, run = given, None
     for images, source, found, params in launches:
         copied = _copy.plans.get((images._layout,))
@@ -92,22 +109,32 @@ def _after(first: Callable | None, second: Any) -> Callable:
     return second if first is None else lambda x: second(first(x))
 
 
-# -------------------------------------------------------------------------------------------- NumPy's padding
+# -------------------------------------------------------------------------------------------- NumPy
 
 
-def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0, end_values: Any = 0,
-        stat_length: Any = None, reflect_type: str = "even") -> ndarray:
+def pad(
+    x: Any,
+    /,
+    pad_width: Any,
+    mode: str = "constant",
+    *,
+    constant_values: Any = 0,
+    end_values: Any = 0,
+    stat_length: Any = None,
+    reflect_type: str = "even",
+) -> ndarray:
     """``x`` with elements put before and after along each axis.
 
-    Args: x: any array; pad_width: an integer, a pair (before, after), such a pair for each axis, or a dict of either by axis;
-    mode:
-    "constant": ``constant_values`` (a scalar, a pair, or a pair for each axis); "edge": the nearest element; "reflect":
-    mirrored, the edge not repeated; "symmetric": mirrored, the edge repeated; "wrap": from the other end; "maximum",
-    "minimum", "mean", "median" of the lines (of the ``stat_length`` elements at that end, given as ``pad_width`` is);
-    "linear_ramp": evenly down to ``end_values``; "empty": anything; reflect_type: "odd" mirrors "reflect" and "symmetric" in
-    value, too: twice the edge minus what is mirrored.
-    Returns: a new array of the same dtype. Raises: ValueError for a negative width, an unknown mode, or nothing to take values
-    from. Gradient: that of the elements of ``x``, plus (but for "constant") that of their copies.
+    Args: x: any array; pad_width: an integer, a pair (before, after), such a pair for each axis, or
+    a dict of either by axis; mode: "constant": ``constant_values`` (a scalar, a pair, or a pair for
+    each axis); "edge": the nearest element; "reflect": mirrored, the edge not repeated;
+    "symmetric": mirrored, the edge repeated; "wrap": from the other end; "maximum", "minimum",
+    "mean", "median" of the lines (of the ``stat_length`` elements at that end, given as
+    ``pad_width`` is); "linear_ramp": evenly down to ``end_values``; "empty": anything;
+    reflect_type: "odd" mirrors "reflect" and "symmetric" in value, too: twice the edge minus what
+    is mirrored. Returns: a new array of the same dtype. Raises: ValueError for a negative width, an
+    unknown mode, or nothing to take values from. Gradient: that of the elements of ``x``, plus (but
+    for "constant") that of their copies.
 
     >>> import cudamath as cm
     >>> cm.pad(cm.asarray([1, 2, 3]), (2, 1), mode="reflect")
@@ -124,24 +151,45 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
             return known(x)
     try:
         if isinstance(pad_width, dict):
-            given = {normalize_axis("pad", axis, x.ndim): width for axis, width in pad_width.items()}
-            pad_width = [np.broadcast_to(np.asarray(given.get(axis, 0)), 2).tolist() for axis in range(x.ndim)]
+            given = {
+                normalize_axis("pad", axis, x.ndim): width for axis, width in pad_width.items()
+            }
+            pad_width = [
+                np.broadcast_to(np.asarray(given.get(axis, 0)), 2).tolist()
+                for axis in range(x.ndim)
+            ]
         widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
     except ValueError:
-        raise ValueError(f"pad: pad_width {pad_width!r} does not fit an array of shape {x.shape}") from None
+        raise ValueError(
+            f"pad: pad_width {pad_width!r} does not fit an array of shape {x.shape}"
+        ) from None
     if any(type(n) is not int for pair in widths for n in pair):
         raise TypeError(f"pad: pad_width must be integers, got {pad_width!r}")
     if any(n < 0 for pair in widths for n in pair):
         raise ValueError(f"pad: pad_width cannot be negative, got {pad_width!r}")
     if reflect_type not in ("even", "odd"):
         raise ValueError(f"pad: reflect_type must be 'even' or 'odd', got {reflect_type!r}")
-    if mode in ("constant", "empty") and not isinstance(constant_values, (list, tuple)) and not (
-            np.ndim(constant_values)):
+    if (
+        mode in ("constant", "empty")
+        and not isinstance(constant_values, (list, tuple))
+        and not (np.ndim(constant_values))
+    ):
         (value,) = as_numbers("pad", "numbers", constant_values)
         return _pad(x, scalars=pattern("pad", value, x.dtype), widths=tuple(map(tuple, widths)))
-    if mode not in ("constant", "edge", "reflect", "symmetric", "wrap", "linear_ramp", *_STATISTICS):
-        raise ValueError("pad: mode must be constant, edge, reflect, symmetric, wrap, linear_ramp, maximum, minimum, mean, "
-                         f"median or empty, got {mode!r}")
+    if mode not in (
+        "constant",
+        "edge",
+        "reflect",
+        "symmetric",
+        "wrap",
+        "linear_ramp",
+        *_STATISTICS,
+    ):
+        raise ValueError(
+            "pad: mode must be constant, edge, reflect, symmetric, wrap, linear_ramp, maximum, "
+            "minimum, mean, "
+            f"median or empty, got {mode!r}"
+        )
     odd = reflect_type == "odd" and mode in ("reflect", "symmetric")
     if x._layout.device >= 0 and x.dtype in FLOATING and not odd and _once(x.shape, widths, mode):
         out, launches = padded(x, [(before, after) for before, after in widths], _TAKEN[mode])
@@ -149,8 +197,11 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
         if run is not None:
             _concat.keep(key, run)
         return out
-    values = _pairs("end_values" if mode == "linear_ramp" else "constant_values", end_values if mode == "linear_ramp" else
-                    constant_values, x)
+    values = _pairs(
+        "end_values" if mode == "linear_ramp" else "constant_values",
+        end_values if mode == "linear_ramp" else constant_values,
+        x,
+    )
     if mode in ("constant", "linear_ramp"):
         as_numbers("pad", "numbers", *[value for pair in values for value in pair])
     lengths = _pairs("stat_length", stat_length, x)
@@ -158,7 +209,10 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
     for axis, (before, after) in enumerate(widths):
         if before or after:
             if not out.shape[axis] and mode != "constant":
-                raise ValueError(f"pad: axis {axis} of shape {x.shape} is empty: mode {mode!r} has nothing to repeat")
+                raise ValueError(
+                    f"pad: axis {axis} of shape {x.shape} is empty: mode {mode!r} has nothing to "
+                    "repeat"
+                )
             if odd and x.shape[axis] > 1:
                 out = _odd(out, axis, before, after, mode)
             elif mode in ("edge", "reflect", "symmetric", "wrap"):
@@ -167,8 +221,12 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
                     run = _after(run, _joining("pad", out, parts, axis))
                 out = _joined("pad", parts, axis)
             else:
-                ends = [_end(out, axis, first, mode, n, value, length) for first, n, value, length in zip(
-                    (True, False), widths[axis], values[axis], lengths[axis], strict=True)]
+                ends = [
+                    _end(out, axis, first, mode, n, value, length)
+                    for first, n, value, length in zip(
+                        (True, False), widths[axis], values[axis], lengths[axis], strict=True
+                    )
+                ]
                 out = _joined("pad", [ends[0], out, ends[1]], axis)
     if run is not None:
         _concat.keep(key, run)
@@ -180,11 +238,14 @@ def _pairs(what: str, given: Any, x: ndarray) -> list[list[Any]]:
     try:
         return np.broadcast_to(np.asarray(given), (x.ndim, 2)).tolist()
     except ValueError:
-        raise ValueError(f"pad: {what} {given!r:.60} does not fit an array of shape {x.shape}") from None
+        raise ValueError(
+            f"pad: {what} {given!r:.60} does not fit an array of shape {x.shape}"
+        ) from None
 
 
 def _plain(pad_width: Any, ndim: int) -> tuple[tuple[int, int], ...] | None:
-    """The usual forms of the argument, integers and tuples of them, as a pair for each axis; None for others."""
+    """The usual forms of the argument, integers and tuples of them, as a pair for each axis; None
+    for others."""
     if pad_width.__class__ is int:
         pad_width = (pad_width, pad_width)
     if pad_width.__class__ is not tuple or not pad_width or not ndim:
@@ -200,16 +261,23 @@ def _plain(pad_width: Any, ndim: int) -> tuple[tuple[int, int], ...] | None:
 
 
 def _once(shape: tuple[int, ...], widths: list[list[int]], mode: str) -> bool:
-    """Whether padding takes elements of the array, some of them, and comes to no end a second time (there and back again)."""
+    """Whether padding takes elements of the array, some of them, and comes to no end a second time
+    (there and back again)."""
     most = {"edge": math.inf, "reflect": -1, "wrap": 0}.get(mode)
-    return most is not None and 0 not in shape and any(map(any, widths)) and all(
-        [max(width) <= n + most for n, width in zip(shape, widths, strict=True)])
+    return (
+        most is not None
+        and 0 not in shape
+        and any(map(any, widths))
+        and all([max(width) <= n + most for n, width in zip(shape, widths, strict=True)])
+    )
 
 
 _STATISTICS = {"maximum": "max", "minimum": "min", "mean": "mean", "median": "median"}
 
 
-def _end(x: ndarray, axis: int, first: bool, mode: str, count: int, value: Any, length: int | None) -> ndarray:
+def _end(
+    x: ndarray, axis: int, first: bool, mode: str, count: int, value: Any, length: int | None
+) -> ndarray:
     """What `pad` puts before (first) or after x along an axis, in x's dtype."""
     import cudamath
 
@@ -230,7 +298,8 @@ def _end(x: ndarray, axis: int, first: bool, mode: str, count: int, value: Any, 
 
 
 def _odd(x: ndarray, axis: int, before: int, after: int, mode: str) -> ndarray:
-    """x, mirrored in place and value at both ends of an axis: as far as x reaches, then what that gave, in whole copies."""
+    """x, mirrored in place and value at both ends of an axis: as far as x reaches, then what that
+    gave, in whole copies."""
     edge = mode == "reflect"  # is not repeated
     period = x.shape[axis] - edge
     while before or after:
@@ -238,8 +307,12 @@ def _odd(x: ndarray, axis: int, before: int, after: int, mode: str) -> ndarray:
         reach = (n - edge) // period * period
         left, right = min(before, reach), min(after, reach)
         ends = [(0, left - 1 + edge, left), (n - 1, n - 1 - edge, right)]
-        low, high = [[_cast_to(2 * span(x, axis, at, at + 1) - _stretch(x, axis, first, -1, count), x.dtype)] if count else []
-                     for at, first, count in ends]
+        low, high = [
+            [_cast_to(2 * span(x, axis, at, at + 1) - _stretch(x, axis, first, -1, count), x.dtype)]
+            if count
+            else []
+            for at, first, count in ends
+        ]
         x = _joined("pad", [*low, x, *high], axis)
         before, after = before - left, after - right
     return x
@@ -250,12 +323,19 @@ def _cast_to(x: ndarray, dtype: np.dtype) -> ndarray:
 
 
 def _ends(n: int, before: int, after: int, mode: str) -> list[tuple[int, int, int]]:
-    """The padded axis as runs (first, step, count) of the n positions there are: every run is a slice of the array."""
+    """The padded axis as runs (first, step, count) of the n positions there are: every run is a
+    slice of the array."""
     most = n - 1 if mode == "reflect" else n
-    if mode != "edge" and max(before, after) > most:  # there and back again: NumPy pads the numbers 0 ... n - 1
+    if (
+        mode != "edge" and max(before, after) > most
+    ):  # there and back again: NumPy pads the numbers 0 ... n - 1
         return _stretches(np.pad(np.arange(n), (before, after), mode=mode).tolist())  # type: ignore[call-overload]
-    front, back = {"edge": ((0, 0), (n - 1, 0)), "reflect": ((before, -1), (n - 2, -1)),
-                   "symmetric": ((before - 1, -1), (n - 1, -1)), "wrap": ((n - before, 1), (0, 1))}[mode]
+    front, back = {
+        "edge": ((0, 0), (n - 1, 0)),
+        "reflect": ((before, -1), (n - 2, -1)),
+        "symmetric": ((before - 1, -1), (n - 1, -1)),
+        "wrap": ((n - before, 1), (0, 1)),
+    }[mode]
     return [run for run in ((*front, before), (0, 1, n), (*back, after)) if run[2]]
 
 
@@ -279,7 +359,9 @@ def _stretches(order: list[int]) -> list[tuple[int, int, int]]:
 def _stretch(x: ndarray, axis: int, first: int, step: int, count: int) -> ndarray:
     if step == 0:
         one = span(x, axis, first, first + 1)
-        return _broadcast(one, shape=(*one.shape[:axis], count, *one.shape[axis + 1 :]), old=one.shape)
+        return _broadcast(
+            one, shape=(*one.shape[:axis], count, *one.shape[axis + 1 :]), old=one.shape
+        )
     stop = first + step * count
     key = (*[slice(None)] * axis, slice(first, None if stop < 0 else stop, step))
     return view_of(x, key)  # type: ignore[return-value]

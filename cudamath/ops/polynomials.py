@@ -7,13 +7,25 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy import poly1d  # its arithmetic, roots and values are those of the functions below, for arrays that are ours
+from numpy import (
+    poly1d,
+)  # its arithmetic, roots and values are those of the functions below, for arrays that are ours
 
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import default_index
 from ..core.layout import Layout
-from ..core.op import COMPLEX, FLOATING, INEXACT, NUMERIC, Op, as_numbers, coerce, require, speaks_for
+from ..core.op import (
+    COMPLEX,
+    FLOATING,
+    INEXACT,
+    NUMERIC,
+    Op,
+    as_numbers,
+    coerce,
+    require,
+    speaks_for,
+)
 from ..core.shapes import as_integer, normalize_shape
 from . import reduce
 from .creation import arange, eye, made_of, ones, zeros
@@ -26,15 +38,31 @@ from .shape import astype, matrix_transpose, reshape, span
 from .stacks import trim_zeros
 from .transfer import imag, real
 
-__all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser", "poly", "poly1d", "polyadd", "polyder", "polydiv", "polyfit",
-           "polyint", "polymul", "polysub", "polyval", "roots"]
+__all__ = [
+    "bartlett",
+    "blackman",
+    "hamming",
+    "hanning",
+    "kaiser",
+    "poly",
+    "poly1d",
+    "polyadd",
+    "polyder",
+    "polydiv",
+    "polyfit",
+    "polyint",
+    "polymul",
+    "polysub",
+    "polyval",
+    "roots",
+]
 
 
 def polyval(p: Any, x: Any) -> ndarray:
     """The polynomial p[0] x^(n-1) + ... + p[n-1], by Horner's rule.
 
-    Args: p: vector of coefficients; x: numeric or bool array, or a poly1d: then p of that polynomial. Raises: ValueError
-    (shape of p). Gradient: by its parts.
+    Args: p: vector of coefficients; x: numeric or bool array, or a poly1d: then p of that
+    polynomial. Raises: ValueError (shape of p). Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> cm.polyval([3, 0, 1], [0, 1, 5]).tolist()
@@ -46,7 +74,9 @@ def polyval(p: Any, x: Any) -> ndarray:
     if p.ndim != 1:
         raise ValueError(f"polyval: wants a vector of coefficients, got shape {p.shape}")
     y = zeros(x.shape, dtypes.promote(p.dtype, x.dtype), device=x.device)
-    in_one = x._layout.device >= 0 and p.dtype in FLOATING and x.dtype in FLOATING  # a coefficient, one launch
+    in_one = (
+        x._layout.device >= 0 and p.dtype in FLOATING and x.dtype in FLOATING
+    )  # a coefficient, one launch
     for i in range(p.size):
         y = weighted_sum(y, p[i], x, 1.0) if in_one else y * x + p[i]
     return y
@@ -55,7 +85,8 @@ def polyval(p: Any, x: Any) -> ndarray:
 def polyder(p: Any, m: int = 1) -> ndarray:
     """Coefficients of the m-th derivative.
 
-    Args: p: vector of coefficients; m: how often, >= 0. Raises: ValueError (shape, m). Gradient: by its parts.
+    Args: p: vector of coefficients; m: how often, >= 0. Raises: ValueError (shape, m). Gradient: by
+    its parts.
 
     >>> import cudamath as cm
     >>> cm.polyder([1, 1, 1, 1]).tolist()
@@ -74,8 +105,8 @@ def polyder(p: Any, m: int = 1) -> ndarray:
 def polyint(p: Any, m: int = 1, k: Any = None) -> ndarray:
     """Coefficients of the m-th antiderivative.
 
-    Args: p: vector of coefficients; m: how often, >= 0; k: the constants, of the highest power first, or one for all (None: 0).
-    Raises: ValueError (shapes, m). Gradient: by its parts.
+    Args: p: vector of coefficients; m: how often, >= 0; k: the constants, of the highest power
+    first, or one for all (None: 0). Raises: ValueError (shapes, m). Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> cm.polyint([6.0, 2.0]).tolist()
@@ -86,7 +117,10 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> ndarray:
         raise ValueError(f"polyint: wants a vector, got shape {p.shape}")
     times = as_integer("polyint", "m", m, 0)
     if np.ndim(k) and (np.ndim(k) > 1 or len(k) != 1 and len(k) < times):
-        raise ValueError(f"polyint: wants one constant k, or one for each of m = {times} integrations, got shape {np.shape(k)}")
+        raise ValueError(
+            f"polyint: wants one constant k, or one for each of m = {times} integrations, got "
+            f"shape {np.shape(k)}"
+        )
     for i in range(times):
         constant = 0 if k is None else k[min(i, len(k) - 1)] if np.ndim(k) else k
         p = p / arange(p.size, 0, -1, device=p.device)
@@ -111,7 +145,8 @@ def _padded(a: ndarray, n: int) -> ndarray:
 def polyadd(a1: Any, a2: Any) -> ndarray:
     """The sum of two polynomials.
 
-    Args: a1, a2: vectors of coefficients. Raises: ValueError (shapes), TypeError (dtypes). Gradient: by its parts.
+    Args: a1, a2: vectors of coefficients. Raises: ValueError (shapes), TypeError (dtypes).
+    Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> cm.polyadd([1, 2], [9, 5, 4]).tolist()
@@ -135,8 +170,8 @@ def polysub(a1: Any, a2: Any) -> ndarray:
 
 
 def polymul(a1: Any, a2: Any) -> ndarray:
-    """The product of two polynomials: the convolution of their coefficients, leading zeros left out. Arguments and errors: as
-    for `polyadd`. Waits for the device.
+    """The product of two polynomials: the convolution of their coefficients, leading zeros left
+    out. Arguments and errors: as for `polyadd`. Waits for the device.
 
     >>> import cudamath as cm
     >>> cm.polymul([1, 2, 3], [9, 5, 1]).tolist()
@@ -150,9 +185,9 @@ def polymul(a1: Any, a2: Any) -> ndarray:
 def polydiv(u: Any, v: Any) -> tuple[ndarray, ndarray]:
     """(quotient, remainder) of two polynomials.
 
-    Args: u, v: vectors of coefficients; v[0] is not 0. Returns: floating-point vectors, the remainder without leading zeros
-    (to a relative 1e-14, as NumPy has it). Raises: ValueError (shapes), TypeError (dtypes). Waits for the device.
-    Gradient: by its parts.
+    Args: u, v: vectors of coefficients; v[0] is not 0. Returns: floating-point vectors, the
+    remainder without leading zeros (to a relative 1e-14, as NumPy has it). Raises: ValueError
+    (shapes), TypeError (dtypes). Waits for the device. Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> [a.tolist() for a in cm.polydiv([3.0, 5.0, 2.0], [2.0, 1.0])]
@@ -163,20 +198,30 @@ def polydiv(u: Any, v: Any) -> tuple[ndarray, ndarray]:
     rest, v = astype(u, kind, copy=False), astype(v, kind, copy=False)
     places = u.size - v.size
     steps = [zeros(1, kind, device=u.device)] if places < 0 else []
-    for k in range(places + 1):  # long division: each step clears the highest coefficient that is left
+    for k in range(
+        places + 1
+    ):  # long division: each step clears the highest coefficient that is left
         factor = rest[k] / v[0]
         steps.append(reshape(factor, (1,)))
-        rest = concat([span(rest, 0, 0, k), span(rest, 0, k, k + v.size) - factor * v, span(rest, 0, k + v.size, u.size)])
+        rest = concat(
+            [
+                span(rest, 0, 0, k),
+                span(rest, 0, k, k + v.size) - factor * v,
+                span(rest, 0, k + v.size, u.size),
+            ]
+        )
     small = np.isclose(rest.to_numpy(), 0, rtol=1e-14)
     first = int(np.argmin(small)) if not small.all() else rest.size - 1
     return concat(steps), span(rest, 0, min(first, rest.size - 1), rest.size)
 
 
 def poly(roots: Any, /) -> ndarray:
-    """Coefficients of the polynomial with these roots, the highest one 1; of a square matrix: its characteristic polynomial.
+    """Coefficients of the polynomial with these roots, the highest one 1; of a square matrix: its
+    characteristic polynomial.
 
-    Args: roots: vector (n,), or matrix (n, n), whose eigenvalues count. Returns: vector (n + 1,), floating-point; real where
-    complex roots come in conjugate pairs (then it waits for the device). Raises: ValueError (shape). Gradient: by its parts.
+    Args: roots: vector (n,), or matrix (n, n), whose eigenvalues count. Returns: vector (n + 1,),
+    floating-point; real where complex roots come in conjugate pairs (then it waits for the device).
+    Raises: ValueError (shape). Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> cm.poly([2.0, -3.0]).tolist()
@@ -207,9 +252,9 @@ def poly(roots: Any, /) -> ndarray:
 def roots(p: Any) -> ndarray:
     """The roots of a polynomial: eigenvalues of its companion matrix.
 
-    Args: p: vector of coefficients, the highest power first. Returns: vector of the roots, complex where some are; leading
-    zeros give none, trailing ones roots at 0. Raises: ValueError (shape). Waits for the device. Gradient: as of
-    ``linalg.eigvals``.
+    Args: p: vector of coefficients, the highest power first. Returns: vector of the roots, complex
+    where some are; leading zeros give none, trailing ones roots at 0. Raises: ValueError (shape).
+    Waits for the device. Gradient: as of ``linalg.eigvals``.
 
     >>> import cudamath as cm
     >>> sorted(cm.round(cm.roots([1.0, -3.0, 2.0]), 9).tolist())
@@ -230,23 +275,35 @@ def roots(p: Any) -> ndarray:
     if not n:
         return behind
     top = reshape(-span(p, 0, first + 1, last + 1) / p[first], (1, n))
-    z = speaks_for("roots")(cudamath.linalg.eigvals)(concat([top, eye(n - 1, n, dtype=p.dtype, device=p.device)]))
+    z = speaks_for("roots")(cudamath.linalg.eigvals)(
+        concat([top, eye(n - 1, n, dtype=p.dtype, device=p.device)])
+    )
     if z.dtype in COMPLEX and p.dtype not in COMPLEX and not bool(not_equal(imag(z), 0).any()):
         z = real(z)
     return concat([z, astype(behind, z.dtype)]) if behind.size else z
 
 
-def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None,
-            cov: bool | str = False) -> Any:
-    """Coefficients of the polynomial of a degree that is nearest to points: least Σ w^2 (p(x) - y)^2.
+def polyfit(
+    x: Any,
+    y: Any,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: Any = None,
+    cov: bool | str = False,
+) -> Any:
+    """Coefficients of the polynomial of a degree that is nearest to points: least Σ w^2 (p(x) -
+    y)^2.
 
-    Args: x: vector (n,); y: vector (n,) or matrix (n, k), a column a polynomial; deg: degree >= 0; rcond: singular values up to
-    rcond times the largest count as 0, default n eps; full: also say how well it went; w: weights (n,); cov: also the
-    covariance of the coefficients, scaled so that the residuals are as expected, or "unscaled".
-    Returns: coefficients (deg + 1,) or (deg + 1, k); with full (coefficients, residuals, rank, singular values, rcond) of the
-    scaled matrix, as ``linalg.lstsq`` gives them; with cov (coefficients, covariance (deg + 1, deg + 1[, k])).
-    Raises: ValueError (shapes, degree, too few points for a covariance). Warns (numpy.exceptions.RankWarning) where the points
-    do not determine the polynomial. Gradient: as of ``linalg.lstsq``.
+    Args: x: vector (n,); y: vector (n,) or matrix (n, k), a column a polynomial; deg: degree >= 0;
+    rcond: singular values up to rcond times the largest count as 0, default n eps; full: also say
+    how well it went; w: weights (n,); cov: also the covariance of the coefficients, scaled so that
+    the residuals are as expected, or "unscaled". Returns: coefficients (deg + 1,) or (deg + 1, k);
+    with full (coefficients, residuals, rank, singular values, rcond) of the scaled matrix, as
+    ``linalg.lstsq`` gives them; with cov (coefficients, covariance (deg + 1, deg + 1[, k])).
+    Raises: ValueError (shapes, degree, too few points for a covariance). Warns
+    (numpy.exceptions.RankWarning) where the points do not determine the polynomial. Gradient: as of
+    ``linalg.lstsq``.
 
     >>> import cudamath as cm
     >>> cm.round(cm.polyfit([0.0, 1.0, 2.0], [1.0, 3.0, 5.0], 1), 6).tolist()
@@ -257,31 +314,47 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
     x, y = coerce("polyfit", (x, y), NUMERIC)
     deg = as_integer("polyfit", "deg", deg)
     if x.ndim != 1 or y.ndim not in (1, 2) or y.shape[0] != x.size or not x.size or deg < 0:
-        raise ValueError(f"polyfit: wants vectors that are equally long and a degree >= 0, got shapes {x.shape} and {y.shape} "
-                         f"and degree {deg}")
+        raise ValueError(
+            "polyfit: wants vectors that are equally long and a degree >= 0, got shapes "
+            f"{x.shape} and {y.shape} "
+            f"and degree {deg}"
+        )
     kind = dtypes.result_type(x, y)
     kind = kind if kind in INEXACT else dtypes.default_float()
     left, right = vander(astype(x, kind, copy=False), deg + 1), astype(y, kind, copy=False)
     if w is not None:
         weights = astype(coerce("polyfit", (x, w))[1], kind)
         if weights.shape != x.shape:
-            raise ValueError(f"polyfit: weights of shape {weights.shape} do not fit {x.size} points")
+            raise ValueError(
+                f"polyfit: weights of shape {weights.shape} do not fit {x.size} points"
+            )
         left = left * reshape(weights, (-1, 1))
         right = right * (reshape(weights, (-1, 1)) if y.ndim == 2 else weights)
     scale = reduce.sum(abs(left) ** 2, axis=0) ** 0.5
     left = left / scale
-    (rcond,) = as_numbers("polyfit", "rcond as a real number", x.size * float(finfo(kind).eps) if rcond is None else rcond)
+    (rcond,) = as_numbers(
+        "polyfit",
+        "rcond as a real number",
+        x.size * float(finfo(kind).eps) if rcond is None else rcond,
+    )
     c, residuals, rank, s = cudamath.linalg.lstsq(left, right, rcond)
     c = c / (reshape(scale, (-1, 1)) if y.ndim == 2 else scale)
     if full:
         return c, residuals, rank, s, rcond
     if rank != deg + 1:
-        warnings.warn("polyfit: the points do not determine the polynomial well", np.exceptions.RankWarning, stacklevel=2)
+        warnings.warn(
+            "polyfit: the points do not determine the polynomial well",
+            np.exceptions.RankWarning,
+            stacklevel=2,
+        )
     if not cov:
         return c
     spread = cudamath.linalg.inv(matrix_transpose(left) @ left) / (reshape(scale, (-1, 1)) * scale)
     if cov != "unscaled" and x.size <= deg + 1:
-        raise ValueError(f"polyfit: {x.size} points are too few to scale the covariance of {deg + 1} coefficients")
+        raise ValueError(
+            f"polyfit: {x.size} points are too few to scale the covariance of {deg + 1} "
+            "coefficients"
+        )
     spread = spread if y.ndim == 1 else reshape(spread, (*spread.shape, 1))
     return c, spread if cov == "unscaled" else spread * (residuals / (x.size - deg - 1))
 
@@ -295,7 +368,9 @@ def _window(kind: str, m: int) -> ndarray:
     except (KeyError, TypeError):
         pass
     n = _points(kind, m)
-    return made_of(_windows, Layout.new((n,), dtype, index), (), key if type(m) is int else None, kind=kind)
+    return made_of(
+        _windows, Layout.new((n,), dtype, index), (), key if type(m) is int else None, kind=kind
+    )
 
 
 _windows = Op("window", cpu="grids.window", cuda="grids.window")
@@ -312,8 +387,8 @@ def _points(name: str, m: Any) -> int:
 def bartlett(m: int, /) -> ndarray:
     """The triangle window with m points.
 
-    Args: m: number of points; below 1 gives an empty array. Returns: array of shape (m,), of the default floating-
-    point dtype, symmetric about its middle. Gradient: none.
+    Args: m: number of points; below 1 gives an empty array. Returns: array of shape (m,), of the
+    default floating- point dtype, symmetric about its middle. Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.bartlett(3).tolist()
@@ -325,8 +400,8 @@ def bartlett(m: int, /) -> ndarray:
 def hanning(m: int, /) -> ndarray:
     """The raised cosine window with m points: 0.5 + 0.5 cos(pi t), t from -1 to 1.
 
-    Args: m: number of points; below 1 gives an empty array. Returns: array of shape (m,), of the default floating-
-    point dtype, symmetric about its middle. Gradient: none.
+    Args: m: number of points; below 1 gives an empty array. Returns: array of shape (m,), of the
+    default floating- point dtype, symmetric about its middle. Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.round(cm.hanning(3), 9).tolist()
@@ -338,8 +413,8 @@ def hanning(m: int, /) -> ndarray:
 def hamming(m: int, /) -> ndarray:
     """The window 0.54 + 0.46 cos(pi t), t from -1 to 1, with m points.
 
-    Args: m: number of points; below 1 gives an empty array. Returns: array of shape (m,), of the default floating-
-    point dtype, symmetric about its middle. Gradient: none.
+    Args: m: number of points; below 1 gives an empty array. Returns: array of shape (m,), of the
+    default floating- point dtype, symmetric about its middle. Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.round(cm.hamming(3), 9).tolist()
@@ -351,8 +426,8 @@ def hamming(m: int, /) -> ndarray:
 def blackman(m: int, /) -> ndarray:
     """The window 0.42 + 0.5 cos(pi t) + 0.08 cos(2 pi t), t from -1 to 1, with m points.
 
-    Args: m: number of points; below 1 gives an empty array. Returns: array of shape (m,), of the default floating-
-    point dtype, symmetric about its middle. Gradient: none.
+    Args: m: number of points; below 1 gives an empty array. Returns: array of shape (m,), of the
+    default floating- point dtype, symmetric about its middle. Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.round(cm.blackman(3), 9).tolist()
@@ -362,11 +437,12 @@ def blackman(m: int, /) -> ndarray:
 
 
 def kaiser(m: int, beta: float, /) -> ndarray:
-    """The window I0(beta sqrt(1 - t^2)) / I0(beta), t from -1 to 1, with m points; I0 is the modified Bessel function,
-    computed in float64.
+    """The window I0(beta sqrt(1 - t^2)) / I0(beta), t from -1 to 1, with m points; I0 is the
+    modified Bessel function, computed in float64.
 
-    Args: beta: shape of the window, a number; m: number of points; below 1 gives an empty array. Returns: array of
-    shape (m,), of the default floating-point dtype, symmetric about its middle. Gradient: none.
+    Args: beta: shape of the window, a number; m: number of points; below 1 gives an empty array.
+    Returns: array of shape (m,), of the default floating-point dtype, symmetric about its middle.
+    Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.round(cm.kaiser(3, 2.0), 6).tolist()

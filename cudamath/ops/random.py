@@ -1,12 +1,14 @@
-"""`cudamath.random`: random arrays by Philox4x32-10, the same numbers from the same seed on every device.
+"""`cudamath.random`: random arrays by Philox4x32-10, the same numbers from the same seed on every
+device.
 
     rng = cm.random.default_rng(7)
     rng.normal(size=(2, 3))
 
-A generator is three numbers: key and stream (128 bits together, from the seed) and an offset, which every draw moves
-on. Element i of a draw is a function of (key, stream, offset, i) alone: on the CPU and on any GPU, whatever the grid.
-Uniforms, integers, Bernoulli trials, choices and permutations are equal bit for bit; so are normals, whose logarithm,
-sine and cosine are this package's own. (`kernels/random.py` explains how.)
+A generator is three numbers: key and stream (128 bits together, from the seed) and an offset, which
+every draw moves on. Element i of a draw is a function of (key, stream, offset, i) alone: on the CPU
+and on any GPU, whatever the grid. Uniforms, integers, Bernoulli trials, choices and permutations
+are equal bit for bit; so are normals, whose logarithm, sine and cosine are this package's own.
+(`kernels/random.py` explains how.)
 """
 
 from __future__ import annotations
@@ -25,13 +27,61 @@ from ..runtime.stream import refuse_capture
 from .generator import Generator
 from .source import MASK
 
-__all__ = ["Generator", "RandomState", "bernoulli", "beta", "binomial", "categorical", "cauchy", "chisquare",
-           "choice", "default_rng", "dirichlet", "exponential", "f", "gamma", "geometric", "gumbel", "hypergeometric",
-           "integers", "laplace", "logistic", "lognormal", "logseries", "multinomial", "multivariate_normal",
-           "negative_binomial", "noncentral_chisquare", "noncentral_f", "normal", "pareto", "permutation", "permuted",
-           "poisson", "power", "rand", "randint", "randn", "random", "random_sample", "rayleigh", "seed", "shuffle",
-           "standard_cauchy", "standard_exponential", "standard_gamma", "standard_normal", "standard_t", "student_t",
-           "triangular", "uniform", "vonmises", "wald", "weibull", "zipf"]
+__all__ = [
+    "Generator",
+    "RandomState",
+    "bernoulli",
+    "beta",
+    "binomial",
+    "categorical",
+    "cauchy",
+    "chisquare",
+    "choice",
+    "default_rng",
+    "dirichlet",
+    "exponential",
+    "f",
+    "gamma",
+    "geometric",
+    "gumbel",
+    "hypergeometric",
+    "integers",
+    "laplace",
+    "logistic",
+    "lognormal",
+    "logseries",
+    "multinomial",
+    "multivariate_normal",
+    "negative_binomial",
+    "noncentral_chisquare",
+    "noncentral_f",
+    "normal",
+    "pareto",
+    "permutation",
+    "permuted",
+    "poisson",
+    "power",
+    "rand",
+    "randint",
+    "randn",
+    "random",
+    "random_sample",
+    "rayleigh",
+    "seed",
+    "shuffle",
+    "standard_cauchy",
+    "standard_exponential",
+    "standard_gamma",
+    "standard_normal",
+    "standard_t",
+    "student_t",
+    "triangular",
+    "uniform",
+    "vonmises",
+    "wald",
+    "weibull",
+    "zipf",
+]
 
 
 def default_rng(seed: Any = None) -> Generator:
@@ -40,9 +90,9 @@ def default_rng(seed: Any = None) -> Generator:
     Parameters
     ----------
     seed : int, sequence of ints, numpy.random.SeedSequence, Generator or None
-        0 <= seed < 2^128: its low and high 64 bits are the key and the stream, so that different seeds have nothing in
-        common. Several: 128 bits that NumPy's SeedSequence mixes from them. None: from the operating system's entropy. A
-        generator is returned as it is.
+        0 <= seed < 2^128: its low and high 64 bits are the key and the stream, so that different
+        seeds have nothing in common. Several: 128 bits that NumPy's SeedSequence mixes from them.
+        None: from the operating system's entropy. A generator is returned as it is.
 
     Raises
     ------
@@ -60,9 +110,17 @@ def default_rng(seed: Any = None) -> Generator:
     if isinstance(seed, Generator):
         return seed
     if seed is None:
-        refuse_capture("random.default_rng", "its entropy would be the same at every replay; make the generator outside")
+        refuse_capture(
+            "random.default_rng",
+            "its entropy would be the same at every replay; make the generator outside",
+        )
         seed = int.from_bytes(os.urandom(16))
-    if hasattr(seed, "generate_state") or isinstance(seed, list | tuple) or isinstance(seed, np.ndarray) and seed.ndim:
+    if (
+        hasattr(seed, "generate_state")
+        or isinstance(seed, list | tuple)
+        or isinstance(seed, np.ndarray)
+        and seed.ndim
+    ):
         seed = _mixed(seed)
     seed = as_integer("random.default_rng", "a seed", seed)
     if not 0 <= seed < 1 << 128:
@@ -76,13 +134,16 @@ def _mixed(seeds: Any) -> int:
         try:
             seeds = np.random.SeedSequence(seeds)
         except (TypeError, ValueError) as error:
-            raise TypeError(f"random.default_rng: a seed must be an integer, or integers >= 0, got {seeds!r} ({error})"
-                            ) from None
+            raise TypeError(
+                f"random.default_rng: a seed must be an integer, or integers >= 0, got {seeds!r} "
+                f"({error})"
+            ) from None
     return int.from_bytes(seeds.generate_state(4).astype("<u4").tobytes(), "little")
 
 
 class RandomState(Generator):
-    """A `Generator` with the methods of NumPy's older class of this name; its numbers are those of `default_rng(seed)`.
+    """A `Generator` with the methods of NumPy's older class of this name; its numbers are those of
+    `default_rng(seed)`.
 
     Args: seed: as for `default_rng`. Raises: as `default_rng`.
 
@@ -128,8 +189,11 @@ class RandomState(Generator):
         """
         return self.normal(0.0, 1.0, shape, dtype, device)
 
-    def randint(self, low: Any, high: Any = None, size: Any = None, dtype: Any = None, *, device: Any = None) -> ndarray:
-        """Integers in [low, high), or in [0, low): `integers(low, high, size)` by NumPy's older name.
+    def randint(
+        self, low: Any, high: Any = None, size: Any = None, dtype: Any = None, *, device: Any = None
+    ) -> ndarray:
+        """Integers in [low, high), or in [0, low): `integers(low, high, size)` by NumPy's older
+        name.
 
         >>> import cudamath as cm
         >>> x = cm.random.randint(10, size=100)
@@ -152,7 +216,8 @@ _default: RandomState | None = None
 
 
 def default_generator() -> RandomState:
-    """The generator behind the functions of this module; seeded by the operating system unless `seed` was called."""
+    """The generator behind the functions of this module; seeded by the operating system unless
+    `seed` was called."""
     global _default
     if _default is None:
         _default = RandomState()
@@ -160,19 +225,27 @@ def default_generator() -> RandomState:
 
 
 def _of_module(name: str) -> Callable[..., Any]:
-    """The function that draws by a method of the module's generator. It is written out with the method's parameters: to pass
-    on *args and **kwargs would cost the host a tenth of a draw."""
+    """The function that draws by a method of the module's generator. It is written out with the
+    method's parameters: to pass on *args and **kwargs would cost the host a tenth of a draw."""
     method = getattr(RandomState, name)
     signature = inspect.signature(method)
     parameters = list(signature.parameters.values())[1:]
     bare = inspect.Signature([p.replace(annotation=p.empty) for p in parameters])
-    written: dict[Any, str] = {inspect.Parameter.KEYWORD_ONLY: "{0}={0}", inspect.Parameter.VAR_POSITIONAL: "*{0}"}
+    written: dict[Any, str] = {
+        inspect.Parameter.KEYWORD_ONLY: "{0}={0}",
+        inspect.Parameter.VAR_POSITIONAL: "*{0}",
+    }
     passed = ", ".join([written.get(p.kind, "{0}").format(p.name) for p in parameters])
     made: dict[str, Any] = {"_method": method, "_generator": default_generator}
     source = f"def {name}{bare}:\n    return _method(_generator(), {passed})"
-    exec(compile(source, "<cudamath random>", "exec"), made)  # whose name says to user_place that it is ours
+    exec(
+        compile(source, "<cudamath random>", "exec"), made
+    )  # whose name says to user_place that it is ours
     draw = functools.update_wrapper(made[name], method)
-    draw.__module__, draw.__qualname__ = __name__, name  # where pickle finds it, and what Python's own errors call it
+    draw.__module__, draw.__qualname__ = (
+        __name__,
+        name,
+    )  # where pickle finds it, and what Python's own errors call it
     draw.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return draw
 

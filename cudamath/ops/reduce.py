@@ -1,4 +1,5 @@
-"""Reductions: cards of the functions that turn axes into single numbers. Kernels: kernels/reduce.py."""
+"""Reductions: cards of the functions that turn axes into single numbers. Kernels:
+kernels/reduce.py."""
 
 from __future__ import annotations
 
@@ -24,18 +25,45 @@ from ..core.op import (
     require,
     speaks_for,
 )
-from .elementwise import abs, add, conj, equal, maximum, minimum, multiply, norm_grad, norm_slope, sign, spread_grad, sqrt
+from .elementwise import (
+    abs,
+    add,
+    conj,
+    equal,
+    maximum,
+    minimum,
+    multiply,
+    norm_grad,
+    norm_slope,
+    sign,
+    spread_grad,
+    sqrt,
+)
 from .index import where as choose
 from .reduction import Axis, Reduction, asked, kept_axes
 from .shape import astype, broadcast_to, flip, permute_dims, reshape, span
 from .ufunc import SCALARS
 
-__all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "std", "sum",
-           "var"]
+__all__ = [
+    "all",
+    "amax",
+    "amin",
+    "any",
+    "argmax",
+    "argmin",
+    "count_nonzero",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "std",
+    "sum",
+    "var",
+]
 
 _INT, _BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 
-# ----------------------------------------------------------------------------------------------- gradients
+# ----------------------------------------------------------------------------------------------- gr
 
 
 def _kept(y: ndarray, shape: tuple, axis: tuple) -> ndarray:
@@ -54,16 +82,20 @@ def _back(g: ndarray, shape: tuple, axis: tuple) -> ndarray:
     return broadcast_to(_spread(g, shape, axis), shape)
 
 
-_MOST_OF_HALF = 1 << 14  # parts of more are no normal float16, and from 65,520 on the count itself is none
+_MOST_OF_HALF = (
+    1 << 14
+)  # parts of more are no normal float16, and from 65,520 on the count itself is none
 
 
 def wide(x: ndarray) -> ndarray:
-    """An array of float16 in float32, for what is beyond float16: counts, sums. (The tape brings a gradient back to the dtype
-    that it is the gradient of.)"""
+    """An array of float16 in float32, for what is beyond float16: counts, sums. (The tape brings a
+    gradient back to the dtype that it is the gradient of.)"""
     return astype(x, np.float32) if x._layout.dtype == dtypes.float16 else x
 
 
-def _mean_grad(g: ndarray, _y: Any, _x: Any, *, axis: tuple, shape: tuple, **_: Any) -> tuple[ndarray]:
+def _mean_grad(
+    g: ndarray, _y: Any, _x: Any, *, axis: tuple, shape: tuple, **_: Any
+) -> tuple[ndarray]:
     count = _count(shape, axis)
     each = lasting.divided(g, count)
     if each is None:
@@ -76,7 +108,8 @@ def _count(shape: tuple, axis: tuple) -> int:
 
 
 def _prod_grad(g: ndarray, x: ndarray, axis: tuple, dtype: np.dtype) -> ndarray:
-    """g times the product of all the others. A gradient that is differentiated itself is that of multiplications in pairs."""
+    """g times the product of all the others. A gradient that is differentiated itself is that of
+    multiplications in pairs."""
     wide = dtypes.compute_dtype(dtype)
     if not x.size:
         return x
@@ -91,16 +124,20 @@ def _prod_grad(g: ndarray, x: ndarray, axis: tuple, dtype: np.dtype) -> ndarray:
         return y
     if len(axis) == 1:
         return _prod_beside(g, x, axis[0], wide)
-    order = [*[i for i in range(x.ndim) if i not in axis], *axis]  # one axis, the last, in place of all
+    order = [
+        *[i for i in range(x.ndim) if i not in axis],
+        *axis,
+    ]  # one axis, the last, in place of all
     turned = permute_dims(x, order)
-    lines = reshape(turned, (*turned.shape[:x.ndim - len(axis)], -1))
+    lines = reshape(turned, (*turned.shape[: x.ndim - len(axis)], -1))
     y = _prod_beside(reshape(g, (*lines.shape[:-1], 1)), lines, lines.ndim - 1, wide)
     return permute_dims(reshape(y, turned.shape), np.argsort(order).tolist())
 
 
 def _prod_over(g: ndarray, x: ndarray, axis: tuple, wide: np.dtype) -> ndarray | None:
-    """g times the product of all over each factor, on the CPU in a ninth to a quarter of the time of running products; None
-    where that is not exact. A factor of 0 leaves its own gradient alone, two leave none."""
+    """g times the product of all over each factor, on the CPU in a ninth to a quarter of the time
+    of running products; None where that is not exact. A factor of 0 leaves its own gradient alone,
+    two leave none."""
     total = prod(x, axis=axis, keepdims=True, dtype=wide)
     if normal(total):
         return g * (total / x)
@@ -114,14 +151,15 @@ def _prod_over(g: ndarray, x: ndarray, axis: tuple, wide: np.dtype) -> ndarray |
 
 
 def normal(x: ndarray) -> bool:
-    """Whether all numbers have all of their digits and none is 0, for arrays on the CPU, which nobody needs to wait for."""
+    """Whether all numbers have all of their digits and none is 0, for arrays on the CPU, which
+    nobody needs to wait for."""
     size = np.abs(x._data)
     return bool(np.finfo(x.dtype).tiny <= size.min() and size.max() < np.inf)
 
 
 def _prod_beside(g: ndarray, x: ndarray, axis: int, wide: np.dtype) -> ndarray:
-    """g times the running product of those behind times that of those before: nothing is divided by a factor, which may be 0,
-    and the product of all may be beyond the dtype."""
+    """g times the running product of those behind times that of those before: nothing is divided by
+    a factor, which may be 0, and the product of all may be beyond the dtype."""
     from .creation import ones_like
     from .join import concat
     from .scan import _scan
@@ -153,35 +191,53 @@ def _extreme_grad(g: ndarray, y: ndarray, x: ndarray, axis: tuple) -> ndarray:
     return hit * (_spread(g, x.shape, axis) / sum(hit, axis=axis, keepdims=True))
 
 
-def _var_grad(g: ndarray, _y: Any, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
+def _var_grad(
+    g: ndarray, _y: Any, x: ndarray, *, axis: tuple, correction: float, **_: Any
+) -> tuple:
     freedom = builtins.max(_count(x.shape, axis) - correction, 0)
-    return (spread_grad(x, _middle(x, axis), _spread(g, x.shape, axis), 2 / freedom if freedom else np.inf),)
+    return (
+        spread_grad(
+            x, _middle(x, axis), _spread(g, x.shape, axis), 2 / freedom if freedom else np.inf
+        ),
+    )
 
 
-def _std_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
+def _std_grad(
+    g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, correction: float, **_: Any
+) -> tuple:
     """g (x - mean) / (y (n - correction)), and 0 where all are equal, as torch has it."""
     freedom = builtins.max(_count(x.shape, axis) - correction, 0)
     below = astype(y, dtypes.compute_dtype(y.dtype), copy=False) * freedom
-    return (spread_grad(x, _middle(x, axis), _spread(norm_grad(1.0, below, g), x.shape, axis), 1.0),)
+    return (
+        spread_grad(x, _middle(x, axis), _spread(norm_grad(1.0, below, g), x.shape, axis), 1.0),
+    )
 
 
 def _middle(x: ndarray, axis: tuple) -> ndarray:
-    """The mean along axes, which stay; not rounded to 16 bits, where it is as far from the numbers as they are apart."""
+    """The mean along axes, which stay; not rounded to 16 bits, where it is as far from the numbers
+    as they are apart."""
     kind = dtypes.compute_dtype(x.dtype)
     if kind == x.dtype:
         return mean(x, axis=axis, keepdims=True)
     return sum(x, axis=axis, keepdims=True, dtype=kind) / _count(x.shape, axis)
 
 
-def _norm_grad(g: ndarray, y: ndarray, x: ndarray, *, kind: str, axis: tuple, **_: Any) -> tuple[ndarray | None]:
+def _norm_grad(
+    g: ndarray, y: ndarray, x: ndarray, *, kind: str, axis: tuple, **_: Any
+) -> tuple[ndarray | None]:
     if kind == "norm":
         return (norm_grad(x, _spread(y, x.shape, axis), _spread(g, x.shape, axis)),)
     if kind == "norm 0":
         return (None,)
-    return (sign(x) * (_spread(g, x.shape, axis) if kind == "norm 1" else _extreme_grad(g, y, abs(x), axis)),)
+    return (
+        sign(x)
+        * (_spread(g, x.shape, axis) if kind == "norm 1" else _extreme_grad(g, y, abs(x), axis)),
+    )
 
 
-def _power_norm_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple[int, ...], scalars: tuple, **_: Any) -> tuple[ndarray]:
+def _power_norm_grad(
+    g: ndarray, y: ndarray, x: ndarray, *, axis: tuple[int, ...], scalars: tuple, **_: Any
+) -> tuple[ndarray]:
     g, y = _spread(g, x.shape, axis), _spread(y, x.shape, axis)
     if x.dtype in COMPLEX:  # by its size, which points where x does
         size = abs(x)
@@ -205,22 +261,38 @@ def _var_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: Any) -> 
     return astype(variance, kind, copy=False)
 
 
-def _variance_of(name: str, x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = None,
-                 correction: float | None = None, ddof: float | None = None, mean: Any = None) -> tuple[ndarray, np.dtype]:
+def _variance_of(
+    name: str,
+    x: ndarray,
+    where: Any,
+    axis: Axis,
+    keepdims: bool,
+    *,
+    dtype: Any = None,
+    correction: float | None = None,
+    ddof: float | None = None,
+    mean: Any = None,
+) -> tuple[ndarray, np.dtype]:
     """That variance, not yet rounded to 16 bits; the dtype it has in the end."""
     x = _spread_in(name, x, dtype)
     kind = _floating_dtype(x.dtype)
     x = astype(x, dtypes.compute_dtype(kind), copy=False)
     mask = broadcast_to(asarray(where, device=x.device), x.shape)
-    x = choose(mask, x, 0)  # what is left out may be NaN or infinite, and 0 times that is no gradient
+    x = choose(
+        mask, x, 0
+    )  # what is left out may be NaN or infinite, and 0 times that is no gradient
     if mean is None:
         mean = _mean_of(x, mask, axis, True)
     else:
         mean = mean if type(mean) in SCALARS else coerce(name, (x, mean))[1]
         kind = dtypes.result_type(kind, mean) if dtype is None else kind
     apart = abs(x - mean)
-    freedom = astype(sum(mask, axis=axis, keepdims=keepdims), apart.dtype) - _freedom(name, correction, ddof)
-    return sum(apart * apart, axis=axis, keepdims=keepdims, where=mask) / maximum(freedom, 0), dtypes.real_dtype(kind)
+    freedom = astype(sum(mask, axis=axis, keepdims=keepdims), apart.dtype) - _freedom(
+        name, correction, ddof
+    )
+    return sum(apart * apart, axis=axis, keepdims=keepdims, where=mask) / maximum(
+        freedom, 0
+    ), dtypes.real_dtype(kind)
 
 
 def _spread_in(name: str, x: Any, dtype: Any) -> ndarray:
@@ -230,7 +302,10 @@ def _spread_in(name: str, x: Any, dtype: Any) -> ndarray:
         return x
     kind = dtypes.as_dtype(dtype, name)
     if kind not in INEXACT:
-        raise TypeError(f"{name}: wants a floating-point or complex dtype, got {kind} for {x.dtype} of shape {x.shape}")
+        raise TypeError(
+            f"{name}: wants a floating-point or complex dtype, got {kind} for {x.dtype} of shape "
+            f"{x.shape}"
+        )
     keeps_imaginary(name, x, kind)
     return astype(x, kind, copy=False)
 
@@ -251,19 +326,41 @@ def _std_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: Any) -> 
     return astype(choose(equal_all, 0, sqrt(choose(equal_all, 1, variance))), kind, copy=False)
 
 
-_sum = Reduction("sum", lambda g, _y, _x, *, axis, shape, **_: (_back(g, shape, axis),), neutral=0, combine=add)
+_sum = Reduction(
+    "sum", lambda g, _y, _x, *, axis, shape, **_: (_back(g, shape, axis),), neutral=0, combine=add
+)
 _mean = Reduction("mean", _mean_grad, masked=_mean_of)
-_prod = Reduction("prod", lambda g, _y, x, *, axis, dtype, **_: (_prod_grad(g, x, axis, dtype),), neutral=1, combine=multiply)
-_max = Reduction("max", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), chooses=True, combine=maximum)
-_min = Reduction("min", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), chooses=True, combine=minimum)
-_var, _std = Reduction("var", _var_grad, masked=_var_of), Reduction("std", _std_grad, masked=_std_of)
+_prod = Reduction(
+    "prod",
+    lambda g, _y, x, *, axis, dtype, **_: (_prod_grad(g, x, axis, dtype),),
+    neutral=1,
+    combine=multiply,
+)
+_max = Reduction(
+    "max",
+    lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),),
+    chooses=True,
+    combine=maximum,
+)
+_min = Reduction(
+    "min",
+    lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),),
+    chooses=True,
+    combine=minimum,
+)
+_var, _std = (
+    Reduction("var", _var_grad, masked=_var_of),
+    Reduction("std", _std_grad, masked=_std_of),
+)
 _norm = Reduction("vector_norm", _norm_grad)
-_power_norm = Op("power_norm", cpu="reduce.power_norm", cuda="power_norm.power_norm", vjp=_power_norm_grad)
+_power_norm = Op(
+    "power_norm", cpu="reduce.power_norm", cuda="power_norm.power_norm", vjp=_power_norm_grad
+)
 _argmax, _argmin = Reduction("argmax", chooses=True), Reduction("argmin", chooses=True)
 _any, _all = Reduction("any", neutral=0), Reduction("all", neutral=1)
 _count_nonzero = Reduction("count_nonzero", neutral=0)
 
-# -------------------------------------------------------------------------------------------------- checks
+# --------------------------------------------------------------------------------------------------
 
 
 def _total_dtype(name: str, own: np.dtype, dtype: Any) -> np.dtype:
@@ -281,13 +378,17 @@ def _total_dtype(name: str, own: np.dtype, dtype: Any) -> np.dtype:
 
 
 def _floating_dtype(own: np.dtype) -> np.dtype:
-    """The dtype of a mean: the array's own, or the default floating-point dtype for integers and bool."""
+    """The dtype of a mean: the array's own, or the default floating-point dtype for integers and
+    bool."""
     return dtypes.default_float() if own.kind in "biu" else own
 
 
 def _freedom(name: str, correction: float | None, ddof: float | None) -> float:
     if correction is not None and ddof is not None:
-        raise ValueError(f"{name}: correction and ddof mean the same; got correction={correction} and ddof={ddof}")
+        raise ValueError(
+            f"{name}: correction and ddof mean the same; got correction={correction} and "
+            f"ddof={ddof}"
+        )
     chosen: Any = correction if correction is not None else ddof if ddof is not None else 0
     number = chosen.item() if getattr(chosen, "shape", None) == () else chosen
     if not isinstance(number, (int, float)):
@@ -295,7 +396,7 @@ def _freedom(name: str, correction: float | None, ddof: float | None) -> float:
     return number
 
 
-# ------------------------------------------------------------------------------------------------- summing
+# -------------------------------------------------------------------------------------------------
 
 
 @_sum.quick
@@ -305,12 +406,14 @@ def sum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fal
     Args:
         x: array of any shape, numeric or bool.
         axis: int, tuple of ints, or None for all axes.
-        dtype: dtype of the result, in which the sum is taken (16-bit floats: in float32). By default x's own; int64
+        dtype: dtype of the result, in which the sum is taken (16-bit floats: in float32). By
+        default x's own; int64
             for bool and signed, uint64 for unsigned integers.
         keepdims: keep the reduced axes as axes of size 1.
         out: array that the result is written into.
         initial: number that is added to the result.
-        where: bool array that broadcasts to x's shape: elements that are left out where it is False.
+        where: bool array that broadcasts to x's shape: elements that are left out where it is
+        False.
 
     Returns: array of `dtype`, x's shape without the reduced axes. The sum of no elements is 0.
     Raises: TypeError (dtype), ValueError (axis out of range or repeated).
@@ -323,19 +426,26 @@ def sum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fal
     """
     x = require("sum", x, ANY)
     layout = x._layout
-    return _sum.reduce(x, axis, keepdims, _total_dtype("sum", layout.dtype, dtype), asked(dtype=dtype),
-                       shape=() if x._node is None else layout.shape)
+    return _sum.reduce(
+        x,
+        axis,
+        keepdims,
+        _total_dtype("sum", layout.dtype, dtype),
+        asked(dtype=dtype),
+        shape=() if x._node is None else layout.shape,
+    )
 
 
 @_prod.quick
 def prod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> ndarray:
     """Product of the elements over the given axes: y = Π x.
 
-    Args: x, axis, dtype, keepdims, out, where: as for `sum`; initial: number that multiplies the result.
-    Returns: array of `dtype`. The product of no elements is 1.
-    Raises: TypeError (dtype), ValueError (axis out of range or repeated).
-    Gradient: g times the product of the other elements, where elements are 0, too, and where the product of all is beyond the
-        dtype: of running products from both ends, which must not be (of 16-bit floats: beyond float32).
+    Args: x, axis, dtype, keepdims, out, where: as for `sum`; initial: number that multiplies the
+    result. Returns: array of `dtype`. The product of no elements is 1. Raises: TypeError (dtype),
+    ValueError (axis out of range or repeated). Gradient: g times the product of the other elements,
+    where elements are 0, too, and where the product of all is beyond the
+        dtype: of running products from both ends, which must not be (of 16-bit floats: beyond
+        float32).
 
     >>> import cudamath as cm
     >>> cm.prod([[1, 2], [3, 4]], axis=1).tolist()
@@ -349,11 +459,14 @@ def prod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
 def mean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> ndarray:
     """Arithmetic mean over the given axes: y = Σ x / n.
 
-    Args: x: array of any shape, numeric or bool; dtype: converted to first if given; axis, keepdims, out, where: as for
+    Args: x: array of any shape, numeric or bool; dtype: converted to first if given; axis,
+    keepdims, out, where: as for
         `sum`.
-    Returns: array of x's dtype; of the default floating-point dtype (float64) for integers and bool. The mean of no
+    Returns: array of x's dtype; of the default floating-point dtype (float64) for integers and
+    bool. The mean of no
         elements is NaN.
-    Raises: TypeError (dtype; one in which complex numbers would lose their imaginary parts), ValueError (axis out of range
+    Raises: TypeError (dtype; one in which complex numbers would lose their imaginary parts),
+    ValueError (axis out of range
         or repeated).
     Gradient: g / n, repeated along the reduced axes.
 
@@ -364,36 +477,62 @@ def mean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
     x = require("mean", x, ANY)
     if dtype is not None:
         wide = _mean_dtype(x, dtype)
-        if (x._layout.device >= 0 and x._node is None and x.dtype in REAL and wide in INEXACT
-                and dtypes.promote(x.dtype, wide) == wide):  # converted as it is read
+        if (
+            x._layout.device >= 0
+            and x._node is None
+            and x.dtype in REAL
+            and wide in INEXACT
+            and dtypes.promote(x.dtype, wide) == wide
+        ):  # converted as it is read
             return _mean.reduce(x, axis, keepdims, wide, asked(dtype=dtype), shape=())
         x = astype(x, wide, copy=False)
         if x.dtype not in INEXACT:  # the mean of whole numbers as a whole number, as in NumPy
             return astype(mean(x, axis, keepdims=keepdims), x.dtype)
     layout = x._layout
-    return _mean.reduce(x, axis, keepdims, _floating_dtype(layout.dtype), shape=() if x._node is None else layout.shape)
+    return _mean.reduce(
+        x,
+        axis,
+        keepdims,
+        _floating_dtype(layout.dtype),
+        shape=() if x._node is None else layout.shape,
+    )
 
 
 @_var.quick
 @speaks_for("var")
-def var(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | None = None, ddof: float | None = None,
-        keepdims: bool = False, mean: Any = None) -> ndarray:
+def var(
+    x: Any,
+    /,
+    axis: Axis = None,
+    *,
+    dtype: Any = None,
+    correction: float | None = None,
+    ddof: float | None = None,
+    keepdims: bool = False,
+    mean: Any = None,
+) -> ndarray:
     """Variance over the given axes: y = Σ (x - mean)^2 / (n - correction).
 
     Args:
         x: array of any shape, numeric or bool; of complex numbers |x - mean|^2 is meant.
         axis, keepdims, out, where: as for `sum`.
         dtype: converted to first if given.
-        correction: degrees of freedom to subtract: 0 (default) for the population's variance, 1 for the unbiased
+        correction: degrees of freedom to subtract: 0 (default) for the population's variance, 1 for
+        the unbiased
             estimate from a sample. `ddof` is NumPy's name of the same argument.
-        mean: the mean, if it is known already, with the reduced axes kept. It saves nothing here: one pass gives both.
+        mean: the mean, if it is known already, with the reduced axes kept. It saves nothing here:
+        one pass gives both.
 
-    Returns: array of `dtype`, or of x's dtype; of the default floating-point dtype (float64) for integers and bool. A `mean`
-        that is an array of a wider dtype widens it where no dtype is given. NaN or infinite if n <= correction.
-    Raises: TypeError (dtype: no floating-point one, or one in which complex numbers would lose their imaginary parts),
+    Returns: array of `dtype`, or of x's dtype; of the default floating-point dtype (float64) for
+    integers and bool. A `mean`
+        that is an array of a wider dtype widens it where no dtype is given. NaN or infinite if n <=
+        correction.
+    Raises: TypeError (dtype: no floating-point one, or one in which complex numbers would lose
+    their imaginary parts),
         ValueError (axis; correction and ddof together).
     Gradient: g 2 (x - mean) / (n - correction).
-    Source: Chan, Golub, LeVeque (1979), Updating formulae and a pairwise algorithm for computing sample variances.
+    Source: Chan, Golub, LeVeque (1979), Updating formulae and a pairwise algorithm for computing
+    sample variances.
 
     >>> import cudamath as cm
     >>> float(cm.var([1.0, 2.0, 3.0, 6.0], correction=1))
@@ -401,15 +540,32 @@ def var(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | 
     """
     x = _spread_in("var", x, dtype)
     if x.dtype in COMPLEX or mean is not None:
-        return _var_of(x, True, axis, keepdims, dtype=dtype, correction=correction, ddof=ddof, mean=mean)
-    return _var.reduce(x, axis, keepdims, _floating_dtype(x.dtype), asked(correction=correction, ddof=ddof),
-                       correction=_freedom("var", correction, ddof))
+        return _var_of(
+            x, True, axis, keepdims, dtype=dtype, correction=correction, ddof=ddof, mean=mean
+        )
+    return _var.reduce(
+        x,
+        axis,
+        keepdims,
+        _floating_dtype(x.dtype),
+        asked(correction=correction, ddof=ddof),
+        correction=_freedom("var", correction, ddof),
+    )
 
 
 @_std.quick
 @speaks_for("std")
-def std(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | None = None, ddof: float | None = None,
-        keepdims: bool = False, mean: Any = None) -> ndarray:
+def std(
+    x: Any,
+    /,
+    axis: Axis = None,
+    *,
+    dtype: Any = None,
+    correction: float | None = None,
+    ddof: float | None = None,
+    keepdims: bool = False,
+    mean: Any = None,
+) -> ndarray:
     """Standard deviation over the given axes: the root of `var`.
 
     Args: x, axis, dtype, correction, ddof, keepdims, mean, out, where: as for `var`.
@@ -423,31 +579,51 @@ def std(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | 
     """
     x = _spread_in("std", x, dtype)
     if x.dtype in COMPLEX or mean is not None:
-        return _std_of(x, True, axis, keepdims, dtype=dtype, correction=correction, ddof=ddof, mean=mean)
-    return _std.reduce(x, axis, keepdims, _floating_dtype(x.dtype), asked(correction=correction, ddof=ddof),
-                       correction=_freedom("std", correction, ddof))
+        return _std_of(
+            x, True, axis, keepdims, dtype=dtype, correction=correction, ddof=ddof, mean=mean
+        )
+    return _std.reduce(
+        x,
+        axis,
+        keepdims,
+        _floating_dtype(x.dtype),
+        asked(correction=correction, ddof=ddof),
+        correction=_freedom("std", correction, ddof),
+    )
 
 
-def vector_length(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, kind: str = "norm") -> ndarray:
-    """The root of the sum of squared absolute values: what `linalg.vector_norm` and `matrix_norm` share; or what else `kind`
-    (kernels/accumulate.py) makes of absolute values in one pass."""
+def vector_length(
+    name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, kind: str = "norm"
+) -> ndarray:
+    """The root of the sum of squared absolute values: what `linalg.vector_norm` and `matrix_norm`
+    share; or what else `kind` (kernels/accumulate.py) makes of absolute values in one pass."""
     if "inf" in kind and 0 in [x.shape[i] for i in axes]:
         if kind == "norm -inf":
-            raise ValueError(f"{name}: no elements to choose from along axes {axes} of an array of shape {x.shape}")
+            raise ValueError(
+                f"{name}: no elements to choose from along axes {axes} of an array of shape "
+                f"{x.shape}"
+            )
         kind = "norm 1"  # no size is larger than 0
-    return _norm(x, kind=kind, axis=axes, keepdims=kept_axes(name, keepdims, x),
-                 dtype=dtypes.real_dtype(_floating_dtype(x.dtype)))
+    return _norm(
+        x,
+        kind=kind,
+        axis=axes,
+        keepdims=kept_axes(name, keepdims, x),
+        dtype=dtypes.real_dtype(_floating_dtype(x.dtype)),
+    )
 
 
-# ------------------------------------------------------------------------------------------------ choosing
+# ------------------------------------------------------------------------------------------------ c
 
 
 @_max.quick
 def max(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     """Largest element over the given axes; NaN if there is one.
 
-    Args: x: array, real or bool, of any shape with elements to choose from; axis, keepdims, out: as for `sum`;
-        initial: number to choose from as well; where: elements to choose from (wants an initial value).
+    Args: x: array, real or bool, of any shape with elements to choose from; axis, keepdims, out: as
+    for `sum`;
+        initial: number to choose from as well; where: elements to choose from (wants an initial
+        value).
     Returns: array of x's dtype.
     Raises: TypeError (dtype), ValueError (axis; no elements).
     Gradient: g, shared equally among the elements that equal the result.
@@ -464,8 +640,10 @@ def max(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
 def min(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     """Smallest element over the given axes; NaN if there is one.
 
-    Args: x: array, real or bool, of any shape with elements to choose from; axis, keepdims, out: as for `sum`;
-        initial: number to choose from as well; where: elements to choose from (wants an initial value).
+    Args: x: array, real or bool, of any shape with elements to choose from; axis, keepdims, out: as
+    for `sum`;
+        initial: number to choose from as well; where: elements to choose from (wants an initial
+        value).
     Returns: array of x's dtype.
     Raises: TypeError (dtype), ValueError (axis; no elements).
     Gradient: g, shared equally among the elements that equal the result.
@@ -488,12 +666,12 @@ def _position(op: Reduction, x: Any, axis: int | None, keepdims: bool) -> ndarra
 
 @_argmax.quick
 def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> ndarray:
-    """Index of the first largest element along an axis, or in the flattened array; of the first NaN if there is one.
+    """Index of the first largest element along an axis, or in the flattened array; of the first NaN
+    if there is one.
 
-    Args: x: array, real or bool; axis: int, or None for the flattened array; keepdims, out: as for `sum`.
-    Returns: int64 array.
-    Raises: TypeError (dtype; several axes), ValueError (axis; no elements).
-    Gradient: none (the result is a constant).
+    Args: x: array, real or bool; axis: int, or None for the flattened array; keepdims, out: as for
+    `sum`. Returns: int64 array. Raises: TypeError (dtype; several axes), ValueError (axis; no
+    elements). Gradient: none (the result is a constant).
 
     >>> import cudamath as cm
     >>> cm.argmax([[1, 5], [7, 3]], axis=1).tolist()
@@ -504,12 +682,12 @@ def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> nda
 
 @_argmin.quick
 def argmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> ndarray:
-    """Index of the first smallest element along an axis, or in the flattened array; of the first NaN if there is one.
+    """Index of the first smallest element along an axis, or in the flattened array; of the first
+    NaN if there is one.
 
-    Args: x: array, real or bool; axis: int, or None for the flattened array; keepdims, out: as for `sum`.
-    Returns: int64 array.
-    Raises: TypeError (dtype; several axes), ValueError (axis; no elements).
-    Gradient: none (the result is a constant).
+    Args: x: array, real or bool; axis: int, or None for the flattened array; keepdims, out: as for
+    `sum`. Returns: int64 array. Raises: TypeError (dtype; several axes), ValueError (axis; no
+    elements). Gradient: none (the result is a constant).
 
     >>> import cudamath as cm
     >>> int(cm.argmin([3.0, 1.0, 2.0, 1.0]))
@@ -518,7 +696,7 @@ def argmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> nda
     return _position(_argmin, x, axis, keepdims)
 
 
-# ------------------------------------------------------------------------------------------------- logical
+# -------------------------------------------------------------------------------------------------
 
 
 @_any.quick

@@ -21,10 +21,20 @@ from .reduce import _total_dtype, normal
 from .reduce import sum as total
 from .shape import astype, flip, ravel, reshape, span
 
-__all__ = ["cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "nancummax", "nancummin",
-           "nancumprod", "nancumsum"]
+__all__ = [
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
+    "nancummax",
+    "nancummin",
+    "nancumprod",
+    "nancumsum",
+]
 
-# ----------------------------------------------------------------------------------------------------- gradients
+# --------------------------------------------------------------------------------------------------
 
 
 def _from_behind(g: ndarray, axis: int) -> ndarray:
@@ -33,14 +43,19 @@ def _from_behind(g: ndarray, axis: int) -> ndarray:
 
 
 #: Where products of two numbers of a dtype are none of its own.
-_WIDER = {dtypes.float16: dtypes.float32, dtypes.bfloat16: dtypes.float64, dtypes.float32: dtypes.float64,
-          np.dtype(np.complex64): np.dtype(np.complex128)}
+_WIDER = {
+    dtypes.float16: dtypes.float32,
+    dtypes.bfloat16: dtypes.float64,
+    dtypes.float32: dtypes.float64,
+    np.dtype(np.complex64): np.dtype(np.complex128),
+}
 
 
 def _prod_grad(g: ndarray, y: ndarray, x: ndarray, axis: int, dtype: np.dtype) -> ndarray:
-    """For j >= i, dy[j] / dx[i] = y[j] / x[i] while no factor was 0. The first zero's own derivative leaves it out:
-    products with a 1 in its place, up to the next zero. Whatever follows has none. Products are taken in a wider dtype, if
-    there is one, as y[j] may be beyond its own where y[j] / x[i] is not.
+    """For j >= i, dy[j] / dx[i] = y[j] / x[i] while no factor was 0. The first zero's own
+    derivative leaves it out: products with a 1 in its place, up to the next zero. Whatever follows
+    has none. Products are taken in a wider dtype, if there is one, as y[j] may be beyond its own
+    where y[j] / x[i] is not.
 
     A gradient that is differentiated itself is that of multiplications, as in `reduce.prod`."""
     x, held = astype(x, dtype, copy=False), dtypes.compute_dtype(dtype)
@@ -59,17 +74,23 @@ def _prod_grad(g: ndarray, y: ndarray, x: ndarray, axis: int, dtype: np.dtype) -
     none, one = seen == 0, seen == 1
     first = zero & one
     y = conj(_scan(where(first, 1, x), kind="prod", axis=axis, dtype=wide))
-    asked, y = g != 0, g * y  # a product that is infinite is no part of the gradient of those before it
+    asked, y = (
+        g != 0,
+        g * y,
+    )  # a product that is infinite is no part of the gradient of those before it
     behind = _from_behind(where(asked & none, y, 0), axis)
     at_first = total(where(asked & one, y, 0), axis=axis, keepdims=True)
     return where(none, behind / conj(where(zero, 1, x)), where(first, at_first, 0))
 
 
 def _doubled(x: ndarray, axis: int) -> ndarray:
-    """Running products as ceil(log2 n) products of the array and itself, moved by 1, 2, 4, ... elements."""
+    """Running products as ceil(log2 n) products of the array and itself, moved by 1, 2, 4, ...
+    elements."""
     n, step = x.shape[axis], 1
     while step < n:
-        x = concat([span(x, axis, 0, step), span(x, axis, step, n) * span(x, axis, 0, n - step)], axis=axis)
+        x = concat(
+            [span(x, axis, 0, step), span(x, axis, step, n) * span(x, axis, 0, n - step)], axis=axis
+        )
         step *= 2
     return x
 
@@ -84,7 +105,9 @@ def _extreme_grad(g: ndarray, y: ndarray, x: ndarray, axis: int) -> ndarray:
     return _along_grad(g, last, size=x.shape[axis], axis=axis)
 
 
-def _scan_grad(g: ndarray, y: ndarray, x: ndarray, *, kind: str, axis: int, dtype: np.dtype) -> tuple:
+def _scan_grad(
+    g: ndarray, y: ndarray, x: ndarray, *, kind: str, axis: int, dtype: np.dtype
+) -> tuple:
     if kind in ("max", "min", "nanmax", "nanmin"):
         return (_extreme_grad(g, y, x, axis),)
     if kind == "sum":
@@ -100,13 +123,17 @@ def _scan_grad(g: ndarray, y: ndarray, x: ndarray, *, kind: str, axis: int, dtyp
 
 _scan: Op = Op("cumulative", cpu="scan.scan", cuda="scan.scan", vjp=_scan_grad)
 
-# ------------------------------------------------------------------------------------------------ sums, products
+# ------------------------------------------------------------------------------------------------ s
 
 
 def _total(name: str, kind: str, x: Any, axis: int | None, dtype: Any, out: Any = None) -> ndarray:
     if out is not None:
         wide = target_of(name, out).dtype  # computed in out's dtype, if that is wider
-        if dtype is None and wide in INEXACT and dtypes.promote((x := require(name, x)).dtype, wide) == wide:
+        if (
+            dtype is None
+            and wide in INEXACT
+            and dtypes.promote((x := require(name, x)).dtype, wide) == wide
+        ):
             dtype = wide
         return deliver(name, _total(name, kind, x, axis, dtype), out)
     key, given = (name, axis, axis.__class__, dtype), (x,)
@@ -118,7 +145,9 @@ def _total(name: str, kind: str, x: Any, axis: int | None, dtype: Any, out: Any 
         pass
     x = require(name, x)
     chosen = _total_dtype(name, x.dtype, dtype)
-    if axis is None or x.ndim == 0 and axis.__class__ is int and axis in (0, -1):  # NumPy lets a number be a vector here
+    if (
+        axis is None or x.ndim == 0 and axis.__class__ is int and axis in (0, -1)
+    ):  # NumPy lets a number be a vector here
         x, axis = ravel(x), 0
     axis = normalize_axis(name, axis, x.ndim)
     y = _scan(x, kind=kind, axis=axis, dtype=chosen)
@@ -132,14 +161,16 @@ def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = Non
     Args:
         x: array, numeric or bool.
         axis: the axis; None ravels x first.
-        dtype: dtype of the result, in which sums are taken (16-bit floats: in float32). By default x's own; int64 for
+        dtype: dtype of the result, in which sums are taken (16-bit floats: in float32). By default
+        x's own; int64 for
             bool and signed, uint64 for unsigned integers.
         out: array that the result is written into.
 
     Returns: array of x's shape (of one dimension if axis is None).
     Raises: TypeError (dtype), ValueError (axis out of range).
     Gradient: running sums of g from the end.
-    Accuracy: on a GPU sums are taken of parts of fixed length, and then of these: repeated calls agree bit for bit, and
+    Accuracy: on a GPU sums are taken of parts of fixed length, and then of these: repeated calls
+    agree bit for bit, and
         errors are smaller than those of one addition after another.
 
     >>> import cudamath as cm
@@ -154,7 +185,8 @@ def cumprod(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = No
 
     Args: x, axis, dtype, out: as for `cumsum`.
     Returns: as `cumsum`. Raises: as `cumsum`.
-    Gradient: exact where factors are 0 as well, and, of float32 and narrower numbers, where products are beyond the dtype.
+    Gradient: exact where factors are 0 as well, and, of float32 and narrower numbers, where
+    products are beyond the dtype.
 
     >>> import cudamath as cm
     >>> cm.cumprod([[1, 2], [3, 4]], axis=0).tolist()
@@ -189,27 +221,43 @@ def nancumprod(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any =
     return _total("nancumprod", "nanprod", x, axis, dtype, out)
 
 
-def _standard(name: str, kind: str, x: Any, axis: int | None, dtype: Any, include_initial: bool, target: Any) -> ndarray:
+def _standard(
+    name: str, kind: str, x: Any, axis: int | None, dtype: Any, include_initial: bool, target: Any
+) -> ndarray:
     if target is not None:
         return deliver(name, _standard(name, kind, x, axis, dtype, include_initial, None), target)
-    known = None if include_initial else _scan.again((name, axis, axis.__class__, dtype), (x,))  # as _total would find it
+    known = (
+        None if include_initial else _scan.again((name, axis, axis.__class__, dtype), (x,))
+    )  # as _total would find it
     if known is not None:
         return known
     x = require(name, x, NUMERIC)
     if axis is None:
         if x.ndim > 1:
-            raise ValueError(f"{name}: axis must be given for an array of more than one dimension, got shape {x.shape}")
+            raise ValueError(
+                f"{name}: axis must be given for an array of more than one dimension, got shape "
+                f"{x.shape}"
+            )
         axis = 0
     out = _total(name, kind, x, axis, dtype)
     if not include_initial:
         return out
     axis = normalize_axis(name, axis, x.ndim)
     shape = tuple([1 if i == axis else n for i, n in enumerate(x.shape)])
-    return concat([full(shape, 0 if kind == "sum" else 1, out.dtype, device=x.device), out], axis=axis)
+    return concat(
+        [full(shape, 0 if kind == "sum" else 1, out.dtype, device=x.device), out], axis=axis
+    )
 
 
-def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None,
-                   include_initial: bool = False) -> ndarray:
+def cumulative_sum(
+    x: Any,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    out: Any = None,
+    include_initial: bool = False,
+) -> ndarray:
     """Running sums along an axis, as the array API has them.
 
     Args:
@@ -219,7 +267,8 @@ def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, out
         out: array that the result is written into.
         include_initial: begin with 0, the sum of no elements: the axis becomes longer by one.
 
-    Returns: array of x's shape but for that. Raises: TypeError (dtype), ValueError (axis). Gradient: as `cumsum`.
+    Returns: array of x's shape but for that. Raises: TypeError (dtype), ValueError (axis).
+    Gradient: as `cumsum`.
 
     >>> import cudamath as cm
     >>> cm.cumulative_sum([1, 2, 3], include_initial=True).tolist()
@@ -228,8 +277,15 @@ def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, out
     return _standard("cumulative_sum", "sum", x, axis, dtype, include_initial, out)
 
 
-def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None,
-                    include_initial: bool = False) -> ndarray:
+def cumulative_prod(
+    x: Any,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    out: Any = None,
+    include_initial: bool = False,
+) -> ndarray:
     """Running products along an axis, as the array API has them.
 
     Args: x, axis, dtype, out, include_initial (begin with 1): as for `cumulative_sum`.
@@ -242,7 +298,7 @@ def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, ou
     return _standard("cumulative_prod", "prod", x, axis, dtype, include_initial, out)
 
 
-# ------------------------------------------------------------------------------------------------------ extremes
+# --------------------------------------------------------------------------------------------------
 
 
 def _extreme(name: str, kind: str, x: Any, axis: int | None) -> ndarray:
@@ -280,7 +336,8 @@ def cummin(x: Any, /, axis: int | None = None) -> ndarray:
 
 
 def nancummax(x: Any, /, axis: int | None = None) -> ndarray:
-    """Running maxima along an axis of what is not NaN (np.fmax.accumulate); NaN until there is a number.
+    """Running maxima along an axis of what is not NaN (np.fmax.accumulate); NaN until there is a
+    number.
 
     Args: x, axis: as for `cummax`.
     Returns: as `cummax`. Raises: as `cummax`. Gradient: as `cummax`.
@@ -293,7 +350,8 @@ def nancummax(x: Any, /, axis: int | None = None) -> ndarray:
 
 
 def nancummin(x: Any, /, axis: int | None = None) -> ndarray:
-    """Running minima along an axis of what is not NaN (np.fmin.accumulate); NaN until there is a number.
+    """Running minima along an axis of what is not NaN (np.fmin.accumulate); NaN until there is a
+    number.
 
     Args: x, axis: as for `cummax`.
     Returns: as `cummax`. Raises: as `cummax`. Gradient: as `cummax`.

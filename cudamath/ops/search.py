@@ -20,11 +20,14 @@ _digitize = Op("digitize", cpu="search.digitize", cuda="search.digitize")
 
 
 def _places(name: str, ordered: Any, numbers: Any, right: bool, key: tuple = ()) -> ndarray:
-    """Places of numbers in a sorted vector, both cast to the dtype in which they meet; key: to be found by, without casts."""
+    """Places of numbers in a sorted vector, both cast to the dtype in which they meet; key: to be
+    found by, without casts."""
     given = ordered, numbers
     ordered, numbers = coerce(name, (ordered, numbers), REAL_OR_BOOL)
     if ordered.ndim != 1:
-        raise ValueError(f"{name}: the sorted array must have 1 dimension, got shape {ordered.shape}")
+        raise ValueError(
+            f"{name}: the sorted array must have 1 dimension, got shape {ordered.shape}"
+        )
     dtype = dtypes.promote(ordered.dtype, numbers.dtype)
     arrays = [a if a.dtype == dtype else astype(a, dtype) for a in (ordered, numbers)]
     places = _searchsorted(*arrays, right=right)
@@ -45,7 +48,8 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> ndar
         sorter: positions that sort a, if it is not sorted (from `argsort`).
 
     Returns: int64 array of v's shape.
-    Raises: ValueError (a not 1-d, side, sorter of another length), TypeError (complex arrays). Gradient: none.
+    Raises: ValueError (a not 1-d, side, sorter of another length), TypeError (complex arrays).
+    Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.searchsorted([1, 2, 2, 5], [2, 6, 0]).tolist()
@@ -64,7 +68,9 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> ndar
         a, sorter = coerce("searchsorted", (a, sorter))
         require("searchsorted", sorter, INTEGER, "sorter")
         if sorter.shape != a.shape:
-            raise ValueError(f"searchsorted: sorter of shape {sorter.shape} must have the shape of a, {a.shape}")
+            raise ValueError(
+                f"searchsorted: sorter of shape {sorter.shape} must have the shape of a, {a.shape}"
+            )
         try:
             a = take(a, sorter)
         except IndexError as error:
@@ -81,8 +87,8 @@ def digitize(x: Any, /, bins: Any, right: bool = False) -> ndarray:
         right: bins include their upper edge instead: bins[i - 1] < x <= bins[i].
 
     Returns: int64 array of x's shape; 0 before the first edge, len(bins) behind the last.
-    Raises: ValueError (bins not 1-d, or neither ascending nor descending: on a GPU at the next synchronising call),
-    TypeError (complex). Gradient: none.
+    Raises: ValueError (bins not 1-d, or neither ascending nor descending: on a GPU at the next
+    synchronising call), TypeError (complex). Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.digitize([0.5, 1.0, 3.7], [0, 1, 2, 3]).tolist()

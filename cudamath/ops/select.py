@@ -10,20 +10,52 @@ import numpy as np
 from ..core import array, dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
-from ..core.op import FLOATING, INTEGER, MISTAKES, Op, as_of, coerce, members, require, require_function
+from ..core.op import (
+    FLOATING,
+    INTEGER,
+    MISTAKES,
+    Op,
+    as_of,
+    coerce,
+    members,
+    require,
+    require_function,
+)
 from ..core.shapes import broadcast_shapes, normalize_axis
 from ..core.tape import wrote
 from .creation import arange
 from .elementwise import clip, not_equal, remainder
-from .index import _SCALARS, _apart, _check_writable, _fitted, _is_own, _put_again, _value, put, take, take_along_axis, where
+from .index import (
+    _SCALARS,
+    _apart,
+    _check_writable,
+    _fitted,
+    _is_own,
+    _put_again,
+    _value,
+    put,
+    take,
+    take_along_axis,
+    where,
+)
 from .join import stack
 from .masks import nonzero
 from .output import can_write, deliver, in_place
 from .reduce import any as any_of
 from .shape import _broadcast_as, astype, broadcast_to, expand_dims, moveaxis, ravel, reshape
 
-__all__ = ["apply_along_axis", "apply_over_axes", "choose", "compress", "extract", "piecewise", "place", "put_along_axis",
-           "putmask", "select"]
+__all__ = [
+    "apply_along_axis",
+    "apply_over_axes",
+    "choose",
+    "compress",
+    "extract",
+    "piecewise",
+    "place",
+    "put_along_axis",
+    "putmask",
+    "select",
+]
 
 _put_along = Op("put_along_axis", cpu="index.put_along", cuda="put_along.put_along")
 _PLAIN = {ndarray, *_SCALARS}
@@ -33,9 +65,9 @@ _STEPS = 64  # places of a line up to which it is one thread's (kernels/put_alon
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> ndarray:
     """From several arrays, elements of the first one whose condition holds.
 
-    Args: condlist: bool arrays; choicelist: as many arrays or scalars; default: where none holds. All broadcast. Returns:
-    array of the common dtype. Raises: ValueError (numbers or shapes), TypeError (conditions that are not bool). Gradient: g
-    to the choice that was taken.
+    Args: condlist: bool arrays; choicelist: as many arrays or scalars; default: where none holds.
+    All broadcast. Returns: array of the common dtype. Raises: ValueError (numbers or shapes),
+    TypeError (conditions that are not bool). Gradient: g to the choice that was taken.
 
     >>> import cudamath as cm
     >>> x = cm.arange(5)
@@ -44,23 +76,35 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     """
     condlist, choicelist = members("select", condlist), members("select", choicelist)
     if len(condlist) != len(choicelist) or not condlist:
-        raise ValueError(f"select: wants as many choices as conditions, at least one; got {len(condlist)} conditions and "
-                         f"{len(choicelist)} choices")
+        raise ValueError(
+            f"select: wants as many choices as conditions, at least one; got {len(condlist)} "
+            "conditions and "
+            f"{len(choicelist)} choices"
+        )
     masks = [c if c.__class__ is ndarray else require("select", c) for c in condlist]
     for mask in masks:
         if mask._layout.dtype.kind != "b":
-            raise TypeError(f"select: conditions must be bool arrays, got {mask.dtype} of shape {mask.shape}")
-    given: list[Any] = [c if c.__class__ in _PLAIN or isinstance(c, _SCALARS) else require("select", c)
-                        for c in (*choicelist, default)]
+            raise TypeError(
+                f"select: conditions must be bool arrays, got {mask.dtype} of shape {mask.shape}"
+            )
+    given: list[Any] = [
+        c if c.__class__ in _PLAIN or isinstance(c, _SCALARS) else require("select", c)
+        for c in (*choicelist, default)
+    ]
     *choices, out = given
     kind = dtypes.result_type(*choices, out)
     for mask, choice in zip(reversed(masks), reversed(choices), strict=True):
-        beside = out if choice.__class__ in _SCALARS else choice  # of a number; most are of the common dtype
+        beside = (
+            out if choice.__class__ in _SCALARS else choice
+        )  # of a number; most are of the common dtype
         numbers = (beside is out or out.__class__ in _SCALARS) and not (
-            beside.__class__ is ndarray and beside._layout.dtype is kind)
+            beside.__class__ is ndarray and beside._layout.dtype is kind
+        )
         if numbers and dtypes.result_type(choice, out) != kind:  # 0.1 beside float64 is no float32
-            choice, out = [array.asarray(c, kind, mask.device, name="select") if type(c) in _SCALARS else c
-                           for c in (choice, out)]
+            choice, out = [
+                array.asarray(c, kind, mask.device, name="select") if type(c) in _SCALARS else c
+                for c in (choice, out)
+            ]
         try:
             out = where(mask, choice, out)
         except MISTAKES as error:
@@ -71,10 +115,11 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
 def choose(x: Any, /, choices: Any, out: Any = None, mode: str = "raise") -> ndarray:
     """Elements of the choice that each element of x numbers: y[i] = choices[x[i]][i].
 
-    Args: x: integers from 0 to the number of choices less one; choices: a sequence of arrays and numbers (which never widen an
-    array), or an array of them; all broadcast; out: array for the result; mode: "raise", "wrap" or "clip" numbers out of
-    range. Raises: IndexError (a number out of range), TypeError (dtype), ValueError (mode, shapes), OverflowError (a number
-    that the common dtype cannot hold). Gradient: g to the choice that was taken.
+    Args: x: integers from 0 to the number of choices less one; choices: a sequence of arrays and
+    numbers (which never widen an array), or an array of them; all broadcast; out: array for the
+    result; mode: "raise", "wrap" or "clip" numbers out of range. Raises: IndexError (a number out
+    of range), TypeError (dtype), ValueError (mode, shapes), OverflowError (a number that the common
+    dtype cannot hold). Gradient: g to the choice that was taken.
 
     >>> import cudamath as cm
     >>> cm.choose([0, 1, 0], [[1, 2, 3], [10, 20, 30]]).tolist()
@@ -86,9 +131,15 @@ def choose(x: Any, /, choices: Any, out: Any = None, mode: str = "raise") -> nda
         raise ValueError("choose: wants at least one choice")
     held = iter(coerce("choose", (x, *[o for o in options if type(o) not in _SCALARS]))[1:])
     options = [o if type(o) in _SCALARS else next(held) for o in options]
-    kind = dtypes.result_type(*options)  # before numbers become arrays, which would widen the others
-    options = [array.asarray(o, kind, x.device, name="choose") if type(o) in _SCALARS else astype(o, kind, copy=False)
-               for o in options]
+    kind = dtypes.result_type(
+        *options
+    )  # before numbers become arrays, which would widen the others
+    options = [
+        array.asarray(o, kind, x.device, name="choose")
+        if type(o) in _SCALARS
+        else astype(o, kind, copy=False)
+        for o in options
+    ]
     if mode == "wrap":
         x = remainder(x, len(options))
     elif mode == "clip":
@@ -106,10 +157,10 @@ def choose(x: Any, /, choices: Any, out: Any = None, mode: str = "raise") -> nda
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> ndarray:
     """The slices along an axis where a condition holds.
 
-    Args: condition: vector of bool, at most as long as the axis; a: any array; axis: None ravels it first; out: array
-    that the result is written into. Returns: array of a's dtype. Raises: ValueError (shapes, axis), IndexError (beyond the
-    axis), TypeError (axis, out). Gradient: g at the slices taken.
-    Waits for the device.
+    Args: condition: vector of bool, at most as long as the axis; a: any array; axis: None ravels it
+    first; out: array that the result is written into. Returns: array of a's dtype. Raises:
+    ValueError (shapes, axis), IndexError (beyond the axis), TypeError (axis, out). Gradient: g at
+    the slices taken. Waits for the device.
 
     >>> import cudamath as cm
     >>> cm.compress([False, True], [[1, 2], [3, 4]], axis=0).tolist()
@@ -127,8 +178,8 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
 def extract(condition: Any, arr: Any) -> ndarray:
     """The elements of arr where a condition holds, as a vector.
 
-    Args: condition: array of as many elements as ``arr``; arr: any array. Raises: ValueError if it has not. Gradient: g at the
-    elements taken. Waits for the device.
+    Args: condition: array of as many elements as ``arr``; arr: any array. Raises: ValueError if it
+    has not. Gradient: g at the elements taken. Waits for the device.
 
     >>> import cudamath as cm
     >>> cm.extract([[True, False], [False, True]], [[1, 2], [3, 4]]).tolist()
@@ -136,15 +187,19 @@ def extract(condition: Any, arr: Any) -> ndarray:
     """
     x, mask = coerce("extract", (arr, condition))
     if mask.size != x.size:
-        raise ValueError(f"extract: a condition of shape {mask.shape} does not fit an array of shape {x.shape}")
+        raise ValueError(
+            f"extract: a condition of shape {mask.shape} does not fit an array of shape {x.shape}"
+        )
     return take(ravel(x), nonzero(ravel(mask))[0])
 
 
 def place(x: ndarray, /, mask: Any, vals: Any) -> None:
-    """Assigns to the elements where a mask holds, in order, in place; values are repeated if there are fewer.
+    """Assigns to the elements where a mask holds, in order, in place; values are repeated if there
+    are fewer.
 
-    Args: x: any array; mask: array of x's shape; vals: vector, not empty if there is a place. Raises: ValueError (shapes),
-    TypeError (an array of values whose dtype does not fit into x's). Gradient: none, in place.
+    Args: x: any array; mask: array of x's shape; vals: vector, not empty if there is a place.
+    Raises: ValueError (shapes), TypeError (an array of values whose dtype does not fit into x's).
+    Gradient: none, in place.
 
     >>> import cudamath as cm
     >>> x = cm.arange(5)
@@ -166,22 +221,31 @@ def place(x: ndarray, /, mask: Any, vals: Any) -> None:
 def _mask(name: str, x: ndarray, mask: Any) -> ndarray:
     found = coerce(name, (x, mask))[1]
     if found.shape != x.shape:
-        raise ValueError(f"{name}: a mask of shape {found.shape} does not fit an array of shape {x.shape}")
+        raise ValueError(
+            f"{name}: a mask of shape {found.shape} does not fit an array of shape {x.shape}"
+        )
     return found if found.dtype == np.bool_ else not_equal(found, 0)
 
 
 def _fits(name: str, x: ndarray, values: Any) -> None:
     """Values that are arrays must be such that x's dtype holds them all, as in NumPy."""
-    if hasattr(values, "dtype") and not isinstance(values, np.generic) and not can_write(values.dtype, x.dtype, "safe"):
-        raise TypeError(f"{name}: values of {values.dtype} cannot go into an array of {x.dtype} of shape {x.shape} by the rule "
-                        "'safe'")
+    if (
+        hasattr(values, "dtype")
+        and not isinstance(values, np.generic)
+        and not can_write(values.dtype, x.dtype, "safe")
+    ):
+        raise TypeError(
+            f"{name}: values of {values.dtype} cannot go into an array of {x.dtype} of shape "
+            f"{x.shape} by the rule "
+            "'safe'"
+        )
 
 
 def putmask(x: ndarray, /, mask: Any, values: Any) -> None:
     """x[mask] = values[mask] in place, where values are repeated (in C order) to x's size.
 
-    Args: x: any array; mask: array of x's shape; values: array or scalar. Raises: ValueError (shapes), TypeError (an
-    array of values whose dtype does not fit into x's). Gradient: none.
+    Args: x: any array; mask: array of x's shape; values: array or scalar. Raises: ValueError
+    (shapes), TypeError (an array of values whose dtype does not fit into x's). Gradient: none.
 
     >>> import cudamath as cm
     >>> x = cm.arange(5)
@@ -189,9 +253,16 @@ def putmask(x: ndarray, /, mask: Any, values: Any) -> None:
     >>> x.tolist()
     [0, 1, 2, 6, 8]
     """
-    if type(x) is type(mask) is ndarray and type(values) in (int, float) and x._node is None and x._layout.contiguous and (
-            x._layout.device >= 0 and mask._layout.dtype.kind == "b" and x._layout.dtype in FLOATING) and (
-                _put_again(x, mask, values)):
+    if (
+        type(x) is type(mask) is ndarray
+        and type(values) in (int, float)
+        and x._node is None
+        and x._layout.contiguous
+        and (
+            x._layout.device >= 0 and mask._layout.dtype.kind == "b" and x._layout.dtype in FLOATING
+        )
+        and (_put_again(x, mask, values))
+    ):
         return
     x = in_place("putmask", x)
     chosen = _mask("putmask", x, mask)
@@ -200,21 +271,30 @@ def putmask(x: ndarray, /, mask: Any, values: Any) -> None:
     if type(values) in (int, float) and x.dtype in FLOATING:
         x[chosen] = values
         return
-    given = ravel(_value("putmask", x, values) if type(values) in _SCALARS else coerce("putmask", (x, values))[1])
+    given = ravel(
+        _value("putmask", x, values)
+        if type(values) in _SCALARS
+        else coerce("putmask", (x, values))[1]
+    )
     if not given.size or not x.size:
         return
-    repeated = given if given.size == x.size else take(given, remainder(arange(x.size, device=x.device), given.size))
+    repeated = (
+        given
+        if given.size == x.size
+        else take(given, remainder(arange(x.size, device=x.device), given.size))
+    )
     x[...] = where(chosen, astype(reshape(repeated, x.shape), x.dtype, copy=False), x)
 
 
 def put_along_axis(x: ndarray, indices: Any, values: Any, axis: int | None) -> None:
-    """Assigns to places along an axis that differ from line to line, in place: the inverse of ``take_along_axis``.
+    """Assigns to places along an axis that differ from line to line, in place: the inverse of
+    ``take_along_axis``.
 
     x[i, indices[i, j, k], k] = values[i, j, k] for axis 1
 
-    Args: x: array; indices: integers, as many dimensions as ``x``, that broadcast with it but along the axis; values:
-    broadcast to the indices; axis: None takes ``x`` as raveled. Raises: IndexError (out of range), ValueError (shapes).
-    Gradient: none, in place.
+    Args: x: array; indices: integers, as many dimensions as ``x``, that broadcast with it but along
+    the axis; values: broadcast to the indices; axis: None takes ``x`` as raveled. Raises:
+    IndexError (out of range), ValueError (shapes). Gradient: none, in place.
 
     >>> import cudamath as cm
     >>> x = cm.zeros((2, 3))
@@ -224,8 +304,12 @@ def put_along_axis(x: ndarray, indices: Any, values: Any, axis: int | None) -> N
     """
     name = "put_along_axis"
     key = (name, axis, axis.__class__)
-    number = type(x) is ndarray and type(values) in (int, float) and _is_own(x._layout.dtype, values)
-    apart = type(x) is type(indices) is ndarray and x._owner is not indices._owner  # what is written is not read as a place
+    number = (
+        type(x) is ndarray and type(values) in (int, float) and _is_own(x._layout.dtype, values)
+    )
+    apart = (
+        type(x) is type(indices) is ndarray and x._owner is not indices._owner
+    )  # what is written is not read as a place
     if number and apart and x._node is None and x._owner.__class__ is not array.ReadOnly:
         if _put_along.again(key, (x, indices), (values,)) is not None:
             wrote(x)
@@ -237,12 +321,17 @@ def put_along_axis(x: ndarray, indices: Any, values: Any, axis: int | None) -> N
     axis = normalize_axis(name, axis, x.ndim)
     at = require(name, coerce(name, (x, indices))[1], INTEGER, "indices")
     if at.ndim != x.ndim:
-        raise ValueError(f"put_along_axis: indices of shape {at.shape} must have as many dimensions as x of shape {x.shape}")
+        raise ValueError(
+            f"put_along_axis: indices of shape {at.shape} must have as many dimensions as x of "
+            f"shape {x.shape}"
+        )
     fits = all([n in (1, x.shape[i]) for i, n in enumerate(at.shape) if i != axis])
-    in_lines = x._layout.device >= 0 and x._layout.contiguous and x.size and at.shape[axis] <= _STEPS
+    in_lines = (
+        x._layout.device >= 0 and x._layout.contiguous and x.size and at.shape[axis] <= _STEPS
+    )
     _check_writable(name, x)
     if fits and (in_lines or x._layout.device == CPU):
-        at = _broadcast_as(name, at, (*x.shape[:axis], at.shape[axis], *x.shape[axis + 1:]))
+        at = _broadcast_as(name, at, (*x.shape[:axis], at.shape[axis], *x.shape[axis + 1 :]))
         if at._owner is x._owner:
             at = at.copy()
         if number:
@@ -254,17 +343,24 @@ def put_along_axis(x: ndarray, indices: Any, values: Any, axis: int | None) -> N
             wrote(x)
             _put_along(x, at, fitted, axis=axis)
         return
-    places = [at if i == axis else reshape(arange(n, device=x.device), (*[1] * i, n, *[1] * (x.ndim - i - 1)))
-              for i, n in enumerate(x.shape)]
+    places = [
+        at
+        if i == axis
+        else reshape(arange(n, device=x.device), (*[1] * i, n, *[1] * (x.ndim - i - 1)))
+        for i, n in enumerate(x.shape)
+    ]
     x[tuple(places)] = values
 
 
-def piecewise(x: Any, conditions: Sequence[Any], functions: Sequence[Any], *args: Any, **kwargs: Any) -> ndarray:
+def piecewise(
+    x: Any, conditions: Sequence[Any], functions: Sequence[Any], *args: Any, **kwargs: Any
+) -> ndarray:
     """A piecewise-defined function: each given function where its condition holds.
 
-    Args: x: any array; conditions: bool arrays of its shape, or of its first axes; functions: as many functions of an array, or
-    numbers, and maybe one more for where none holds (0 otherwise); args, kwargs: passed on. Returns: array of x's dtype.
-    Raises: ValueError (numbers). Every function is evaluated on the whole array. Gradient: by its parts.
+    Args: x: any array; conditions: bool arrays of its shape, or of its first axes; functions: as
+    many functions of an array, or numbers, and maybe one more for where none holds (0 otherwise);
+    args, kwargs: passed on. Returns: array of x's dtype. Raises: ValueError (numbers). Every
+    function is evaluated on the whole array. Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> x = cm.asarray([-2.0, -1.0, 3.0])
@@ -272,31 +368,49 @@ def piecewise(x: Any, conditions: Sequence[Any], functions: Sequence[Any], *args
     [2.0, 1.0, 0.0]
     """
     x = require("piecewise", x)
-    masks = [conditions] if isinstance(conditions, ndarray | np.ndarray) and np.ndim(conditions) == x.ndim else (
-        members("piecewise", conditions, "conditions"))
+    masks = (
+        [conditions]
+        if isinstance(conditions, ndarray | np.ndarray) and np.ndim(conditions) == x.ndim
+        else (members("piecewise", conditions, "conditions"))
+    )
     if len(functions) not in (len(masks), len(masks) + 1):
-        raise ValueError(f"piecewise: {len(masks)} conditions want {len(masks)} or {len(masks) + 1} functions, got "
-                         f"{len(functions)}")
-    values = [f(x, *args, **kwargs) if callable(f) else f if isinstance(f, ndarray) else _value("piecewise", x, f)
-              for f in functions]
+        raise ValueError(
+            f"piecewise: {len(masks)} conditions want {len(masks)} or {len(masks) + 1} functions, "
+            "got "
+            f"{len(functions)}"
+        )
+    values = [
+        f(x, *args, **kwargs)
+        if callable(f)
+        else f
+        if isinstance(f, ndarray)
+        else _value("piecewise", x, f)
+        for f in functions
+    ]
     out: Any = values[len(masks)] if len(values) > len(masks) else 0
     try:
-        for mask, value in zip(masks, values, strict=False):  # of several that hold the last one wins
+        for mask, value in zip(
+            masks, values, strict=False
+        ):  # of several that hold the last one wins
             mask = coerce("piecewise", (x, mask))[1]
-            rows = (*mask.shape, *(1,) * (x.ndim - mask.ndim)) if mask.ndim else ()  # of fewer axes: which rows, as in x[mask]
+            rows = (
+                (*mask.shape, *(1,) * (x.ndim - mask.ndim)) if mask.ndim else ()
+            )  # of fewer axes: which rows, as in x[mask]
             out = where(reshape(mask, rows), value, out)
         return astype(broadcast_to(out, x.shape), x.dtype)
     except MISTAKES as error:
         raise as_of("piecewise", error) from None
 
 
-def apply_along_axis(function: Callable[..., Any], axis: int, x: Any, *args: Any, **kwargs: Any) -> ndarray:
+def apply_along_axis(
+    function: Callable[..., Any], axis: int, x: Any, *args: Any, **kwargs: Any
+) -> ndarray:
     """A function of vectors applied to every line along an axis.
 
-    Args: function: takes a vector (and args, kwargs), returns a number or an array, of the same shape for every line; axis:
-    the axis; x: array. Returns: array in which the result's axes take the place of ``axis``. Raises: ValueError (axis; no
-    lines). Calls the function once per line, from Python: slow; functions with an ``axis`` of their own are not.
-    Gradient: by its parts.
+    Args: function: takes a vector (and args, kwargs), returns a number or an array, of the same
+    shape for every line; axis: the axis; x: array. Returns: array in which the result's axes take
+    the place of ``axis``. Raises: ValueError (axis; no lines). Calls the function once per line,
+    from Python: slow; functions with an ``axis`` of their own are not. Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> cm.apply_along_axis(lambda v: v[0] + v[-1], 1, [[1, 2, 3], [4, 5, 6]]).tolist()
@@ -308,18 +422,26 @@ def apply_along_axis(function: Callable[..., Any], axis: int, x: Any, *args: Any
     moved = moveaxis(x, axis, -1)
     lines = reshape(moved, (-1, x.shape[axis])) if x.size else moved
     if not x.size:
-        raise ValueError(f"apply_along_axis: no lines along axis {axis} of an array of shape {x.shape}")
-    results = stack([require("apply_along_axis", function(line, *args, **kwargs)) for line in lines])
+        raise ValueError(
+            f"apply_along_axis: no lines along axis {axis} of an array of shape {x.shape}"
+        )
+    results = stack(
+        [require("apply_along_axis", function(line, *args, **kwargs)) for line in lines]
+    )
     results = reshape(results, (*moved.shape[:-1], *results.shape[1:]))
     extra = results.ndim - (x.ndim - 1)
-    return moveaxis(results, tuple(range(x.ndim - 1, results.ndim)), tuple(range(axis, axis + extra)))
+    return moveaxis(
+        results, tuple(range(x.ndim - 1, results.ndim)), tuple(range(axis, axis + extra))
+    )
 
 
 def apply_over_axes(function: Callable[..., Any], x: Any, axes: int | Sequence[int]) -> ndarray:
-    """A function of (array, axis) applied over several axes, one after another; the axes stay, with length 1.
+    """A function of (array, axis) applied over several axes, one after another; the axes stay, with
+    length 1.
 
-    Args: function: a reduction; x: array; axes: the axes. Returns: array of as many dimensions as x. Raises: ValueError if the
-    function makes more, or fewer by more than one. Gradient: by its parts.
+    Args: function: a reduction; x: array; axes: the axes. Returns: array of as many dimensions as
+    x. Raises: ValueError if the function makes more, or fewer by more than one. Gradient: by its
+    parts.
 
     >>> import cudamath as cm
     >>> cm.apply_over_axes(cm.sum, cm.ones((2, 3, 4)), (0, 2)).tolist()
@@ -332,6 +454,9 @@ def apply_over_axes(function: Callable[..., Any], x: Any, axes: int | Sequence[i
         y = require("apply_over_axes", function(x, axis))
         y = expand_dims(y, axis=axis) if y.ndim == x.ndim - 1 else y
         if y.ndim != x.ndim:
-            raise ValueError(f"apply_over_axes: the function makes {y.ndim} dimensions of an array of shape {x.shape}")
+            raise ValueError(
+                f"apply_over_axes: the function makes {y.ndim} dimensions of an array of shape "
+                f"{x.shape}"
+            )
         x = y
     return x

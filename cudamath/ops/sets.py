@@ -1,7 +1,7 @@
 """Arrays as sets: distinct elements, membership, intersection, union, difference.
 
-All of it is a sort, a comparison of neighbours, and a selection. The number of distinct elements must be known on the
-host: one synchronisation on a GPU. None has a gradient.
+All of it is a sort, a comparison of neighbours, and a selection. The number of distinct elements
+must be known on the host: one synchronisation on a GPU. None has a gradient.
 """
 
 from __future__ import annotations
@@ -29,8 +29,18 @@ from .shape import astype, moveaxis, ravel, reshape
 from .sort import _sort, argsort, lexsort, sort
 from .transfer import imag, real
 
-__all__ = ["intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts",
-           "unique_inverse", "unique_values"]
+__all__ = [
+    "intersect1d",
+    "isin",
+    "setdiff1d",
+    "setxor1d",
+    "union1d",
+    "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]
 
 
 class UniqueAll(NamedTuple):
@@ -57,7 +67,8 @@ class UniqueInverse(NamedTuple):
 
 
 def _constant(x: ndarray) -> ndarray:
-    """The same array without what was recorded of it: no function here has a gradient, whichever way it takes."""
+    """The same array without what was recorded of it: no function here has a gradient, whichever
+    way it takes."""
     return x if x._node is None else x._alias()
 
 
@@ -69,7 +80,11 @@ def _begins(rows: ndarray, equal_nan: bool) -> ndarray:
         new = new & logical_not(isnan(a) & isnan(b))
     if rows.ndim == 2:
         new = any_(new, axis=1)
-    return concat([full((min(rows.shape[0], 1),), True, device=rows.device), new]) if rows.shape[0] else new
+    return (
+        concat([full((min(rows.shape[0], 1),), True, device=rows.device), new])
+        if rows.shape[0]
+        else new
+    )
 
 
 _distinct = Op("distinct", cpu="masks.distinct", cuda="masks.distinct")
@@ -96,24 +111,29 @@ def _values_of(ordered: ndarray, equal_nan: bool) -> ndarray:
     """The distinct elements of a vector in ascending order."""
     if ordered._layout.device < 0:
         return _distinct(ordered, capacity=0, equal_nan=equal_nan)
-    found, count = written(_distinct, (ordered,), _count_new, ordered._layout.itemsize, told={"equal_nan": equal_nan})
+    found, count = written(
+        _distinct, (ordered,), _count_new, ordered._layout.itemsize, told={"equal_nan": equal_nan}
+    )
     return beginning(found, (count,))
 
 
 def _with_counts(x: ndarray, equal_nan: bool) -> tuple[ndarray, ndarray]:
-    """The distinct ones of few elements on a GPU, and how often each occurs: what the host waits for is made at once."""
+    """The distinct ones of few elements on a GPU, and how often each occurs: what the host waits
+    for is made at once."""
     ordered = _ascending(x)
     values, counts, total = _runs(ordered, capacity=x._layout.size + 1 & -2, equal_nan=equal_nan)
     shape = (total.item(),)
     return beginning(values, shape), beginning(counts, shape)
 
 
-#: Numbers up to which it is quicker to look for each than to bring back the order before sorting: on a GPU, on the CPU.
+#: Numbers up to which it is quicker to look for each than to bring back the order before sorting:
+#: on a GPU, on the CPU.
 _SEARCHED = 1 << 16, 1 << 10
 
 
 def _few(x: ndarray, inverse: bool, counts: bool) -> tuple[ndarray, ...]:
-    """The distinct ones of a few numbers, and what was requested, by searching: half as many launches as otherwise."""
+    """The distinct ones of a few numbers, and what was requested, by searching: half as many
+    launches as otherwise."""
     ordered = _ascending(x)
     values = _values_of(ordered, True)
     out = [values]
@@ -138,7 +158,9 @@ class _Distinct:
         elif positions:
             self.order = argsort(rows)
         ordered = sort(rows) if self.order is None else take(rows, self.order, axis=0)
-        self.begins = _begins(ordered, equal_nan) if self.n else full((0,), True, device=rows.device)
+        self.begins = (
+            _begins(ordered, equal_nan) if self.n else full((0,), True, device=rows.device)
+        )
         self.places = flatnonzero(self.begins)
         self.values = take(ordered, self.places, axis=0)
 
@@ -160,12 +182,23 @@ class _Distinct:
     @property
     def counts(self) -> ndarray:
         """How often each occurs."""
-        ends = concat([self.places[1:], full((min(self.n, 1),), self.n, "int64", device=self.places.device)])
+        ends = concat(
+            [self.places[1:], full((min(self.n, 1),), self.n, "int64", device=self.places.device)]
+        )
         return ends - self.places
 
 
-def unique(x: Any, /, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
-           axis: int | None = None, *, equal_nan: bool = True, sorted: bool = True) -> Any:
+def unique(
+    x: Any,
+    /,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,
+) -> Any:
     """The distinct elements of an array, in ascending order.
 
     Args:
@@ -177,8 +210,8 @@ def unique(x: Any, /, return_index: bool = False, return_inverse: bool = False, 
         equal_nan: all NaNs are one element.
         sorted: accepted as in NumPy; the result is always sorted.
 
-    Returns: the elements, or a tuple of them and what was requested, int64, in the order of the arguments.
-    Raises: ValueError (axis out of range). Gradient: none.
+    Returns: the elements, or a tuple of them and what was requested, int64, in the order of the
+    arguments. Raises: ValueError (axis out of range). Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.unique([3, 1, 3, 2]).tolist()
@@ -188,13 +221,29 @@ def unique(x: Any, /, return_index: bool = False, return_inverse: bool = False, 
     [1, 1, 2]
     """
     x = _constant(require("unique", x))
-    if axis is None and x.dtype not in COMPLEX and not (return_index or return_inverse or return_counts):
+    if (
+        axis is None
+        and x.dtype not in COMPLEX
+        and not (return_index or return_inverse or return_counts)
+    ):
         return _values(x, bool(equal_nan))
-    if axis is None and return_counts and not (return_index or return_inverse) and x.dtype not in COMPLEX and (
-            x._layout.device >= 0 and 0 < x.size <= WRITTEN_FIRST):
+    if (
+        axis is None
+        and return_counts
+        and not (return_index or return_inverse)
+        and x.dtype not in COMPLEX
+        and (x._layout.device >= 0 and 0 < x.size <= WRITTEN_FIRST)
+    ):
         return _with_counts(x, bool(equal_nan))
-    sought = x.dtype.kind in "iu" or x.dtype in FLOATING and equal_nan  # found by searching: to that, NaN equals NaN
-    if axis is None and not return_index and sought and 0 < x.size <= _SEARCHED[x._layout.device == CPU]:
+    sought = (
+        x.dtype.kind in "iu" or x.dtype in FLOATING and equal_nan
+    )  # found by searching: to that, NaN equals NaN
+    if (
+        axis is None
+        and not return_index
+        and sought
+        and 0 < x.size <= _SEARCHED[x._layout.device == CPU]
+    ):
         return _few(x, return_inverse, return_counts)
     if axis is None:
         rows = ravel(x)
@@ -241,7 +290,9 @@ def unique_counts(x: Any, /) -> UniqueCounts:
     [1, 2]
     """
     x = _constant(require("unique_counts", x))
-    if x._layout.device >= 0 and x.dtype in REAL_OR_BOOL and 0 < x._layout.size <= WRITTEN_FIRST:  # as `unique` does
+    if (
+        x._layout.device >= 0 and x.dtype in REAL_OR_BOOL and 0 < x._layout.size <= WRITTEN_FIRST
+    ):  # as `unique` does
         return UniqueCounts(*_with_counts(x, False))
     return UniqueCounts(*unique(x, return_counts=True, equal_nan=False))
 
@@ -249,17 +300,21 @@ def unique_counts(x: Any, /) -> UniqueCounts:
 def unique_inverse(x: Any, /) -> UniqueInverse:
     """The distinct elements of an array, and which of them each element is; every NaN is distinct.
 
-    Args: x: array of any dtype. Returns: named tuple (values, inverse_indices of x's shape). Gradient: none.
+    Args: x: array of any dtype. Returns: named tuple (values, inverse_indices of x's shape).
+    Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.unique_inverse([3, 1, 3]).inverse_indices.tolist()
     [1, 0, 1]
     """
-    return UniqueInverse(*unique(require("unique_inverse", x), return_inverse=True, equal_nan=False))
+    return UniqueInverse(
+        *unique(require("unique_inverse", x), return_inverse=True, equal_nan=False)
+    )
 
 
 def unique_all(x: Any, /) -> UniqueAll:
-    """The distinct elements of an array, where each occurs first, which each element is, and how often each occurs.
+    """The distinct elements of an array, where each occurs first, which each element is, and how
+    often each occurs.
 
     Args: x: array of any dtype. Every NaN is distinct.
     Returns: named tuple (values, indices, inverse_indices of x's shape, counts). Gradient: none.
@@ -271,8 +326,14 @@ def unique_all(x: Any, /) -> UniqueAll:
     return UniqueAll(*unique(require("unique_all", x), True, True, True, equal_nan=False))
 
 
-def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
-         kind: str | None = None) -> ndarray:
+def isin(
+    element: Any,
+    test_elements: Any,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: str | None = None,
+) -> ndarray:
     """Whether each element occurs in another array.
 
     Args:
@@ -294,7 +355,8 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
         return full(element.shape, invert, "bool", device=element.device)
     dtype = dtypes.promote(element.dtype, among.dtype)
     if dtype == np.float64 and element.dtype.kind + among.dtype.kind in ("iu", "ui"):
-        # float64 has not all of them. Modulo 2^64 what both dtypes have stays itself, and nothing else is below 2^63
+        # float64 has not all of them. Modulo 2^64 what both dtypes have stays itself, and nothing
+        # else is below 2^63
         element, among = astype(element, "int64"), astype(among, "int64")
         found = logical_and(isin(element, among), element >= 0)
         return logical_not(found) if invert else found
@@ -317,12 +379,14 @@ def _pair(name: str, a: Any, b: Any, assume_unique: bool) -> tuple[ndarray, ndar
     return (a, b) if assume_unique else (unique(a), unique(b))
 
 
-def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
+def intersect1d(
+    ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False
+) -> Any:
     """The distinct elements that both arrays have, in ascending order.
 
-    Args: ar1, ar2: arrays of any shape, real or bool; assume_unique: neither has an element twice; return_indices:
-    also where each occurs first in ar1 and in ar2.
-    Returns: array of one dimension; with return_indices a tuple of three. Raises: TypeError (complex). Gradient: none.
+    Args: ar1, ar2: arrays of any shape, real or bool; assume_unique: neither has an element twice;
+    return_indices: also where each occurs first in ar1 and in ar2. Returns: array of one dimension;
+    with return_indices a tuple of three. Raises: TypeError (complex). Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.intersect1d([1, 3, 4, 3], [3, 1, 2]).tolist()
@@ -334,14 +398,18 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
         return first_values[isin(first_values, second_values)]
     first, second = (_Distinct(x, True, True) for x in (a, b))
     common = isin(first.values, second.values)
-    return first.values[common], first.indices[common], second.indices[isin(second.values, first.values)]
+    return (
+        first.values[common],
+        first.indices[common],
+        second.indices[isin(second.values, first.values)],
+    )
 
 
 def union1d(ar1: Any, ar2: Any) -> ndarray:
     """The distinct elements that either array has, in ascending order.
 
-    Args: ar1, ar2: arrays of any shape, real or bool. Returns: array of one dimension. Raises: TypeError (complex).
-    Gradient: none.
+    Args: ar1, ar2: arrays of any shape, real or bool. Returns: array of one dimension. Raises:
+    TypeError (complex). Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.union1d([3, 1], [2, 3]).tolist()
@@ -353,15 +421,18 @@ def union1d(ar1: Any, ar2: Any) -> ndarray:
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> ndarray:
     """The distinct elements of the first array that the second does not have.
 
-    Args: ar1, ar2: arrays of any shape, real or bool; assume_unique: neither has an element twice (then ar1's order
-    is kept). Returns: array of one dimension, of ar1's dtype, ascending. Raises: TypeError (complex). Gradient: none.
+    Args: ar1, ar2: arrays of any shape, real or bool; assume_unique: neither has an element twice
+    (then ar1's order is kept). Returns: array of one dimension, of ar1's dtype, ascending. Raises:
+    TypeError (complex). Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.setdiff1d([4, 1, 3, 4], [3]).tolist()
     [1, 4]
     """
     a, b = map(_constant, coerce("setdiff1d", (ar1, ar2), REAL_OR_BOOL))
-    a = ravel(a) if assume_unique else unique(a)  # in its own dtype: the common one may not hold all of its numbers
+    a = (
+        ravel(a) if assume_unique else unique(a)
+    )  # in its own dtype: the common one may not hold all of its numbers
     return a[isin(a, b, invert=True)]
 
 

@@ -1,7 +1,8 @@
-"""Other shapes, dtypes and orders of the axes, as views where the elements can stay and copies where they must move.
+"""Other shapes, dtypes and orders of the axes, as views where the elements can stay and copies
+where they must move.
 
-Views (``reshape`` where strides allow it, transposes, ``broadcast_to``, ``flip``, ``diagonal``, basic slices) cost no
-kernel. ``join.py`` has what makes one array from several or several from one.
+Views (``reshape`` where strides allow it, transposes, ``broadcast_to``, ``flip``, ``diagonal``,
+basic slices) cost no kernel. ``join.py`` has what makes one array from several or several from one.
 """
 
 from __future__ import annotations
@@ -23,14 +24,29 @@ from ..core.shapes import normalize_axes, normalize_axis
 from .views import all_ints, remember, viewing, viewing_as
 
 __all__ = [
-    "astype", "atleast_1d", "atleast_2d", "broadcast_shapes", "broadcast_to", "copy", "diagonal",
-    "expand_dims", "flatten", "flip", "matrix_transpose", "moveaxis", "permute_dims", "ravel",
-    "reshape", "squeeze", "swapaxes", "transpose",
+    "astype",
+    "atleast_1d",
+    "atleast_2d",
+    "broadcast_shapes",
+    "broadcast_to",
+    "copy",
+    "diagonal",
+    "expand_dims",
+    "flatten",
+    "flip",
+    "matrix_transpose",
+    "moveaxis",
+    "permute_dims",
+    "ravel",
+    "reshape",
+    "squeeze",
+    "swapaxes",
+    "transpose",
 ]
 
 Axes = int | Sequence[int] | None
 
-# ----------------------------------------------------------------------------------------------------- cards
+# --------------------------------------------------------------------------------------------------
 
 
 def _reshaped(layout: Layout, *, shape: tuple, old: tuple) -> tuple[Layout, int]:
@@ -40,7 +56,9 @@ def _reshaped(layout: Layout, *, shape: tuple, old: tuple) -> tuple[Layout, int]
 
 
 def _permuted(layout: Layout, *, axes: tuple) -> tuple[Layout, int]:
-    return layout.view(tuple([layout.shape[i] for i in axes]), tuple([layout.strides[i] for i in axes])), 0
+    return layout.view(
+        tuple([layout.shape[i] for i in axes]), tuple([layout.strides[i] for i in axes])
+    ), 0
 
 
 def _repeated(layout: Layout, *, shape: tuple, old: tuple) -> tuple[Layout, int]:
@@ -58,7 +76,9 @@ def _inverse(axes: tuple) -> tuple:
 def _sum_to(g: ndarray, shape: tuple) -> ndarray:
     """The adjoint of a broadcast: sums over the axes along which ``shape`` was repeated."""
     extra = g.ndim - len(shape)
-    repeated = tuple([i for i, n in enumerate(g.shape) if i < extra or shape[i - extra] == 1 and n != 1])
+    repeated = tuple(
+        [i for i, n in enumerate(g.shape) if i < extra or shape[i - extra] == 1 and n != 1]
+    )
     return reshape(g.sum(axis=repeated), shape) if repeated else g
 
 
@@ -71,32 +91,48 @@ def _within(x: ndarray, view: tuple) -> ndarray:
 
 
 _reshape = ViewOp("reshape", _reshaped, vjp=lambda g, _y, _x, shape, old: (reshape(g, old),))
-_permute: ViewOp = ViewOp("permute_dims", _permuted, vjp=lambda g, _y, _x, axes: (_permute(g, axes=_inverse(axes)),))
+_permute: ViewOp = ViewOp(
+    "permute_dims", _permuted, vjp=lambda g, _y, _x, axes: (_permute(g, axes=_inverse(axes)),)
+)
 _broadcast = ViewOp("broadcast_to", _repeated, vjp=lambda g, _y, _x, shape, old: (_sum_to(g, old),))
-# A basic slice, diagonal or flip. here: (shape, strides, offset) in bytes of this layout; view: the same in elements
-# of a contiguous array of x's shape, which is where the gradient is written.
-_window = ViewOp("getitem", _seen, vjp=lambda g, _y, _x, here, view, shape: (_unview(g, shape=shape, view=view),))
+# A basic slice, diagonal or flip. here: (shape, strides, offset) in bytes of this layout; view: the
+# same in elements of a contiguous array of x's shape, which is where the gradient is written.
+_window = ViewOp(
+    "getitem", _seen, vjp=lambda g, _y, _x, here, view, shape: (_unview(g, shape=shape, view=view),)
+)
 
 
 def _add_into(total: ndarray, g: ndarray, *, here: tuple, view: tuple, shape: tuple) -> bool:
-    """total[view] += g, so that the gradients of many parts of an array cost no pass over the whole each."""
+    """total[view] += g, so that the gradients of many parts of an array cost no pass over the whole
+    each."""
     layout = total._layout
     if not layout.contiguous or layout.device == TRACED:
         return False
-    places, strides, offset = view[0], tuple([s * layout.itemsize for s in view[1]]), view[2] * layout.itemsize
+    places, strides, offset = (
+        view[0],
+        tuple([s * layout.itemsize for s in view[1]]),
+        view[2] * layout.itemsize,
+    )
     part = total._view(layout.view(places, strides, offset), offset)
     part += g
     return True
 
 
 _window.add_into = _add_into
-_unview: Op = Op("unview", cpu="shape.unview", cuda="copy.unview",
-             vjp=lambda g, _y, _g, shape, view: (_within(g, view),))
+_unview: Op = Op(
+    "unview",
+    cpu="shape.unview",
+    cuda="copy.unview",
+    vjp=lambda g, _y, _g, shape, view: (_within(g, view),),
+)
 _copy = Op("copy", cpu="shape.copy", cuda="copy.copy", vjp=lambda g, _y, _x: (g,))
-_cast = Op("astype", cpu="shape.copy", cuda="copy.copy",
-           vjp=lambda g, _y, _x, dtype: (g,))  # the tape gives it the dtype of x
+_cast = Op(
+    "astype", cpu="shape.copy", cuda="copy.copy", vjp=lambda g, _y, _x, dtype: (g,)
+)  # the tape gives it the dtype of x
 _copy_into = Op("copy_into", cpu="shape.copy_into", cuda="copy.copy_into")
 _fill = Op("fill", cpu="shape.fill", cuda="copy.fill")
+
+
 def span(x: ndarray, axis: int, start: int, stop: int) -> ndarray:
     """Elements start ... stop - 1 along an axis, as a view."""
     return view_of(x, (*[slice(None)] * axis, slice(start, stop)))  # type: ignore[return-value]
@@ -114,7 +150,8 @@ def view_of(x: ndarray, key: Any) -> ndarray | None:
 
 
 def bits(value: Any, dtype: np.dtype) -> tuple[int, int]:
-    """The 16 bytes that repeat in memory filled with ``value``, as two integers of 8 bytes: the scalars of a fill."""
+    """The 16 bytes that repeat in memory filled with ``value``, as two integers of 8 bytes: the
+    scalars of a fill."""
     element = np.array(value, dtype).reshape(1)
     pattern = np.tile(element, 16 // element.itemsize).view(np.uint64)
     return int(pattern[0]), int(pattern[1])
@@ -126,20 +163,24 @@ def _known_pattern(value: Any, dtype: np.dtype) -> tuple[int, int]:
 
 
 def pattern(name: str, value: Any, dtype: np.dtype) -> tuple[int, int]:
-    """`bits` of a Python scalar, remembered; but where there are zeros with signs: -0.0 equals 0.0 and has other bits."""
+    """`bits` of a Python scalar, remembered; but where there are zeros with signs: -0.0 equals 0.0
+    and has other bits."""
     try:
         if type(value) is not complex and (value or type(value) is not float):
             return _known_pattern(value, dtype)
-        return (0, 0) if type(value) is float and math.copysign(1.0, value) > 0 else bits(value, dtype)
+        return (
+            (0, 0) if type(value) is float and math.copysign(1.0, value) > 0 else bits(value, dtype)
+        )
     except (OverflowError, TypeError, ValueError) as error:
         raise type(error)(f"{name}: {value!r} as {dtype}: {error}") from None
 
 
-# -------------------------------------------------------------------------------------------- copies and casts
+# -------------------------------------------------------------------------------------------- copie
 
 
 def in_order(name: str, x: ndarray, order: str | None, *, copy: bool = False) -> ndarray:
-    """``x`` in NumPy's `order` ("C", "F", "A": F if it is so already, else C; "K", None: as it is); a copy where it must be."""
+    """``x`` in NumPy's `order` ("C", "F", "A": F if it is so already, else C; "K", None: as it is);
+    a copy where it must be."""
     if order not in (None, "C", "F", "A", "K"):
         raise ValueError(f"{name}: order must be 'C', 'F', 'A' or 'K', got {order!r}")
     turned = shapes.is_contiguous(x.shape[::-1], x.strides[::-1], x.itemsize)
@@ -151,8 +192,9 @@ def in_order(name: str, x: ndarray, order: str | None, *, copy: bool = False) ->
 def copy(x: Any, /, order: str = "C") -> ndarray:
     """A copy of ``x`` without gaps.
 
-    Args: x: array of any shape and dtype; order: "C" (default), "F": Fortran's order, "A" or "K": Fortran's where ``x`` is
-    in that order. Returns: a new array of the same shape, dtype and device. Gradient: passes through.
+    Args: x: array of any shape and dtype; order: "C" (default), "F": Fortran's order, "A" or "K":
+    Fortran's where ``x`` is in that order. Returns: a new array of the same shape, dtype and
+    device. Gradient: passes through.
 
     >>> import cudamath as cm
     >>> x = cm.asarray([1, 2, 3])
@@ -161,27 +203,42 @@ def copy(x: Any, /, order: str = "C") -> ndarray:
     >>> x
     array([1, 2, 3])
     """
-    known = order == "C" and type(x) is ndarray and x._node is None and _copy.plans.get((x._layout,))
+    known = (
+        order == "C" and type(x) is ndarray and x._node is None and _copy.plans.get((x._layout,))
+    )
     return known(x) if known else in_order("copy", require("copy", x, HELD), order, copy=True)
 
 
-def astype(x: Any, /, dtype: Any, order: str | None = None, casting: str = "unsafe", *, copy: bool = True,
-           device: Any = None) -> ndarray:
+def astype(
+    x: Any,
+    /,
+    dtype: Any,
+    order: str | None = None,
+    casting: str = "unsafe",
+    *,
+    copy: bool = True,
+    device: Any = None,
+) -> ndarray:
     """``x`` with its elements converted to ``dtype``.
 
-    Floats become integers by truncation, numbers become bool by ``!= 0``, complex numbers become real by dropping the
-    imaginary part. Values that the new type cannot hold are undefined, as in C.
+    Floats become integers by truncation, numbers become bool by ``!= 0``, complex numbers become
+    real by dropping the imaginary part. Values that the new type cannot hold are undefined, as in
+    C.
 
-    Args: x: any array; dtype: the new dtype; order: of the elements in memory, as for ``copy``; casting: NumPy's rule, to
-    refuse conversions that lose ("safe", "same_kind", ...); copy: False returns ``x`` itself if it has the dtype already;
-    device: where the result shall be. Raises: TypeError if ``dtype`` is none that arrays can have, or refused. Gradient:
-    the gradient cast back, for floating-point and complex ``x``.
+    Args: x: any array; dtype: the new dtype; order: of the elements in memory, as for ``copy``;
+    casting: NumPy's rule, to refuse conversions that lose ("safe", "same_kind", ...); copy: False
+    returns ``x`` itself if it has the dtype already; device: where the result shall be. Raises:
+    TypeError if ``dtype`` is none that arrays can have, or refused. Gradient: the gradient cast
+    back, for floating-point and complex ``x``.
 
     >>> import cudamath as cm
     >>> cm.astype(cm.asarray([0.5, 1.9, -1.9]), "int32")
     array([ 0,  1, -1], dtype=int32)
     """
-    key, given = ("astype", dtype, copy), (x,) if order is device is None and casting == "unsafe" else ()
+    key, given = (
+        ("astype", dtype, copy),
+        (x,) if order is device is None and casting == "unsafe" else (),
+    )
     if given and (known := _cast.again(key, given)) is not None:
         return known
     x = require("astype", x, HELD)
@@ -191,6 +248,7 @@ def astype(x: Any, /, dtype: Any, order: str | None = None, casting: str = "unsa
     if casting != "unsafe":
         from .inspection import can_cast
         from .output import casting_rule
+
         if not can_cast(x.dtype, wanted, casting_rule("astype", casting)):
             raise TypeError(f"astype: {x.dtype} cannot become {wanted} by the rule {casting!r}")
     if wanted == x.dtype:
@@ -200,7 +258,9 @@ def astype(x: Any, /, dtype: Any, order: str | None = None, casting: str = "unsa
         return y
     y = _cast(x, dtype=wanted)
     if given:
-        run = _cast.plans.get((x._layout, wanted))  # now: if there are too many plans, remembering one forgets them all
+        run = _cast.plans.get(
+            (x._layout, wanted)
+        )  # now: if there are too many plans, remembering one forgets them all
         _cast.remember(key, given, (x,), dtype=wanted)
         if run is not None and x is given[0] and x._layout.device == CPU:
             _cast.keep((key, x._layout), run)
@@ -209,11 +269,13 @@ def astype(x: Any, /, dtype: Any, order: str | None = None, casting: str = "unsa
 
 @viewing_as
 def view(x: ndarray, dtype: Any = None) -> ndarray:
-    """The same bytes read as another dtype (`x.view("int32")`); without one, another array object over the same elements.
+    """The same bytes read as another dtype (`x.view("int32")`); without one, another array object
+    over the same elements.
 
-    Args: x: any array; dtype: one of another size divides or multiplies the length of the last axis, whose elements must
-    lie next to each other. Returns: a view. Raises: ValueError if the sizes do not fit or, on a GPU, x begins at no multiple of
-    the new one, TypeError for what is no dtype, and RuntimeError where a gradient is being recorded: bits have none.
+    Args: x: any array; dtype: one of another size divides or multiplies the length of the last
+    axis, whose elements must lie next to each other. Returns: a view. Raises: ValueError if the
+    sizes do not fit or, on a GPU, x begins at no multiple of the new one, TypeError for what is no
+    dtype, and RuntimeError where a gradient is being recorded: bits have none.
 
     >>> import cudamath as cm
     >>> cm.asarray([1.0], dtype="float32").view("int32").tolist()
@@ -223,33 +285,46 @@ def view(x: ndarray, dtype: Any = None) -> ndarray:
         return view_of(x, ...)  # type: ignore[return-value]
     wanted = dtypes.as_dtype(dtype, "view")
     if dtypes.is_swapped(dtype):
-        raise TypeError(f"view: arrays are in the machine's byte order, got {dtype!r} for {x.dtype} of shape {x.shape}")
+        raise TypeError(
+            f"view: arrays are in the machine's byte order, got {dtype!r} for {x.dtype} of shape "
+            f"{x.shape}"
+        )
     if x._node is not None:
-        raise RuntimeError(f"view: the gradient of an array of shape {x.shape} is being recorded; its bits have none")
+        raise RuntimeError(
+            f"view: the gradient of an array of shape {x.shape} is being recorded; its bits have "
+            "none"
+        )
     layout, old, new = x._layout, x.itemsize, wanted.itemsize
     shape, strides = layout.shape, layout.strides
     if old != new:
         if not shape or strides[-1] != old and shape[-1] > 1 and x.size or shape[-1] * old % new:
-            raise ValueError(f"view: {x.dtype} of shape {shape} and strides {strides} cannot be read as {wanted}: the last "
-                             "axis must be contiguous and its bytes divisible")
+            raise ValueError(
+                f"view: {x.dtype} of shape {shape} and strides {strides} cannot be read as "
+                f"{wanted}: the last "
+                "axis must be contiguous and its bytes divisible"
+            )
         if any([s % new for s, n in zip(strides[:-1], shape[:-1], strict=True) if n > 1]):
-            raise ValueError(f"view: strides {strides} are not divisible by the {new} bytes of {wanted}")
+            raise ValueError(
+                f"view: strides {strides} are not divisible by the {new} bytes of {wanted}"
+            )
         shape = (*shape[:-1], shape[-1] * old // new)
         strides = (*strides[:-1], new) if x.size else shapes.contiguous_strides(shape, new)
     return x._view(layout.view(shape, strides, 0, wanted))
 
 
-# ------------------------------------------------------------------------------------------------- new shapes
+# -------------------------------------------------------------------------------------------------
 
 
 @viewing
-def reshape(x: Any, /, shape: int | Sequence[int], order: str = "C", *, copy: bool | None = None) -> ndarray:
+def reshape(
+    x: Any, /, shape: int | Sequence[int], order: str = "C", *, copy: bool | None = None
+) -> ndarray:
     """The elements of ``x`` in another shape; a view where the strides of ``x`` allow it.
 
-    Args: x: any array; shape: an integer or integers, one of which may be -1 (what is left); order: in which the elements
-    are read and put, "C" (default): last axis fastest, "F": first axis fastest, "A": as they lie; copy: True always
-    copies, False raises ValueError instead of copying. Raises: ValueError if the number of elements differs.
-    Gradient: the gradient in the old shape.
+    Args: x: any array; shape: an integer or integers, one of which may be -1 (what is left); order:
+    in which the elements are read and put, "C" (default): last axis fastest, "F": first axis
+    fastest, "A": as they lie; copy: True always copies, False raises ValueError instead of copying.
+    Raises: ValueError if the number of elements differs. Gradient: the gradient in the old shape.
 
     >>> import cudamath as cm
     >>> cm.reshape(cm.arange(6), (2, -1))
@@ -268,7 +343,10 @@ def reshape(x: Any, /, shape: int | Sequence[int], order: str = "C", *, copy: bo
         return transpose(reshape(transpose(x), new[::-1], copy=copy))
     if not layout.contiguous and shapes.reshape_strides(layout.shape, layout.strides, new) is None:
         if copy is False:
-            raise ValueError(f"reshape: {layout.shape} with strides {layout.strides} cannot become {new} as a view")
+            raise ValueError(
+                f"reshape: {layout.shape} with strides {layout.strides} cannot become {new} as a "
+                "view"
+            )
         x = _copy(x)
         if asked:
             _copy.remember(key, (given,), (given,), (x, _reshape(x, shape=new, old=layout.shape)))
@@ -290,14 +368,19 @@ def _by_columns(name: str, x: ndarray, order: str) -> bool:
         raise ValueError(f"{name}: order must be 'C', 'F', 'A' or 'K', got {order!r}")
     if order == "F":
         return True
-    return order != "C" and not x._layout.contiguous and shapes.is_contiguous(x.shape[::-1], x.strides[::-1], x.itemsize)
+    return (
+        order != "C"
+        and not x._layout.contiguous
+        and shapes.is_contiguous(x.shape[::-1], x.strides[::-1], x.itemsize)
+    )
 
 
 @viewing
 def ravel(x: Any, /, order: str = "C") -> ndarray:
     """``x`` in one dimension; a view if ``x`` is contiguous.
 
-    Args: x: any array; order: as for ``reshape``, or "K": as in memory. Returns: shape ``(x.size,)``. Gradient: reshaped.
+    Args: x: any array; order: as for ``reshape``, or "K": as in memory. Returns: shape
+    ``(x.size,)``. Gradient: reshaped.
 
     >>> import cudamath as cm
     >>> cm.ravel(cm.asarray([[1, 2], [3, 4]]))
@@ -310,7 +393,8 @@ def ravel(x: Any, /, order: str = "C") -> ndarray:
 def flatten(x: Any, /, order: str = "C") -> ndarray:
     """A copy of ``x`` in one dimension.
 
-    Args: x: any array; order: as for ``ravel``. Returns: a new array of shape ``(x.size,)``. Gradient: reshaped.
+    Args: x: any array; order: as for ``ravel``. Returns: a new array of shape ``(x.size,)``.
+    Gradient: reshaped.
 
     >>> import cudamath as cm
     >>> cm.flatten(cm.asarray([[1, 2], [3, 4]]))
@@ -324,8 +408,8 @@ def flatten(x: Any, /, order: str = "C") -> ndarray:
 def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> ndarray:
     """A view with new axes of size 1 at the given positions of the result.
 
-    Args: x: any array; axis: an integer or several, counted in the result. Raises: ValueError if an axis is out of
-    bounds or repeated. Gradient: the gradient in the old shape.
+    Args: x: any array; axis: an integer or several, counted in the result. Raises: ValueError if an
+    axis is out of bounds or repeated. Gradient: the gradient in the old shape.
 
     >>> import cudamath as cm
     >>> cm.expand_dims(cm.zeros((2, 3)), axis=1).shape
@@ -335,15 +419,19 @@ def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> ndarray:
     axes = axis if isinstance(axis, tuple | list) else (axis,)
     new = set(normalize_axes("expand_dims", axes, x.ndim + len(axes)))
     sizes = iter(x.shape)
-    return _reshape(x, shape=tuple([1 if i in new else next(sizes) for i in range(x.ndim + len(axes))]), old=x.shape)
+    return _reshape(
+        x,
+        shape=tuple([1 if i in new else next(sizes) for i in range(x.ndim + len(axes))]),
+        old=x.shape,
+    )
 
 
 @viewing
 def squeeze(x: Any, /, axis: Axes = None) -> ndarray:
     """A view without axes of size 1: the given ones, or all.
 
-    Args: x: any array; axis: an integer, several, or None. Raises: ValueError if a given axis is not of size 1.
-    Gradient: the gradient in the old shape.
+    Args: x: any array; axis: an integer, several, or None. Raises: ValueError if a given axis is
+    not of size 1. Gradient: the gradient in the old shape.
 
     >>> import cudamath as cm
     >>> cm.squeeze(cm.zeros((1, 3, 1)), axis=0).shape
@@ -355,45 +443,58 @@ def squeeze(x: Any, /, axis: Axes = None) -> ndarray:
     else:
         gone = set(normalize_axes("squeeze", axis, x.ndim))
         if any(x.shape[i] != 1 for i in gone):
-            raise ValueError(f"squeeze: axes {sorted(gone)} of shape {x.shape} are not all of size 1")
-    return _reshape(x, shape=tuple([n for i, n in enumerate(x.shape) if i not in gone]), old=x.shape)
+            raise ValueError(
+                f"squeeze: axes {sorted(gone)} of shape {x.shape} are not all of size 1"
+            )
+    return _reshape(
+        x, shape=tuple([n for i, n in enumerate(x.shape) if i not in gone]), old=x.shape
+    )
 
 
 def atleast_1d(*arrays: Any) -> Any:
     """Each array with at least one dimension: a number as (1,).
 
-    Args: arrays: of any shape. Returns: view or the array itself; a tuple if several are given. Gradient: g in the old shape.
+    Args: arrays: of any shape. Returns: view or the array itself; a tuple if several are given.
+    Gradient: g in the old shape.
 
     >>> import cudamath as cm
     >>> cm.atleast_1d(cm.asarray(3.0)).shape
     (1,)
     """
-    out = tuple([reshape(x, (1,)) if x.ndim == 0 else x for x in (require("atleast_1d", a) for a in arrays)])
+    out = tuple(
+        [reshape(x, (1,)) if x.ndim == 0 else x for x in (require("atleast_1d", a) for a in arrays)]
+    )
     return out[0] if len(out) == 1 else out
 
 
 def atleast_2d(*arrays: Any) -> Any:
     """Each array with at least two dimensions, new ones in front.
 
-    Args: arrays: of any shape. Returns: view or the array itself; a tuple if several are given. Gradient: g in the old shape.
+    Args: arrays: of any shape. Returns: view or the array itself; a tuple if several are given.
+    Gradient: g in the old shape.
 
     >>> import cudamath as cm
     >>> cm.atleast_2d(cm.zeros(3)).shape
     (1, 3)
     """
-    out = tuple([_reshape(x, shape=(1,) * (2 - x.ndim) + x.shape, old=x.shape) if x.ndim < 2 else x
-                 for x in (require("atleast_2d", a) for a in arrays)])
+    out = tuple(
+        [
+            _reshape(x, shape=(1,) * (2 - x.ndim) + x.shape, old=x.shape) if x.ndim < 2 else x
+            for x in (require("atleast_2d", a) for a in arrays)
+        ]
+    )
     return out[0] if len(out) == 1 else out
 
 
-# ------------------------------------------------------------------------------------------------ order of axes
+# ------------------------------------------------------------------------------------------------ o
 
 
 @viewing
 def permute_dims(x: Any, /, axes: Sequence[int]) -> ndarray:
     """A view with the axes in another order: axis i of the result is axis ``axes[i]`` of ``x``.
 
-    Args: x: any array; axes: every axis once. Raises: ValueError otherwise. Gradient: the inverse permutation.
+    Args: x: any array; axes: every axis once. Raises: ValueError otherwise. Gradient: the inverse
+    permutation.
 
     >>> import cudamath as cm
     >>> cm.permute_dims(cm.zeros((2, 3, 4)), (2, 0, 1)).shape
@@ -406,7 +507,8 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> ndarray:
 def transpose(x: Any, /, axes: Sequence[int] | None = None) -> ndarray:
     """A view with the axes reversed, or in the order ``axes``.
 
-    Args: x: any array; axes: every axis once, or None. Raises: ValueError otherwise. Gradient: the inverse permutation.
+    Args: x: any array; axes: every axis once, or None. Raises: ValueError otherwise. Gradient: the
+    inverse permutation.
 
     >>> import cudamath as cm
     >>> cm.transpose(cm.zeros((2, 3, 4))).shape
@@ -419,7 +521,9 @@ def transpose(x: Any, /, axes: Sequence[int] | None = None) -> ndarray:
 def _permuted_by(name: str, x: ndarray, axes: Sequence[int]) -> ndarray:
     order = normalize_axes(name, members(name, axes, "axes"), x.ndim)
     if len(order) != x.ndim:
-        raise ValueError(f"{name}: axes {order} do not name each of the {x.ndim} axes of shape {x.shape}")
+        raise ValueError(
+            f"{name}: axes {order} do not name each of the {x.ndim} axes of shape {x.shape}"
+        )
     return _permute(x, axes=order)
 
 
@@ -427,7 +531,8 @@ def _permuted_by(name: str, x: ndarray, axes: Sequence[int]) -> ndarray:
 def matrix_transpose(x: Any, /) -> ndarray:
     """A view with the last two axes exchanged: ``x.mT``.
 
-    Args: x: array of at least 2 dimensions. Raises: ValueError if it has fewer. Gradient: the gradient transposed.
+    Args: x: array of at least 2 dimensions. Raises: ValueError if it has fewer. Gradient: the
+    gradient transposed.
 
     >>> import cudamath as cm
     >>> cm.matrix_transpose(cm.zeros((5, 2, 3))).shape
@@ -443,7 +548,8 @@ def matrix_transpose(x: Any, /) -> ndarray:
 def swapaxes(x: Any, /, axis1: int, axis2: int) -> ndarray:
     """A view with two axes exchanged.
 
-    Args: x: any array; axis1, axis2: the axes. Raises: ValueError if one is out of bounds. Gradient: exchanged back.
+    Args: x: any array; axis1, axis2: the axes. Raises: ValueError if one is out of bounds.
+    Gradient: exchanged back.
 
     >>> import cudamath as cm
     >>> cm.swapaxes(cm.zeros((2, 3, 4)), 0, 2).shape
@@ -460,17 +566,22 @@ def swapaxes(x: Any, /, axis1: int, axis2: int) -> ndarray:
 def moveaxis(x: Any, /, source: int | Sequence[int], destination: int | Sequence[int]) -> ndarray:
     """A view with some axes moved to other positions; the others keep their order.
 
-    Args: x: any array; source, destination: integers, or as many of each. Raises: ValueError if their numbers differ,
-    or an axis is out of bounds or repeated. Gradient: moved back.
+    Args: x: any array; source, destination: integers, or as many of each. Raises: ValueError if
+    their numbers differ, or an axis is out of bounds or repeated. Gradient: moved back.
 
     >>> import cudamath as cm
     >>> cm.moveaxis(cm.zeros((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
     x = require("moveaxis", x, HELD)
-    here, there = normalize_axes("moveaxis", source, x.ndim), normalize_axes("moveaxis", destination, x.ndim)
+    here, there = (
+        normalize_axes("moveaxis", source, x.ndim),
+        normalize_axes("moveaxis", destination, x.ndim),
+    )
     if len(here) != len(there):
-        raise ValueError(f"moveaxis: source {source} and destination {destination} are not equally many")
+        raise ValueError(
+            f"moveaxis: source {source} and destination {destination} are not equally many"
+        )
     order = [i for i in range(x.ndim) if i not in here]
     for to, axis in sorted(zip(there, here, strict=True)):
         order.insert(to, axis)
@@ -481,7 +592,8 @@ def moveaxis(x: Any, /, source: int | Sequence[int], destination: int | Sequence
 def flip(x: Any, /, axis: Axes = None) -> ndarray:
     """A view with the elements in reverse order along the given axes, or all.
 
-    Args: x: any array; axis: an integer, several, or None. Raises: ValueError if out of bounds. Gradient: flipped back.
+    Args: x: any array; axis: an integer, several, or None. Raises: ValueError if out of bounds.
+    Gradient: flipped back.
 
     >>> import cudamath as cm
     >>> cm.flip(cm.asarray([1, 2, 3]))
@@ -496,9 +608,9 @@ def flip(x: Any, /, axis: Axes = None) -> ndarray:
 def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> ndarray:
     """A view of the diagonals of the planes of two axes, as the last axis of the result.
 
-    Args: x: array of at least 2 dimensions; offset: > 0 above, < 0 below the main diagonal; axis1, axis2: rows and
-    columns. Raises: ValueError if ``x`` has fewer than 2 dimensions or the axes are equal or out of bounds.
-    Gradient: zeros with the gradient on the diagonal.
+    Args: x: array of at least 2 dimensions; offset: > 0 above, < 0 below the main diagonal; axis1,
+    axis2: rows and columns. Raises: ValueError if ``x`` has fewer than 2 dimensions or the axes are
+    equal or out of bounds. Gradient: zeros with the gradient on the diagonal.
 
     >>> import cudamath as cm
     >>> cm.diagonal(cm.asarray([[1, 2], [3, 4]]))
@@ -514,31 +626,40 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> ndar
         size = max(0, min(x.shape[rows] - max(-offset, 0), x.shape[columns] - max(offset, 0)))
         rest = [i for i in range(x.ndim) if i not in (rows, columns)]
         shape = (*[x.shape[i] for i in rest], size)
-        return shape, (*[strides[i] for i in rest], strides[rows] + strides[columns]), start if 0 not in shape else 0
+        return (
+            shape,
+            (*[strides[i] for i in rest], strides[rows] + strides[columns]),
+            start if 0 not in shape else 0,
+        )
 
-    return _window(x, here=along(x.strides), view=along(shapes.contiguous_strides(x.shape, 1)), shape=x.shape)
+    return _window(
+        x, here=along(x.strides), view=along(shapes.contiguous_strides(x.shape, 1)), shape=x.shape
+    )
 
 
-# -------------------------------------------------------------------------------------------------- broadcasting
+# --------------------------------------------------------------------------------------------------
 
 
 def broadcast_shapes(*shape: Sequence[int]) -> tuple[int, ...]:
     """The shape that arrays of these shapes broadcast to.
 
-    Args: shape: each a tuple of ints, or an int. Returns: tuple of ints. Raises: ValueError if they do not broadcast.
+    Args: shape: each a tuple of ints, or an int. Returns: tuple of ints. Raises: ValueError if they
+    do not broadcast.
 
     >>> import cudamath as cm
     >>> cm.broadcast_shapes((3, 1), (4,))
     (3, 4)
     """
-    return shapes.broadcast_shapes("broadcast_shapes", *[shapes.normalize_shape("broadcast_shapes", s) for s in shape])
+    return shapes.broadcast_shapes(
+        "broadcast_shapes", *[shapes.normalize_shape("broadcast_shapes", s) for s in shape]
+    )
 
 
 def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> ndarray:
     """A view of ``x`` repeated to ``shape``; it cannot be written to.
 
-    Args: x: any array; shape: one that ``x.shape`` broadcasts to. Raises: ValueError if it does not.
-    Gradient: summed over the repeated axes.
+    Args: x: any array; shape: one that ``x.shape`` broadcasts to. Raises: ValueError if it does
+    not. Gradient: summed over the repeated axes.
 
     >>> import cudamath as cm
     >>> cm.broadcast_to(cm.asarray([1, 2]), (2, 2))
@@ -558,7 +679,8 @@ def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> ndarray:
     return y
 
 
-#: Views of arrays whose gradient is not recorded, by what was requested: to look one up takes a fraction of working it out.
+#: Views of arrays whose gradient is not recorded, by what was requested: to look one up takes a
+#: fraction of working it out.
 _views: dict[tuple, Layout] = {}
 _turned: dict[Layout, Layout] = {}
 _reshaped_views: dict[tuple, Layout] = {}

@@ -1,8 +1,9 @@
-"""Sorting: by value or by position, whole or in part. Kernels: kernels/sort.py, kernels/onesweep.py.
+"""Sorting: by value or by position, whole or in part. Kernels: kernels/sort.py,
+kernels/onesweep.py.
 
-Everything is stable and puts NaN last, as NumPy does; in descending order NaN comes first, because descending is the
-reverse (equal elements keep their order in both). A stable radix sort is as fast on integers and floats as an unstable
-one, so `kind` and `stable` change nothing.
+Everything is stable and puts NaN last, as NumPy does; in descending order NaN comes first, because
+descending is the reverse (equal elements keep their order in both). A stable radix sort is as fast
+on integers and floats as an unstable one, so `kind` and `stable` change nothing.
 """
 
 from __future__ import annotations
@@ -35,14 +36,18 @@ _partition = Op("partition", cpu="sort.partition", cuda="sort.partition")
 _argpartition = Op("argpartition", cpu="sort.argpartition", cuda="sort.argpartition")
 _leading = Op("leading", cpu="sort.leading", cuda="sort.leading")
 _topk = Op("topk", cpu="sort.topk", cuda="ranks.topk", outputs=2)
-_SHORT, _FEW = 4096, 8192  # lines up to that, and elements of all of them, of which topk is one launch
-# On a GPU topk of so long lines (with counts of 31 bits), so few of them, so many elements, and of at most so much of each,
-# selects and then sorts what it found; otherwise it sorts everything.
+_SHORT, _FEW = (
+    4096,
+    8192,
+)  # lines up to that, and elements of all of them, of which topk is one launch
+# On a GPU topk of so long lines (with counts of 31 bits), so few of them, so many elements, and of
+# at most so much of each, selects and then sorts what it found; otherwise it sorts everything.
 _LONG, _LONGEST, _MOST_LINES, _MANY, _PART = 1 << 16, 1 << 31, 1 << 10, 1 << 21, 8
 
 
 def _line(name: str, x: Any, axis: int | None) -> tuple[ndarray, int]:
-    """The array to sort and the axis, from the front; None: raveled. 0-d arrays have nothing to sort along."""
+    """The array to sort and the axis, from the front; None: raveled. 0-d arrays have nothing to
+    sort along."""
     x = require(name, x)
     if axis is None:
         return ravel(x), 0
@@ -51,15 +56,26 @@ def _line(name: str, x: Any, axis: int | None) -> tuple[ndarray, int]:
 
 def _checked_kind(name: str, kind: Any) -> None:
     if kind not in (None, "quicksort", "mergesort", "heapsort", "stable"):
-        raise ValueError(f"{name}: kind must be None, 'quicksort', 'heapsort', 'mergesort' or 'stable', got {kind!r}")
+        raise ValueError(
+            f"{name}: kind must be None, 'quicksort', 'heapsort', 'mergesort' or 'stable', got "
+            f"{kind!r}"
+        )
 
 
-def sort(x: Any, /, axis: int | None = -1, kind: str | None = None, *, descending: bool = False,
-         stable: bool | None = True) -> ndarray:
+def sort(
+    x: Any,
+    /,
+    axis: int | None = -1,
+    kind: str | None = None,
+    *,
+    descending: bool = False,
+    stable: bool | None = True,
+) -> ndarray:
     """The elements in ascending order along an axis.
 
     Args:
-        x: array of any dtype, of at least 1 dimension unless axis is None. Complex numbers are ordered by real part,
+        x: array of any dtype, of at least 1 dimension unless axis is None. Complex numbers are
+        ordered by real part,
             then imaginary part.
         axis: the axis to sort along; None ravels x first.
         kind, stable: accepted as in NumPy; the sort is always stable.
@@ -82,13 +98,21 @@ def sort(x: Any, /, axis: int | None = -1, kind: str | None = None, *, descendin
     return _sort(x, axis=axis, descending=bool(descending))
 
 
-def argsort(x: Any, /, axis: int | None = -1, kind: str | None = None, *, descending: bool = False,
-            stable: bool | None = True) -> ndarray:
-    """The positions along an axis that would sort it: take_along_axis(x, argsort(x), axis) is sort(x).
+def argsort(
+    x: Any,
+    /,
+    axis: int | None = -1,
+    kind: str | None = None,
+    *,
+    descending: bool = False,
+    stable: bool | None = True,
+) -> ndarray:
+    """The positions along an axis that would sort it: take_along_axis(x, argsort(x), axis) is
+    sort(x).
 
     Args: x, axis, kind, stable, descending: as for `sort`.
-    Returns: int64 array of x's shape (of one dimension if axis is None). Of equal elements the first comes first.
-    Raises: ValueError (axis out of range, unknown kind). Gradient: none.
+    Returns: int64 array of x's shape (of one dimension if axis is None). Of equal elements the
+    first comes first. Raises: ValueError (axis out of range, unknown kind). Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.argsort([30, 10, 20]).tolist()
@@ -101,15 +125,19 @@ def argsort(x: Any, /, axis: int | None = -1, kind: str | None = None, *, descen
     if x.dtype not in COMPLEX:
         return _argsort(x, axis=axis, descending=bool(descending))
     re, im = real(x), imag(x)
-    missing = astype(isnan(re), np.uint8) * 2 + astype(isnan(im), np.uint8)  # first of all, NumPy orders by this
+    missing = astype(isnan(re), np.uint8) * 2 + astype(
+        isnan(im), np.uint8
+    )  # first of all, NumPy orders by this
     return _by_keys([im, re, missing], axis, bool(descending))
 
 
 def sort_complex(x: Any, /) -> ndarray:
-    """The elements as complex numbers in ascending order along the last axis, by real part, then imaginary part.
+    """The elements as complex numbers in ascending order along the last axis, by real part, then
+    imaginary part.
 
-    Args: x: numeric array of at least 1 dimension. Returns: complex array; complex64 for float32 and numbers of up to 16 bits,
-    else complex128. Raises: ValueError (0-d). Gradient: as of ``sort``.
+    Args: x: numeric array of at least 1 dimension. Returns: complex array; complex64 for float32
+    and numbers of up to 16 bits, else complex128. Raises: ValueError (0-d). Gradient: as of
+    ``sort``.
 
     >>> import cudamath as cm
     >>> cm.sort_complex([3, 1]).tolist()
@@ -122,7 +150,8 @@ def sort_complex(x: Any, /) -> ndarray:
 
 
 def _by_keys(keys: Sequence[ndarray], axis: int, descending: bool = False) -> ndarray:
-    """Positions that sort by the last key, then by the one before, ...: stable sorts, the last key last."""
+    """Positions that sort by the last key, then by the one before, ...: stable sorts, the last key
+    last."""
     order: ndarray | None = None
     for key in keys:
         if order is None:
@@ -135,11 +164,12 @@ def _by_keys(keys: Sequence[ndarray], axis: int, descending: bool = False) -> nd
 
 
 def lexsort(keys: Any, axis: int = -1) -> ndarray:
-    """The positions that sort by several keys: by the last one, where equal by the one before, and so on.
+    """The positions that sort by several keys: by the last one, where equal by the one before, and
+    so on.
 
     Args:
-        keys: sequence of arrays of one shape, real or bool; or an array whose first axis numbers the keys.
-        axis: axis of the keys to sort along.
+        keys: sequence of arrays of one shape, real or bool; or an array whose first axis numbers
+        the keys. axis: axis of the keys to sort along.
 
     Returns: int64 array of a key's shape.
     Raises: ValueError (no keys, shapes that differ, axis out of range), TypeError (complex keys).
@@ -155,11 +185,13 @@ def lexsort(keys: Any, axis: int = -1) -> ndarray:
         raise ValueError("lexsort: wants at least one key, got none")
     arrays = coerce("lexsort", given, REAL_OR_BOOL)
     if any(a.shape != arrays[0].shape for a in arrays):
-        raise ValueError(f"lexsort: keys must have one shape, got {' '.join(str(a.shape) for a in arrays)}")
+        raise ValueError(
+            f"lexsort: keys must have one shape, got {' '.join(str(a.shape) for a in arrays)}"
+        )
     return _by_keys(arrays, normalize_axis("lexsort", axis, arrays[0].ndim))
 
 
-# ------------------------------------------------------------------------------------------------------- in part
+# --------------------------------------------------------------------------------------------------
 
 
 def _checked_selection(name: str, kind: Any) -> None:
@@ -182,7 +214,8 @@ def _ranks(name: str, kth: Any, shape: tuple[int, ...], axis: int) -> tuple[int,
 
 
 def partition(x: Any, /, kth: Any, axis: int | None = -1, kind: str = "introselect") -> ndarray:
-    """The elements rearranged so that those of some ranks stand where sorting would put them, smaller ones before.
+    """The elements rearranged so that those of some ranks stand where sorting would put them,
+    smaller ones before.
 
     Args:
         x: array, real, bool or complex.
@@ -190,8 +223,8 @@ def partition(x: Any, /, kth: Any, axis: int | None = -1, kind: str = "introsele
         axis: the axis; None ravels x first.
         kind: "introselect", NumPy's only one; changes nothing.
 
-    Returns: a new array of x's dtype. What order other elements are in is not specified, but the same on every run.
-    Raises: ValueError (kth or axis out of range), TypeError (kth no integer).
+    Returns: a new array of x's dtype. What order other elements are in is not specified, but the
+    same on every run. Raises: ValueError (kth or axis out of range), TypeError (kth no integer).
     Gradient: each element's goes to the position it came from.
 
     >>> import cudamath as cm
@@ -232,10 +265,12 @@ def topk(x: Any, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple[nd
         x: array of any dtype, of at least 1 dimension.
         k: how many, 0 to the length of the axis.
         axis: the axis.
-        largest: the largest, in descending order (NaN counts as the largest); otherwise the smallest, ascending.
+        largest: the largest, in descending order (NaN counts as the largest); otherwise the
+        smallest, ascending.
 
-    Returns: (values of x's dtype, positions int64), of length k along the axis. Of equal elements the first comes first.
-    Raises: ValueError (k or axis out of range). Gradient: of the values, to the positions they came from.
+    Returns: (values of x's dtype, positions int64), of length k along the axis. Of equal elements
+    the first comes first. Raises: ValueError (k or axis out of range). Gradient: of the values, to
+    the positions they came from.
 
     >>> import cudamath as cm
     >>> values, positions = cm.topk([3, 9, 1, 7], 2)
@@ -256,8 +291,14 @@ def topk(x: Any, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple[nd
         found = _topk(x, axis=axis, count=k, descending=bool(largest))
         _topk.remember(key, given, (x,), axis=axis, count=k, descending=bool(largest))
         return found
-    if (x._layout.device >= 0 and x.dtype not in COMPLEX and 0 < k <= n // _PART and _LONG <= n < _LONGEST
-            and x.size // n <= _MOST_LINES and x.size >= _MANY):
+    if (
+        x._layout.device >= 0
+        and x.dtype not in COMPLEX
+        and 0 < k <= n // _PART
+        and _LONG <= n < _LONGEST
+        and x.size // n <= _MOST_LINES
+        and x.size >= _MANY
+    ):
         order = _leading(x, axis=axis, count=k, descending=bool(largest))
         found = take_along_axis(x, order, axis)
         order = take_along_axis(order, _argsort(found, axis=axis, descending=bool(largest)), axis)

@@ -1,10 +1,12 @@
-"""The source of random numbers: key, stream and offset of Philox4x32-10, and how draws divide the sequence among them.
+"""The source of random numbers: key, stream and offset of Philox4x32-10, and how draws divide the
+sequence among them.
 
-A draw reserves a range of the sequence on the host, and its kernel computes the numbers of that range. While a CUDA graph is
-being captured nothing is reserved. Instead the kernel gets its offset within the *graph's* range, and reads the beginning of
-that range from a small device array, the generator's *cell*. Before each replay the generator reserves a range for the whole
-graph and writes its beginning into the cell, in stream order. So replays and draws outside, in any order, give the numbers
-that the same calls give without a graph.
+A draw reserves a range of the sequence on the host, and its kernel computes the numbers of that
+range. While a CUDA graph is being captured nothing is reserved. Instead the kernel gets its offset
+within the *graph's* range, and reads the beginning of that range from a small device array, the
+generator's *cell*. Before each replay the generator reserves a range for the whole graph and writes
+its beginning into the cell, in stream order. So replays and draws outside, in any order, give the
+numbers that the same calls give without a graph.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ from .views import all_ints
 Size = int | Sequence[int] | None
 
 MASK = (1 << 64) - 1
-_LAST_BLOCK = 1 << 56  # the upper byte of a block number counts the attempts of rejection samplers ...
+_LAST_BLOCK = (
+    1 << 56
+)  # the upper byte of a block number counts the attempts of rejection samplers ...
 _SPAWN = 255 << 56  # ... and 255 there is where children come from
 _MOST_PLANS = 4096
 _HOST = "its result would be the same at every replay; do it outside"
@@ -71,16 +75,22 @@ def number(name: str, what: str, value: Any) -> float:
 
 
 def on_host(name: str, what: str, values: Any, dtype: Any = None) -> np.ndarray:
-    """Real numbers as a NumPy array, read from a GPU if they are there; with a dtype also bools, and fractions as objects."""
+    """Real numbers as a NumPy array, read from a GPU if they are there; with a dtype also bools,
+    and fractions as objects."""
     if type(values) is ndarray:  # which says itself that a recorded one would be lost
         values = np.asarray(values)
     try:
         host = np.asarray(values)
         host = host if dtype is None or host.dtype.kind == "c" else host.astype(dtype, copy=False)
     except (TypeError, ValueError) as error:  # lists of different lengths
-        raise type(error)(f"{name}: wants {what} as a number or an array of numbers: {error}") from None
+        raise type(error)(
+            f"{name}: wants {what} as a number or an array of numbers: {error}"
+        ) from None
     if host.dtype.kind not in "iuf" and host.dtype not in FLOATING:
-        raise TypeError(f"{name}: wants {what} as a number or an array of numbers, got {type(values).__name__} of {host.dtype}")
+        raise TypeError(
+            f"{name}: wants {what} as a number or an array of numbers, got "
+            f"{type(values).__name__} of {host.dtype}"
+        )
     return host
 
 
@@ -105,36 +115,57 @@ RANGES: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 class Parameters:
-    """The parameters of a draw, checked: floats, or arrays on the device of the draw; its shape, dtype and device.
+    """The parameters of a draw, checked: floats, or arrays on the device of the draw; its shape,
+    dtype and device.
 
-    ranges: name -> what its value must be (see RANGES). Arrays that are on a GPU already are not read, so not checked.
-    composed: the draw goes on in further operations; it is made in the compute type and `rounded` at the end.
+    ranges: name -> what its value must be (see RANGES). Arrays that are on a GPU already are not
+    read, so not checked. composed: the draw goes on in further operations; it is made in the
+    compute type and `rounded` at the end.
     """
 
-    def __init__(self, name: str, size: Size, dtype: Any, device: Any, ranges: dict[str, str], *values: Any,
-                 category: dtypes.Category = FLOATING, default: np.dtype | None = None, composed: bool = False):
+    def __init__(
+        self,
+        name: str,
+        size: Size,
+        dtype: Any,
+        device: Any,
+        ranges: dict[str, str],
+        *values: Any,
+        category: dtypes.Category = FLOATING,
+        default: np.dtype | None = None,
+        composed: bool = False,
+    ):
         self.name = name
         found: list[float | ndarray | np.ndarray] = [
-            _checked(name, what, kind, value) for (what, kind), value in zip(ranges.items(), values, strict=True)]
+            _checked(name, what, kind, value)
+            for (what, kind), value in zip(ranges.items(), values, strict=True)
+        ]
         self.known = {what: _on_host(x) for what, x in zip(ranges, found, strict=True)}
         ours = [x for x in found if type(x) is ndarray]
         self.place = index_of(device) if device is not None or not ours else ours[0]._layout.device
         if ours and same_device(name, ours) != self.place:
-            raise ValueError(f"{name}: wants parameters on {device_of(self.place)}, got one on {ours[0].device}")
+            raise ValueError(
+                f"{name}: wants parameters on {device_of(self.place)}, got one on {ours[0].device}"
+            )
         if dtype is None and default is None and ours:
             kinds = [x.dtype for x in ours if x.dtype in FLOATING]
             dtype = functools.reduce(dtypes.promote, kinds) if kinds else None
         self.result = wanted_dtype(name, dtype, category, default or dtypes.default_float())
         self.dtype = dtypes.compute_dtype(self.result) if composed else self.result
         self.arrays = any(not isinstance(x, float) for x in found)
-        kind = self.dtype if default is None else np.dtype(np.float64)  # whole numbers come from float64 parameters
-        self.values: list[Any] = [x if isinstance(x, float) else asarray(x, kind, device_of(self.place), name=name)
-                                  for x in found]
+        kind = (
+            self.dtype if default is None else np.dtype(np.float64)
+        )  # whole numbers come from float64 parameters
+        self.values: list[Any] = [
+            x if isinstance(x, float) else asarray(x, kind, device_of(self.place), name=name)
+            for x in found
+        ]
         self.shape = shape_for(name, size, [x.shape for x in self.values if type(x) is ndarray])
 
     def constants(self) -> list[Any]:
-        """The values without what is recorded of them: of a draw that is not differentiable in them, what a formula that names
-        them beside it passed on would be a part of a gradient, which is wrong alone."""
+        """The values without what is recorded of them: of a draw that is not differentiable in
+        them, what a formula that names them beside it passed on would be a part of a gradient,
+        which is wrong alone."""
         return [x._alias() if type(x) is ndarray else x for x in self.values]
 
     def rounded(self, x: ndarray) -> ndarray:
@@ -142,10 +173,13 @@ class Parameters:
         return x if x.dtype == self.result else asarray(x, self.result)
 
     def ordered(self, a: str, b: str, strictly: bool = False) -> None:
-        """ValueError unless parameter a <= b (strictly: a < b) in every element, as far as both are known on the host."""
+        """ValueError unless parameter a <= b (strictly: a < b) in every element, as far as both are
+        known on the host."""
         x, y = self.known[a], self.known[b]
         if x is not None and y is not None and not np.all(x < y if strictly else x <= y):
-            raise ValueError(f"{self.name}: wants {a} {'<' if strictly else '<='} {b}, got {x} and {y}")
+            raise ValueError(
+                f"{self.name}: wants {a} {'<' if strictly else '<='} {b}, got {x} and {y}"
+            )
 
     def full(self, index: int, dtype: np.dtype) -> Any:
         """A parameter as a contiguous array of the draw's shape, or as the float it is."""
@@ -176,21 +210,29 @@ def _checked(name: str, what: str, kind: str, value: Any) -> Any:
         if not test(value):
             raise ValueError(f"{name}: wants {what} {words}, got {value}")
         return value
-    if type(value) is not ndarray and (hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray)):
+    if type(value) is not ndarray and (
+        hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray)
+    ):
         value = asarray(value, name=name)
     host = on_host(name, what, value) if type(value) is not ndarray else None
     if host is None and value.dtype not in REAL:
-        raise TypeError(f"{name}: wants {what} as real numbers, got {value.dtype} of shape {value.shape}")
+        raise TypeError(
+            f"{name}: wants {what} as real numbers, got {value.dtype} of shape {value.shape}"
+        )
     seen = _on_host(value if host is None else host)
     if seen is not None and seen.dtype in FLOATING and seen.dtype.itemsize < 4:
         seen = seen.astype(np.float32)  # to which the bounds of ranges are no infinities
     if seen is not None and not np.all(test(seen)):
-        raise ValueError(f"{name}: wants {what} {words}, got {seen[~test(seen)].flat[0]} in an array of shape {seen.shape}")
+        raise ValueError(
+            f"{name}: wants {what} {words}, got {seen[~test(seen)].flat[0]} in an array of shape "
+            f"{seen.shape}"
+        )
     return value if host is None else host
 
 
 def shape_for(name: str, size: Size, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape of a draw: `size`, to which the parameters' shapes must broadcast, or what they broadcast to."""
+    """The shape of a draw: `size`, to which the parameters' shapes must broadcast, or what they
+    broadcast to."""
     try:
         common = np.broadcast_shapes(*shapes)
         shape = common if size is None else shape_of(name, size)
@@ -199,8 +241,11 @@ def shape_for(name: str, size: Size, shapes: Sequence[tuple[int, ...]]) -> tuple
     except ValueError:
         if size is not None:
             shape_of(name, size)
-        raise ValueError(f"{name}: wants parameters that broadcast to {'one shape' if size is None else f'size {size}'}, "
-                         f"got shapes {', '.join(map(str, shapes))}") from None
+        raise ValueError(
+            f"{name}: wants parameters that broadcast to "
+            f"{'one shape' if size is None else f'size {size}'}, "
+            f"got shapes {', '.join(map(str, shapes))}"
+        ) from None
     return shape
 
 
@@ -217,15 +262,18 @@ class _Feed:
         self.host = (ctypes.c_uint64 * 3)()
 
     def __call__(self, stream: Stream) -> None:
-        """Before a replay: take its stretch of the sequence and write where that is into the cell."""
+        """Before a replay: take its stretch of the sequence and write where that is into the
+        cell."""
         for i, value in enumerate(self.source.take("graph", self.blocks)):
             self.host[i] = value
-        # The driver has copied pageable memory before this returns; the write itself is ordered by the stream.
+        # The driver has copied pageable memory before this returns; the write itself is ordered by
+        # the stream.
         memory.upload(self.cell._data, ctypes.addressof(self.host), 24, stream, wait=False)
 
 
 def drawn(op: Op, counter: tuple, rest: tuple, *arrays: ndarray, **params: Any) -> ndarray:
-    """Call a card that draws: counter is what `take` gave, rest are its further run-time scalars."""
+    """Call a card that draws: counter is what `take` gave, rest are its further run-time
+    scalars."""
     key, stream, first = counter
     if type(key) is ndarray:  # a cell
         return op(*arrays, key, scalars=(0, stream, first, *rest), **params)
@@ -238,7 +286,8 @@ def known_size(size: Any) -> bool:
 
 
 def remember(op: Op, asked: tuple, plan: tuple, blocks: int, rest: tuple = ()) -> None:
-    """Keep the plan of a draw for `Source.again`. plan: its key in op.plans; rest: its parameters, where they are requested."""
+    """Keep the plan of a draw for `Source.again`. plan: its key in op.plans; rest: its parameters,
+    where they are requested."""
     run = op.plans.get(plan)
     try:
         if run is not None and len(op.plans) < _MOST_PLANS and known_size(asked[0]):
@@ -256,20 +305,29 @@ class Source:
         self._key, self._stream = key, stream
         self._offset = self._children = 0
         self._lock = threading.Lock()
-        # What is made inside a graph begins anew at each run of the function, and so at each replay.
+        # What is made inside a graph begins anew at each run of the function, and so at each
+        # replay.
         now = streams.local.stream
         self._within = now.feeds if now is not None and now.capturing else None
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(key={self._key:#x}, stream={self._stream:#x}, offset={self._offset})"
+        return (
+            f"{type(self).__name__}(key={self._key:#x}, stream={self._stream:#x}, "
+            f"offset={self._offset})"
+        )
 
     def __reduce__(self) -> tuple:
         return _restored, (type(self), self.state)
 
     def _captured(self) -> Stream | None:
-        """The stream of the graph that this thread captures, unless the generator was made inside."""
+        """The stream of the graph that this thread captures, unless the generator was made
+        inside."""
         stream = streams.local.stream
-        return stream if stream is not None and stream.capturing and self._within is not stream.feeds else None
+        return (
+            stream
+            if stream is not None and stream.capturing and self._within is not stream.feeds
+            else None
+        )
 
     @property
     def state(self) -> dict[str, int]:
@@ -277,17 +335,26 @@ class Source:
         if self._captured():
             refuse_capture("Generator.state", _HOST)
         with self._lock:
-            return {"key": self._key, "stream": self._stream, "offset": self._offset, "children": self._children}
+            return {
+                "key": self._key,
+                "stream": self._stream,
+                "offset": self._offset,
+                "children": self._children,
+            }
 
     @state.setter
     def state(self, state: dict[str, int]) -> None:
         limits = {"key": MASK, "stream": MASK, "offset": _LAST_BLOCK, "children": _LAST_BLOCK}
         if not isinstance(state, dict) or set(state) != set(limits):
-            raise ValueError(f"Generator.state: wants a dict with {', '.join(limits)}, got {state!r}")
+            raise ValueError(
+                f"Generator.state: wants a dict with {', '.join(limits)}, got {state!r}"
+            )
         values = {name: as_integer("Generator.state", name, state[name]) for name in limits}
         for name, most in limits.items():
             if not 0 <= values[name] <= most:
-                raise ValueError(f"Generator.state: wants {name} in [0, {most}], got {values[name]}")
+                raise ValueError(
+                    f"Generator.state: wants {name} in [0, {most}], got {values[name]}"
+                )
         if self._captured():
             refuse_capture("Generator.state", _HOST)
         with self._lock:
@@ -295,13 +362,17 @@ class Source:
             self._offset, self._children = values["offset"], values["children"]
 
     def take(self, name: str, blocks: int, device: int | None = None) -> tuple:
-        """Reserve `blocks` Philox blocks: (key, stream, first block). For functions that draw in their own kernels.
+        """Reserve `blocks` Philox blocks: (key, stream, first block). For functions that draw in
+        their own kernels.
 
-        While a graph is captured: (cell, 0, first block in the graph's stretch), where cell is an array (3,) uint64 of
-        key, stream and the stretch's first block; `drawn` gives either to a card. device: where the draw is made, by
-        default the active GPU; a draw on the CPU cannot be part of a graph.
+        While a graph is captured: (cell, 0, first block in the graph's stretch), where cell is an
+        array (3,) uint64 of key, stream and the stretch's first block; `drawn` gives either to a
+        card. device: where the draw is made, by default the active GPU; a draw on the CPU cannot be
+        part of a graph.
         """
-        if tape.state.draws is not None:  # draws that will be, or are being, repeated (cm.checkpoint)
+        if (
+            tape.state.draws is not None
+        ):  # draws that will be, or are being, repeated (cm.checkpoint)
             return tape.state.draws.take(self, name, blocks, device)
         return self.take_next(name, blocks, device)
 
@@ -310,8 +381,12 @@ class Source:
         stream = streams.local.stream
         if stream is not None and stream.capturing and self._within is not stream.feeds:
             if device == CPU:
-                refuse_capture(name, "its random numbers, drawn on the CPU, would be the same at every replay; draw on "
-                               "the GPU")
+                refuse_capture(
+                    name,
+                    "its random numbers, drawn on the CPU, would be the same at every replay; "
+                    "draw on "
+                    "the GPU",
+                )
             feed = stream.feeds.get(id(self))
             if feed is None:
                 feed = stream.feeds[id(self)] = _Feed(self, stream)
@@ -321,23 +396,32 @@ class Source:
         with self._lock:
             first = self._offset
             if first + blocks > _LAST_BLOCK:
-                raise OverflowError(f"{name}: the generator is used up after 2^58 words; spawn a new one")
+                raise OverflowError(
+                    f"{name}: the generator is used up after 2^58 words; spawn a new one"
+                )
             self._offset = first + blocks
             return self._key, self._stream, first
 
-    def drawn_for(self, op: Op, name: str, asked: tuple, blocks: int, rest: tuple, x: ndarray, **params: Any) -> ndarray:
-        """A draw whose kernel reads its parameters from an array on a GPU as it is; `again(op, asked, rest, x)` repeats it."""
+    def drawn_for(
+        self, op: Op, name: str, asked: tuple, blocks: int, rest: tuple, x: ndarray, **params: Any
+    ) -> ndarray:
+        """A draw whose kernel reads its parameters from an array on a GPU as it is; `again(op,
+        asked, rest, x)` repeats it."""
         out = drawn(op, self.take(name, blocks, x._layout.device), rest, x, **params)
         run = op.plans.get((x._layout, *params.values()))
         if run is not None:
             op.keep(asked, (run, blocks, ()))  # type: ignore[arg-type]
         return out
 
-    def again(self, op: Op, asked: Any, parameters: tuple = (), x: ndarray | None = None) -> ndarray | None:
-        """A draw that was requested in the same words before and `remembered`; None where it must go the long way.
+    def again(
+        self, op: Op, asked: Any, parameters: tuple = (), x: ndarray | None = None
+    ) -> ndarray | None:
+        """A draw that was requested in the same words before and `remembered`; None where it must
+        go the long way.
 
-        asked: what the draw's arguments were, of those that decide its plan; sizes must be ints or tuples of ints.
-        x: a parameter on a GPU, with whose layout `asked` begins: that says where the draw is made, too.
+        asked: what the draw's arguments were, of those that decide its plan; sizes must be ints or
+        tuples of ints. x: a parameter on a GPU, with whose layout `asked` begins: that says where
+        the draw is made, too.
         """
         try:
             known: Any = op.plans[(asked, default_index()) if x is None else asked]
@@ -359,9 +443,11 @@ class Source:
         return run(key, own, first, *(parameters or rest))
 
     def spawn(self, n_children: int) -> list[Any]:
-        """`n_children` new generators, independent of this one and of each other; the draws of this one do not change.
+        """`n_children` new generators, independent of this one and of each other; the draws of this
+        one do not change.
 
-        A child's key and stream are 128 bits of Philox from a part of the parent's sequence that draws never reach.
+        A child's key and stream are 128 bits of Philox from a part of the parent's sequence that
+        draws never reach.
 
         >>> import cudamath as cm
         >>> a, b = cm.random.default_rng(7).spawn(2)
@@ -378,9 +464,17 @@ class Source:
             self._children += n
         philox = lazy("cpu", "random.philox")
         stream, key = np.uint64(self._stream), np.uint64(self._key)
-        words = [[int(w) for w in philox(np.uint64(_SPAWN + i), stream, key)] for i in range(first, first + n)]
-        return [_restored(type(self), {"key": w[0] | w[1] << 32, "stream": w[2] | w[3] << 32, "offset": 0, "children": 0})
-                for w in words]
+        words = [
+            [int(w) for w in philox(np.uint64(_SPAWN + i), stream, key)]
+            for i in range(first, first + n)
+        ]
+        return [
+            _restored(
+                type(self),
+                {"key": w[0] | w[1] << 32, "stream": w[2] | w[3] << 32, "offset": 0, "children": 0},
+            )
+            for w in words
+        ]
 
 
 def _restored(kind: type[Source], state: dict[str, int]) -> Source:

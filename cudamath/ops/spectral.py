@@ -1,7 +1,9 @@
-"""QR, eigenvalues and singular values: cards. Plans: kernels/decompose.py; cuSOLVER: runtime/solver.py.
+"""QR, eigenvalues and singular values: cards. Plans: kernels/decompose.py; cuSOLVER:
+runtime/solver.py.
 
-Dtypes, batches and failures: as in ops/decompose.py. Vectors are determined up to a sign (a phase, if complex) each, and
-libraries choose differently: a CPU and a GPU may return different, equally right ones.
+Dtypes, batches and failures: as in ops/decompose.py. Vectors are determined up to a sign (a phase,
+if complex) each, and libraries choose differently: a CPU and a GPU may return different, equally
+right ones.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ class SVDResult(NamedTuple):
     Vh: ndarray
 
 
-# ------------------------------------------------------------------------------------------------ gradients
+# ------------------------------------------------------------------------------------------------ g
 
 
 def _qr_grad(g: tuple, y: tuple, a: ndarray, *, complete: bool) -> tuple[ndarray]:
@@ -60,7 +62,10 @@ def _qr_grad(g: tuple, y: tuple, a: ndarray, *, complete: bool) -> tuple[ndarray
     (gq, gr), (q, r) = g, y
     m, n = a.shape[-2:]
     if complete and m > n:
-        raise ValueError(f"qr: mode 'complete' of shape {a.shape} has no gradient: the added columns of Q are arbitrary")
+        raise ValueError(
+            f"qr: mode 'complete' of shape {a.shape} has no gradient: the added columns of Q are "
+            "arbitrary"
+        )
     gq = q * 0 if gq is None else gq
     gr = r * 0 if gr is None else gr
     if m >= n:
@@ -100,20 +105,25 @@ def _off_diagonal(gap: ndarray) -> ndarray:
 
 def _diagonal(values: ndarray, like: ndarray) -> ndarray:
     """Diagonal matrices of `like`'s dtype."""
-    return expand_dims(astype(values, like.dtype, copy=False), axis=-1) * eye(values.shape[-1], dtype=like.dtype,
-                                                                             device=like.device)
+    return expand_dims(astype(values, like.dtype, copy=False), axis=-1) * eye(
+        values.shape[-1], dtype=like.dtype, device=like.device
+    )
 
 
 def _svd_grad(g: tuple, y: tuple, a: ndarray, *, full: bool) -> tuple[ndarray]:
-    """U [(skew(U^H gU) / E) S + S (skew(V^H gV) / E) + diag(gS)] V^H, E_ij = s_j^2 - s_i^2, and what lies outside the
-    spaces of U and V. For complex matrices the phases, which the loss must not depend on, share what is left."""
+    """U [(skew(U^H gU) / E) S + S (skew(V^H gV) / E) + diag(gS)] V^H, E_ij = s_j^2 - s_i^2, and
+    what lies outside the spaces of U and V. For complex matrices the phases, which the loss must
+    not depend on, share what is left."""
     (gu, gs, gvh), (u, s, vh) = g, y
     m, n = a.shape[-2:]
     k = min(m, n)
     if full and m != n:
         if gu is not None and m > n or gvh is not None and n > m:
-            raise ValueError(f"svd: full_matrices=True of shape {a.shape} has no gradient through the added vectors, which "
-                             "are arbitrary; give full_matrices=False")
+            raise ValueError(
+                f"svd: full_matrices=True of shape {a.shape} has no gradient through the added "
+                "vectors, which "
+                "are arbitrary; give full_matrices=False"
+            )
         u, vh = u[..., :, :k], vh[..., :k, :]
     inner = _diagonal(gs, a) if gs is not None else _diagonal(s * 0, a)
     row, column = expand_dims(s, axis=-2), expand_dims(s, axis=-1)
@@ -137,13 +147,16 @@ def _svd_grad(g: tuple, y: tuple, a: ndarray, *, full: bool) -> tuple[ndarray]:
 
 
 def _eig_grad(g: tuple, y: tuple, _a: Any) -> tuple[ndarray]:
-    """v^-H (diag(g_w) + (v^H g_v - v^H v diag(Re v^H g_v)) / conj(w_j - w_i)) v^H, for vectors of length 1."""
+    """v^-H (diag(g_w) + (v^H g_v - v^H v diag(Re v^H g_v)) / conj(w_j - w_i)) v^H, for vectors of
+    length 1."""
     (gw, gv), (w, v) = g, y
     vh = adjoint(v)
     inner = v * 0 if gw is None else _diagonal(gw, v)
     if gv is not None:
         along = matmul(vh, gv)
-        own = sum((along * eye(w.shape[-1], dtype=v.dtype, device=v.device)).real, axis=-2, keepdims=True)
+        own = sum(
+            (along * eye(w.shape[-1], dtype=v.dtype, device=v.device)).real, axis=-2, keepdims=True
+        )
         gap = expand_dims(w, axis=-2) - expand_dims(w, axis=-1)
         inner = inner + (along - matmul(vh, v) * own) * _off_diagonal(conj(gap))
     return (solve(vh, matmul(inner, vh)),)
@@ -158,21 +171,24 @@ _eigvals = Op("eigvals", cpu="decompose.eigvals", cuda="decompose.eigvals")
 _svd = Op("svd", cpu="decompose.svd", cuda="singular.svd", vjp=_svd_grad, outputs=3)
 _svdvals = Op("svdvals", cpu="decompose.svdvals", cuda="singular.svdvals")
 
-# ------------------------------------------------------------------------------------------------ functions
-# What computes less than the whole decomposition has no gradient of its own: where one is recorded, the whole is computed.
+# ------------------------------------------------------------------------------------------------ f
+# What computes less than the whole decomposition has no gradient of its own: where one is recorded,
+# the whole is computed.
 
 
 def qr(a: Any, /, mode: str = "reduced") -> Any:
-    """QR decomposition: a = q r with orthonormal columns of q and upper triangular r, by Householder reflections.
+    """QR decomposition: a = q r with orthonormal columns of q and upper triangular r, by
+    Householder reflections.
 
     Args:
         a: array (..., m, n).
-        mode: "reduced" (q (..., m, k), r (..., k, n), k = min(m, n)), "complete" (q (..., m, m), r (..., m, n)) or "r".
+        mode: "reduced" (q (..., m, k), r (..., k, n), k = min(m, n)), "complete" (q (..., m, m), r
+        (..., m, n)) or "r".
 
-    Returns: named pair (Q, R); with mode "r" the array R alone. On a GPU q lies in columns (its strides say so).
-    Raises: TypeError (dtype), ValueError (dimensions, mode).
-    Gradient: (g_q + q h) r^-H, h Hermitian with the upper triangle of g_r r^H - q^H g_q; of mode "complete" only for
-    m <= n; the first min(m, n) columns of a must be independent.
+    Returns: named pair (Q, R); with mode "r" the array R alone. On a GPU q lies in columns (its
+    strides say so). Raises: TypeError (dtype), ValueError (dimensions, mode). Gradient: (g_q + q h)
+    r^-H, h Hermitian with the upper triangle of g_r r^H - q^H g_q; of mode "complete" only for m <=
+    n; the first min(m, n) columns of a must be independent.
 
     >>> import cudamath as cm
     >>> q, r = cm.linalg.qr(cm.asarray([[3.0, 1.0], [4.0, 2.0]]))
@@ -197,12 +213,15 @@ def eigh(a: Any, /, UPLO: str = "L") -> EighResult:
     """Eigenvalues and eigenvectors of Hermitian (real symmetric) matrices: a v = v diag(w).
 
     Args: a: array (..., n, n), of which one triangle is read; UPLO: "L" or "U", which.
-    Returns: named pair (eigenvalues (..., n), real and ascending; eigenvectors (..., n, n), orthonormal columns). On a GPU
-        the vectors lie in columns; matrices with rows of up to 256 bytes, 64 of float32, are done in one launch, by Jacobi's
-        method, and larger ones by cuSOLVER.
-    Raises: TypeError (dtype), ValueError (dimensions, UPLO), LinAlgError (not square; no convergence, as where there is NaN;
+    Returns: named pair (eigenvalues (..., n), real and ascending; eigenvectors (..., n, n),
+    orthonormal columns). On a GPU
+        the vectors lie in columns; matrices with rows of up to 256 bytes, 64 of float32, are done
+        in one launch, by Jacobi's method, and larger ones by cuSOLVER.
+    Raises: TypeError (dtype), ValueError (dimensions, UPLO), LinAlgError (not square; no
+    convergence, as where there is NaN;
         on the CPU LAPACK may not notice that, and returns vectors of NaN).
-    Gradient: v (diag(g_w) + (v^H g_v) / (w_j - w_i)) v^H, Hermitian; through the vectors only where all eigenvalues differ.
+    Gradient: v (diag(g_w) + (v^H g_v) / (w_j - w_i)) v^H, Hermitian; through the vectors only where
+    all eigenvalues differ.
 
     >>> import cudamath as cm
     >>> cm.linalg.eigh([[2.0, 0.0], [0.0, 1.0]]).eigenvalues.tolist()
@@ -215,8 +234,8 @@ def eigh(a: Any, /, UPLO: str = "L") -> EighResult:
 def eigvalsh(a: Any, /, UPLO: str = "L") -> ndarray:
     """Eigenvalues of Hermitian (real symmetric) matrices, ascending.
 
-    Args, Raises: as for `eigh`. Returns: real array (..., n). On a GPU, of up to 32 rows (complex128: 16) by Jacobi's method.
-    Gradient: v diag(g) v^H.
+    Args, Raises: as for `eigh`. Returns: real array (..., n). On a GPU, of up to 32 rows
+    (complex128: 16) by Jacobi's method. Gradient: v diag(g) v^H.
 
     >>> import cudamath as cm
     >>> cm.linalg.eigvalsh([[2.0, 0.0], [0.0, 1.0]]).tolist()
@@ -231,12 +250,14 @@ def eig(a: Any, /) -> EigResult:
     """Eigenvalues and right eigenvectors of square matrices: a v = v diag(w).
 
     Args: a: array (..., n, n).
-    Returns: named pair (eigenvalues (..., n), in no order; eigenvectors (..., n, n), columns of length 1). Both are always
-        complex, as the array API has it: NumPy returns real ones when all of them happen to be real. On a GPU, matrices of
-        up to 64 rows (complex ones with vectors: 48) go to LAPACK on the host, which is faster than cuSOLVER there.
+    Returns: named pair (eigenvalues (..., n), in no order; eigenvectors (..., n, n), columns of
+    length 1). Both are always
+        complex, as the array API has it: NumPy returns real ones when all of them happen to be
+        real. On a GPU, matrices of up to 64 rows (complex ones with vectors: 48) go to LAPACK on
+        the host, which is faster than cuSOLVER there.
     Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (not square; no convergence).
-    Gradient: v^-H (diag(g_w) + (v^H g_v - v^H v diag(Re v^H g_v)) / conj(w_j - w_i)) v^H; a must have a full set of
-    vectors and, through the vectors, different eigenvalues.
+    Gradient: v^-H (diag(g_w) + (v^H g_v - v^H v diag(Re v^H g_v)) / conj(w_j - w_i)) v^H; a must
+    have a full set of vectors and, through the vectors, different eigenvalues.
 
     >>> import cudamath as cm
     >>> w, v = cm.linalg.eig([[0.0, -1.0], [1.0, 0.0]])
@@ -260,22 +281,27 @@ def eigvals(a: Any, /) -> ndarray:
     return run(_eigvals, a) if a._node is None else run(_eig, a)[0]
 
 
-def svd(a: Any, /, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+def svd(
+    a: Any, /, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> Any:
     """Singular value decomposition: a = u diag(s) vh.
 
     Args:
         a: array (..., m, n).
-        full_matrices: u (..., m, m) and vh (..., n, n); else u (..., m, k) and vh (..., k, n), k = min(m, n).
-        compute_uv: False: the singular values alone.
-        hermitian: accepted for NumPy's sake; the answer is the same.
+        full_matrices: u (..., m, m) and vh (..., n, n); else u (..., m, k) and vh (..., k, n), k =
+        min(m, n). compute_uv: False: the singular values alone. hermitian: accepted for NumPy's
+        sake; the answer is the same.
 
-    Returns: named triple (U, S, Vh), S real and descending (..., k); or S. On a GPU u and vh of a large tall matrix lie in
-        columns; the values come from A^H A in float64, by which those of float32 are as exact as float32 can say, and those of
-        float64 by a step of Jacobi's method more (kernels/singular.py). The vectors of values that are 0, and those that
-        full_matrices adds, are any orthonormal ones.
-    Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (no convergence, as where there is NaN or infinity).
-    Gradient: u [(skew(u^H g_u) / e) s + s (skew(v^H g_v) / e) + diag(g_s)] v^H + what lies outside, e_ij = s_j^2 - s_i^2;
-    through the vectors only where singular values differ and are not 0, and not through those that full_matrices adds.
+    Returns: named triple (U, S, Vh), S real and descending (..., k); or S. On a GPU u and vh of a
+    large tall matrix lie in
+        columns; the values come from A^H A in float64, by which those of float32 are as exact as
+        float32 can say, and those of float64 by a step of Jacobi's method more
+        (kernels/singular.py). The vectors of values that are 0, and those that full_matrices adds,
+        are any orthonormal ones.
+    Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (no convergence, as where there
+    is NaN or infinity). Gradient: u [(skew(u^H g_u) / e) s + s (skew(v^H g_v) / e) + diag(g_s)] v^H
+    + what lies outside, e_ij = s_j^2 - s_i^2; through the vectors only where singular values differ
+    and are not 0, and not through those that full_matrices adds.
 
     >>> import cudamath as cm
     >>> cm.linalg.svd([[0.0, 2.0], [1.0, 0.0]]).S.tolist()

@@ -1,4 +1,5 @@
-"""More ways to join, cut and turn arrays, by NumPy's names: what ``join.py`` and ``shape.py`` do, along given axes."""
+"""More ways to join, cut and turn arrays, by NumPy's names: what ``join.py`` and ``shape.py`` do,
+along given axes."""
 
 from __future__ import annotations
 
@@ -33,15 +34,34 @@ from .shape import (
 )
 from .views import viewing
 
-__all__ = ["append", "atleast_3d", "block", "broadcast_arrays", "column_stack", "cross", "delete", "dsplit", "dstack", "fliplr",
-           "flipud", "hsplit", "insert", "resize", "rollaxis", "rot90", "trace", "trim_zeros", "vsplit"]
+__all__ = [
+    "append",
+    "atleast_3d",
+    "block",
+    "broadcast_arrays",
+    "column_stack",
+    "cross",
+    "delete",
+    "dsplit",
+    "dstack",
+    "fliplr",
+    "flipud",
+    "hsplit",
+    "insert",
+    "resize",
+    "rollaxis",
+    "rot90",
+    "trace",
+    "trim_zeros",
+    "vsplit",
+]
 
 
 def broadcast_arrays(*arrays: Any) -> tuple[ndarray, ...]:
     """Views of the arrays, all repeated to their common shape.
 
-    Args: arrays: of any shapes and dtypes. Returns: tuple of as many views. Raises: ValueError if the shapes do not broadcast.
-    Gradient: summed over the repeated axes.
+    Args: arrays: of any shapes and dtypes. Returns: tuple of as many views. Raises: ValueError if
+    the shapes do not broadcast. Gradient: summed over the repeated axes.
 
     >>> import cudamath as cm
     >>> [a.shape for a in cm.broadcast_arrays(cm.zeros((3, 1)), cm.zeros(4))]
@@ -58,7 +78,8 @@ _common_shape = functools.lru_cache(1024)(shapes.broadcast_shapes)
 def atleast_3d(*arrays: Any) -> Any:
     """Each array with at least three dimensions: a vector as (1, n, 1), a matrix as (n, m, 1).
 
-    Args: arrays: of any shape. Returns: view or the array itself; a tuple if several are given. Gradient: g in the old shape.
+    Args: arrays: of any shape. Returns: view or the array itself; a tuple if several are given.
+    Gradient: g in the old shape.
 
     >>> import cudamath as cm
     >>> cm.atleast_3d(cm.zeros(3)).shape
@@ -74,10 +95,11 @@ def atleast_3d(*arrays: Any) -> Any:
 
 @viewing
 def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> ndarray:
-    """A view rotated by ``k`` quarter turns in the plane of two axes, from the first towards the second.
+    """A view rotated by ``k`` quarter turns in the plane of two axes, from the first towards the
+    second.
 
-    Args: x: array of at least 2 dimensions; k: an integer; axes: two different axes. Raises: ValueError (axes), TypeError (k,
-    axes). Gradient: rotated back.
+    Args: x: array of at least 2 dimensions; k: an integer; axes: two different axes. Raises:
+    ValueError (axes), TypeError (k, axes). Gradient: rotated back.
 
     >>> import cudamath as cm
     >>> cm.rot90(cm.asarray([[1, 2], [3, 4]]))
@@ -101,8 +123,8 @@ def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> ndarray:
 def column_stack(arrays: Sequence[Any], /) -> ndarray:
     """Vectors as the columns of a matrix; matrices side by side.
 
-    Args: arrays: at least one, of 1 or 2 dimensions and equally many rows. Returns: matrix of the common dtype. Raises:
-    ValueError (shapes, no array). Gradient: g's part at each array.
+    Args: arrays: at least one, of 1 or 2 dimensions and equally many rows. Returns: matrix of the
+    common dtype. Raises: ValueError (shapes, no array). Gradient: g's part at each array.
 
     >>> import cudamath as cm
     >>> cm.column_stack([[1, 2], [3, 4]]).tolist()
@@ -112,15 +134,21 @@ def column_stack(arrays: Sequence[Any], /) -> ndarray:
     if known is not None:
         return known
     given = _inputs("column_stack", arrays)
-    return _joined("column_stack", [expand_dims(x, axis=1) if x.ndim == 1 else atleast_2d(x) for x in given], 1,
-                   key=("column_stack",), given=given)
+    return _joined(
+        "column_stack",
+        [expand_dims(x, axis=1) if x.ndim == 1 else atleast_2d(x) for x in given],
+        1,
+        key=("column_stack",),
+        given=given,
+    )
 
 
 def dstack(arrays: Sequence[Any], /) -> ndarray:
-    """The arrays stacked in depth: along axis 2, those of fewer dimensions as ``atleast_3d`` makes them.
+    """The arrays stacked in depth: along axis 2, those of fewer dimensions as ``atleast_3d`` makes
+    them.
 
-    Args: arrays: at least one, of equal shapes but for axis 2. Returns: array of the common dtype. Raises: ValueError (shapes,
-    no array). Gradient: g's part at each array.
+    Args: arrays: at least one, of equal shapes but for axis 2. Returns: array of the common dtype.
+    Raises: ValueError (shapes, no array). Gradient: g's part at each array.
 
     >>> import cudamath as cm
     >>> cm.dstack([[1, 2], [3, 4]]).tolist()
@@ -136,8 +164,8 @@ def dstack(arrays: Sequence[Any], /) -> ndarray:
 def hsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
     """``split`` along axis 1 (axis 0 of vectors).
 
-    Args: x: array of at least 1 dimension; indices_or_sections: as for ``split``. Returns: list of views. Raises:
-    ValueError (dimensions; parts of unequal size). Gradient: as ``split``.
+    Args: x: array of at least 1 dimension; indices_or_sections: as for ``split``. Returns: list of
+    views. Raises: ValueError (dimensions; parts of unequal size). Gradient: as ``split``.
 
     >>> import cudamath as cm
     >>> [a.tolist() for a in cm.hsplit([1, 2, 3, 4], 2)]
@@ -150,8 +178,8 @@ def hsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]
 def vsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
     """``split`` along axis 0 of an array of at least 2 dimensions.
 
-    Args: indices_or_sections: as for ``split``. Returns: list of views. Raises: ValueError (dimensions; parts of
-    unequal size). Gradient: as ``split``.
+    Args: indices_or_sections: as for ``split``. Returns: list of views. Raises: ValueError
+    (dimensions; parts of unequal size). Gradient: as ``split``.
 
     >>> import cudamath as cm
     >>> [a.tolist() for a in cm.vsplit([[1, 2], [3, 4]], 2)]
@@ -166,8 +194,8 @@ def vsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]
 def dsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
     """``split`` along axis 2.
 
-    Args: x: array of at least 3 dimensions; indices_or_sections: as for ``split``. Returns: list of views. Raises:
-    ValueError (dimensions; parts of unequal size). Gradient: as ``split``.
+    Args: x: array of at least 3 dimensions; indices_or_sections: as for ``split``. Returns: list of
+    views. Raises: ValueError (dimensions; parts of unequal size). Gradient: as ``split``.
 
     >>> import cudamath as cm
     >>> [a.shape for a in cm.dsplit(cm.zeros((2, 3, 4)), 2)]
@@ -182,8 +210,8 @@ def dsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]
 def block(arrays: Any) -> ndarray:
     """An array put together from nested lists of blocks: the innermost lists along the last axis.
 
-    Args: arrays: arrays, or lists of them, nested equally deep. Returns: array of the common dtype. Raises: ValueError (depths,
-    shapes). Gradient: g's part at each block.
+    Args: arrays: arrays, or lists of them, nested equally deep. Returns: array of the common dtype.
+    Raises: ValueError (depths, shapes). Gradient: g's part at each block.
 
     >>> import cudamath as cm
     >>> cm.block([[cm.eye(2), cm.zeros((2, 1))], [cm.ones((1, 3))]]).tolist()
@@ -200,30 +228,42 @@ def block(arrays: Any) -> ndarray:
             raise ValueError("block: a list is empty")
         depths = {depth(part) for part in item}
         if len(depths) > 1:
-            raise ValueError(f"block: lists are nested {sorted(depths)} deep; they must be equally deep")
+            raise ValueError(
+                f"block: lists are nested {sorted(depths)} deep; they must be equally deep"
+            )
         return 1 + depths.pop()
 
     levels = depth(arrays)
 
     def leaves(item: Any) -> list[Any]:
-        return [leaf for part in item for leaf in leaves(part)] if isinstance(item, list) else [item]
+        return (
+            [leaf for part in item for leaf in leaves(part)] if isinstance(item, list) else [item]
+        )
 
     given = iter(coerce("block", tuple(leaves(arrays))))
     parts = list(given)
     ndim = max([levels, *[x.ndim for x in parts]])
     matrices = levels == 2 == ndim and {x.ndim for x in parts} == {2}
-    full = iter(parts if matrices else [reshape(x, (1,) * (ndim - x.ndim) + x.shape) for x in parts])
+    full = iter(
+        parts if matrices else [reshape(x, (1,) * (ndim - x.ndim) + x.shape) for x in parts]
+    )
 
     def joined(item: Any, axis: int) -> ndarray:
         if not isinstance(item, list):
             return next(full)
-        return _joined("block", [joined(part, axis + 1) for part in item], axis, key=("block", axis) if matrices else None)
+        return _joined(
+            "block",
+            [joined(part, axis + 1) for part in item],
+            axis,
+            key=("block", axis) if matrices else None,
+        )
 
     return joined(arrays, ndim - levels)
 
 
 def _block_again(rows: Any) -> ndarray | None:
-    """A block matrix of matrices like one that was seen before: joins along rows, then one along columns."""
+    """A block matrix of matrices like one that was seen before: joins along rows, then one along
+    columns."""
     if rows.__class__ is not list:
         return None
     made = []
@@ -238,15 +278,20 @@ def _block_again(rows: Any) -> ndarray | None:
 def append(x: Any, /, values: Any, axis: int | None = None) -> ndarray:
     """A new array with values after x's own.
 
-    Args: x, values: arrays, of equal shape but along the axis; axis: None ravels both. Returns: array of the common dtype.
-    Raises: ValueError (shapes, axis). Gradient: g's part at each of the two.
+    Args: x, values: arrays, of equal shape but along the axis; axis: None ravels both. Returns:
+    array of the common dtype. Raises: ValueError (shapes, axis). Gradient: g's part at each of the
+    two.
 
     >>> import cudamath as cm
     >>> cm.append([1, 2], [[3], [4]]).tolist()
     [1, 2, 3, 4]
     """
-    if axis is None and type(x) is type(values) is ndarray and x._layout.ndim == values._layout.ndim == 1 and (
-            x._layout.dtype is values._layout.dtype):
+    if (
+        axis is None
+        and type(x) is type(values) is ndarray
+        and x._layout.ndim == values._layout.ndim == 1
+        and (x._layout.dtype is values._layout.dtype)
+    ):
         return concat((x, values))  # as it is
     return _joined("append", coerce("append", (x, values)), axis)
 
@@ -261,8 +306,9 @@ def _line(name: str, x: Any, axis: int | None) -> tuple[ndarray, int]:
 def delete(x: Any, /, obj: Any, axis: int | None = None) -> ndarray:
     """A new array without some slices along an axis.
 
-    Args: x: any array; obj: an integer, a slice, integers, or a bool vector: which; axis: None ravels first. Returns: array of
-    x's dtype. Raises: IndexError (out of range, no integers), ValueError (axis). Gradient: g at the slices that stay.
+    Args: x: any array; obj: an integer, a slice, integers, or a bool vector: which; axis: None
+    ravels first. Returns: array of x's dtype. Raises: IndexError (out of range, no integers),
+    ValueError (axis). Gradient: g at the slices that stay.
 
     >>> import cudamath as cm
     >>> cm.delete([10, 20, 30, 40], [0, 2]).tolist()
@@ -278,13 +324,18 @@ def delete(x: Any, /, obj: Any, axis: int | None = None) -> ndarray:
         which = obj.to_numpy() if isinstance(obj, ndarray) else np.asarray(obj)
         if which.dtype == np.bool_:
             if which.shape != (n,):
-                raise IndexError(f"delete: boolean index of shape {which.shape} does not fit axis {axis} of shape {x.shape}")
+                raise IndexError(
+                    f"delete: boolean index of shape {which.shape} does not fit axis {axis} of "
+                    f"shape {x.shape}"
+                )
             which = np.flatnonzero(which)
         which = which.astype(np.intp) if not which.size else which
         if which.dtype.kind not in "iu":
             raise IndexError(f"delete: wants integers, a slice or a bool vector, got {which.dtype}")
         if which.size and (which.min() < -n or which.max() >= n):
-            raise IndexError(f"delete: an index is out of bounds for axis {axis} of shape {x.shape}")
+            raise IndexError(
+                f"delete: an index is out of bounds for axis {axis} of shape {x.shape}"
+            )
         gone = []
     if which is not None:
         which = np.unique(np.where(which < 0, which + n, which))
@@ -305,9 +356,10 @@ _FEW = 16
 def insert(x: Any, /, obj: Any, values: Any, axis: int | None = None) -> ndarray:
     """A new array with values put before some positions along an axis.
 
-    Args: x: any array; obj: an integer, a slice or integers: before which of x's slices; values: scalar or array, cast to
-    x's dtype, broadcast to the slices; axis: None ravels ``x`` first. Returns: array of x's dtype. Raises: IndexError (out of
-    range, no integers), TypeError (one number that is no integer), ValueError (shapes). Gradient: g at each slice's new place.
+    Args: x: any array; obj: an integer, a slice or integers: before which of x's slices; values:
+    scalar or array, cast to x's dtype, broadcast to the slices; axis: None ravels ``x`` first.
+    Returns: array of x's dtype. Raises: IndexError (out of range, no integers), TypeError (one
+    number that is no integer), ValueError (shapes). Gradient: g at each slice's new place.
 
     >>> import cudamath as cm
     >>> cm.insert([1, 2, 3], [1, 3], [10, 20]).tolist()
@@ -321,11 +373,15 @@ def insert(x: Any, /, obj: Any, values: Any, axis: int | None = None) -> ndarray
         places = np.asarray(obj.to_numpy() if isinstance(obj, ndarray) else obj)
         places = np.flatnonzero(places) if places.dtype.kind == "b" else places
     if places.size and places.dtype.kind not in "iu":
-        raise (IndexError if places.ndim else TypeError)(f"insert: wants integers, a slice or bools, got {places.dtype}")
+        raise (IndexError if places.ndim else TypeError)(
+            f"insert: wants integers, a slice or bools, got {places.dtype}"
+        )
     scalar = places.ndim == 0
     places = places.reshape(-1).astype(np.int64)
     if places.size and (places.min() < -n or places.max() > n):
-        raise IndexError(f"insert: index {places.tolist()} is out of bounds for axis {axis} of shape {x.shape}")
+        raise IndexError(
+            f"insert: index {places.tolist()} is out of bounds for axis {axis} of shape {x.shape}"
+        )
     places = np.where(places < 0, places + n, places)
     if hasattr(values, "dtype"):
         given = astype(coerce("insert", (x, values))[1], x.dtype, copy=False)
@@ -338,11 +394,18 @@ def insert(x: Any, /, obj: Any, values: Any, axis: int | None = None) -> ndarray
     order = np.argsort(places, kind="stable")
     shape = (*x.shape[:axis], places.size, *x.shape[axis + 1 :])
     try:
-        expanded = given if given.shape == shape else reshape(given, (1,) * (x.ndim - given.ndim) + given.shape)
+        expanded = (
+            given
+            if given.shape == shape
+            else reshape(given, (1,) * (x.ndim - given.ndim) + given.shape)
+        )
         expanded = broadcast_to(expanded, shape)
     except ValueError:
-        raise ValueError(f"insert: values of shape {given.shape} do not fit {places.size} places along axis {axis} of shape "
-                         f"{x.shape}") from None
+        raise ValueError(
+            f"insert: values of shape {given.shape} do not fit {places.size} places along axis "
+            f"{axis} of shape "
+            f"{x.shape}"
+        ) from None
     # both one after another, then picked in the new order
     at = np.empty(n + places.size, np.int64)
     new = places[order] + np.arange(places.size)
@@ -374,7 +437,8 @@ def resize(x: Any, /, new_shape: int | Sequence[int]) -> ndarray:
 def fliplr(x: Any, /) -> ndarray:
     """A view with axis 1 reversed.
 
-    Args: x: array of at least 2 dimensions. Raises: ValueError if it has fewer. Gradient: flipped back.
+    Args: x: array of at least 2 dimensions. Raises: ValueError if it has fewer. Gradient: flipped
+    back.
 
     >>> import cudamath as cm
     >>> cm.fliplr([[1, 2], [3, 4]]).tolist()
@@ -389,7 +453,8 @@ def fliplr(x: Any, /) -> ndarray:
 def flipud(x: Any, /) -> ndarray:
     """A view with axis 0 reversed.
 
-    Args: x: array of at least 1 dimension. Raises: ValueError if it has none. Gradient: flipped back.
+    Args: x: array of at least 1 dimension. Raises: ValueError if it has none. Gradient: flipped
+    back.
 
     >>> import cudamath as cm
     >>> cm.flipud([[1, 2], [3, 4]]).tolist()
@@ -404,7 +469,8 @@ def flipud(x: Any, /) -> ndarray:
 def rollaxis(x: Any, /, axis: int, start: int = 0) -> ndarray:
     """A view with an axis moved before another.
 
-    Args: x: any array; axis: the axis; start: the axis before which it goes. Raises: ValueError (out of bounds).
+    Args: x: any array; axis: the axis; start: the axis before which it goes. Raises: ValueError
+    (out of bounds).
 
     >>> import cudamath as cm
     >>> cm.rollaxis(cm.zeros((2, 3, 4)), 2).shape
@@ -424,11 +490,14 @@ def _planes(x: Any, offset: int, axis1: int, axis2: int) -> ndarray:
     return diagonal(x, offset, *normalize_axes("trace", (axis1, axis2), x.ndim))
 
 
-def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> ndarray:
-    """The sum along the diagonal of the planes of two axes. (``cm.linalg.trace`` takes the last two.)
+def trace(
+    x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
+) -> ndarray:
+    """The sum along the diagonal of the planes of two axes. (``cm.linalg.trace`` takes the last
+    two.)
 
-    Args: x: array of at least 2 dimensions; offset: of the diagonal; axis1, axis2: rows and columns; dtype, out: as for
-    ``sum``. Raises: ValueError (axes). Gradient: g on the diagonal.
+    Args: x: array of at least 2 dimensions; offset: of the diagonal; axis1, axis2: rows and
+    columns; dtype, out: as for ``sum``. Raises: ValueError (axes). Gradient: g on the diagonal.
 
     >>> import cudamath as cm
     >>> int(cm.trace([[1, 2], [3, 4]]))
@@ -445,16 +514,25 @@ def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any
     if known is None:
         line = _planes(x, *numbers)
         known = reduce.sum(line, -1)
-        reduce._sum.remember(key, given, (line,), kind="sum", axis=(line.ndim - 1,), keepdims=False, dtype=known.dtype,
-                             shape=())
+        reduce._sum.remember(
+            key,
+            given,
+            (line,),
+            kind="sum",
+            axis=(line.ndim - 1,),
+            keepdims=False,
+            dtype=known.dtype,
+            shape=(),
+        )
     return known
 
 
 def trim_zeros(x: Any, /, trim: str = "fb", axis: int | Sequence[int] | None = None) -> ndarray:
-    """A view of an array without the zeros at its ends: along each axis without the first and last slices of nothing else.
+    """A view of an array without the zeros at its ends: along each axis without the first and last
+    slices of nothing else.
 
-    Args: x: array; trim: "f": those in front, "b": at the back, "fb": both; axis: one or several, by default all.
-    Raises: ValueError (trim, axis). Waits for the device.
+    Args: x: array; trim: "f": those in front, "b": at the back, "fb": both; axis: one or several,
+    by default all. Raises: ValueError (trim, axis). Waits for the device.
 
     >>> import cudamath as cm
     >>> cm.trim_zeros([0, 0, 1, 0, 2, 0]).tolist()
@@ -462,7 +540,9 @@ def trim_zeros(x: Any, /, trim: str = "fb", axis: int | Sequence[int] | None = N
     """
     x = require("trim_zeros", x)
     if not isinstance(trim, str) or trim.lower() not in ("f", "b", "fb", "bf"):
-        raise ValueError(f"trim_zeros: trim is 'f', 'b' or 'fb', got {trim!r} for an array of shape {x.shape}")
+        raise ValueError(
+            f"trim_zeros: trim is 'f', 'b' or 'fb', got {trim!r} for an array of shape {x.shape}"
+        )
     filled, y = x != 0, x
     for i in normalize_axes("trim_zeros", axis, x.ndim):
         line = reduce.any(filled, tuple([j for j in range(x.ndim) if j != i]))
@@ -475,12 +555,15 @@ def trim_zeros(x: Any, /, trim: str = "fb", axis: int | Sequence[int] | None = N
     return y
 
 
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> ndarray:
-    """Cross product of vectors of three elements. (``cm.linalg.cross`` is the array API's, with one axis for all.)
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> ndarray:
+    """Cross product of vectors of three elements. (``cm.linalg.cross`` is the array API's, with one
+    axis for all.)
 
-    Args: a, b: numeric arrays whose other axes broadcast; axisa, axisb, axisc: where the vectors lie in a, b and the result;
-    axis: all three at once. Returns: array of the common dtype. Raises: TypeError (dtype), ValueError (shapes, axes). Gradient:
-    b x g for a, g x a for b.
+    Args: a, b: numeric arrays whose other axes broadcast; axisa, axisb, axisc: where the vectors
+    lie in a, b and the result; axis: all three at once. Returns: array of the common dtype. Raises:
+    TypeError (dtype), ValueError (shapes, axes). Gradient: b x g for a, g x a for b.
 
     >>> import cudamath as cm
     >>> cm.cross([1, 0, 0], [0, 1, 0]).tolist()

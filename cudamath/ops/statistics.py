@@ -1,4 +1,5 @@
-"""Order statistics, weighted means, covariances: compositions of selections, sorts, reductions and matrix products."""
+"""Order statistics, weighted means, covariances: compositions of selections, sorts, reductions and
+matrix products."""
 
 from __future__ import annotations
 
@@ -37,27 +38,60 @@ from .linalg import matmul
 from .output import deliver
 from .reduce import Axis
 from .scan import cumulative_sum
-from .shape import astype, atleast_2d, broadcast_to, diagonal, expand_dims, matrix_transpose, moveaxis, reshape, span
+from .shape import (
+    astype,
+    atleast_2d,
+    broadcast_to,
+    diagonal,
+    expand_dims,
+    matrix_transpose,
+    moveaxis,
+    reshape,
+    span,
+)
 from .sort import _sort, argsort, sort
 from .transfer import imag, real
 
-__all__ = ["average", "corrcoef", "cov", "median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "ptp",
-           "quantile"]
+__all__ = [
+    "average",
+    "corrcoef",
+    "cov",
+    "median",
+    "nanmedian",
+    "nanpercentile",
+    "nanquantile",
+    "percentile",
+    "ptp",
+    "quantile",
+]
 
-#: (alpha, beta) of the continuous definitions of a quantile: of n sorted elements, counted from 0, the one at position
-#: n q + alpha + q (1 - alpha - beta) - 1. Source: Hyndman and Fan (1996), Sample quantiles in statistical packages.
-_CONTINUOUS = {"linear": (1.0, 1.0), "interpolated_inverted_cdf": (0.0, 1.0), "hazen": (0.5, 0.5), "weibull": (0.0, 0.0),
-               "median_unbiased": (1 / 3, 1 / 3), "normal_unbiased": (3 / 8, 3 / 8)}
+#: (alpha, beta) of the continuous definitions of a quantile: of n sorted elements, counted from 0,
+#: the one at position n q + alpha + q (1 - alpha - beta) - 1. Source: Hyndman and Fan (1996),
+#: Sample quantiles in statistical packages.
+_CONTINUOUS = {
+    "linear": (1.0, 1.0),
+    "interpolated_inverted_cdf": (0.0, 1.0),
+    "hazen": (0.5, 0.5),
+    "weibull": (0.0, 0.0),
+    "median_unbiased": (1 / 3, 1 / 3),
+    "normal_unbiased": (3 / 8, 3 / 8),
+}
 #: The discontinuous ones, as the position from which the next one up is taken.
-_STEPS = {"inverted_cdf": (0.0, 1.0), "averaged_inverted_cdf": (0.0, 1.0), "closest_observation": (-0.5, 1.5)}
+_STEPS = {
+    "inverted_cdf": (0.0, 1.0),
+    "averaged_inverted_cdf": (0.0, 1.0),
+    "closest_observation": (-0.5, 1.5),
+}
 #: Methods whose results are elements: those of integers are integers.
 _ELEMENTS = {"inverted_cdf", "closest_observation", "lower", "higher", "nearest"}
 _METHODS = (*_CONTINUOUS, *_STEPS, "lower", "higher", "midpoint", "nearest")
 
 
-def _lines(name: str, x: Any, axis: Axis, method: str = "") -> tuple[ndarray, tuple[int, ...], tuple[int, ...]]:
-    """The array with the axes as one, the last; the axes; the shape. Integers become floats, except where the results of a
-    method are elements."""
+def _lines(
+    name: str, x: Any, axis: Axis, method: str = ""
+) -> tuple[ndarray, tuple[int, ...], tuple[int, ...]]:
+    """The array with the axes as one, the last; the axes; the shape. Integers become floats, except
+    where the results of a method are elements."""
     x = require(name, x, REAL_OR_BOOL)
     if x.dtype not in INEXACT and method not in _ELEMENTS:
         x = astype(x, dtypes.default_float())
@@ -65,11 +99,18 @@ def _lines(name: str, x: Any, axis: Axis, method: str = "") -> tuple[ndarray, tu
     kept = tuple([i for i in range(x.ndim) if i not in axes])
     shape = x.shape
     moved = moveaxis(x, axes, tuple(range(len(kept), x.ndim)))
-    return reshape(moved, (*[shape[i] for i in kept], math.prod([shape[i] for i in axes]))), axes, shape
+    return (
+        reshape(moved, (*[shape[i] for i in kept], math.prod([shape[i] for i in axes]))),
+        axes,
+        shape,
+    )
 
 
-def _restored(y: ndarray, axes: tuple[int, ...], shape: tuple[int, ...], keepdims: bool, extra: int) -> ndarray:
-    """A result of lines with the reduced axes, if they are to be kept; `extra` axes stand in front."""
+def _restored(
+    y: ndarray, axes: tuple[int, ...], shape: tuple[int, ...], keepdims: bool, extra: int
+) -> ndarray:
+    """A result of lines with the reduced axes, if they are to be kept; `extra` axes stand in
+    front."""
     if not keepdims:
         return y
     return reshape(y, (*y.shape[:extra], *[1 if i in axes else n for i, n in enumerate(shape)]))
@@ -89,28 +130,45 @@ def _fractions(name: str, q: Any, scale: float) -> np.ndarray:
 
 
 def _line(q: float, method: str) -> tuple[float, float]:
-    """(less, shift): the position of a quantile among n sorted elements is (n - less) q + shift + less - 1. Where it is
-    (n - 1) q nothing else is added: it would round a whole number down to its neighbour."""
+    """(less, shift): the position of a quantile among n sorted elements is (n - less) q + shift +
+    less - 1. Where it is (n - 1) q nothing else is added: it would round a whole number down to its
+    neighbour."""
     alpha, beta = (_CONTINUOUS | _STEPS).get(method, (1.0, 1.0))
     return (1.0, 0.0) if alpha == beta == 1 else (0.0, alpha + q * (1 - alpha - beta))
 
 
 def _place(q: float, n: Any, method: str) -> Any:
-    """Where the quantile lies among n sorted elements (n: a number, or an array of them), a fraction between two."""
+    """Where the quantile lies among n sorted elements (n: a number, or an array of them), a
+    fraction between two."""
     less, shift = _line(q, method)
     return (n - less) * q + shift + (less - 1)
 
 
 # low + t (high - low), from the nearer end; exact at both
 _between = ufunc.Elementwise(
-    "quantile", np.maximum, "x if z == 0 else (x + (y - x) * z if z < 0.5 else y - (y - x) * (1 - z))",
-    ("g * (1 - z)", "g * z", "g * (y - x)"), FLOATING, "elementwise.between", globals())
+    "quantile",
+    np.maximum,
+    "x if z == 0 else (x + (y - x) * z if z < 0.5 else y - (y - x) * (1 - z))",
+    ("g * (1 - z)", "g * z", "g * (y - x)"),
+    FLOATING,
+    "elementwise.between",
+    globals(),
+)
 # a result, but NaN where the last of the sorted elements is
-_unless_nan = ufunc.Elementwise("median", np.maximum, "y if y != y else x", ("where(isnan(y), 0, g)", "g * 0"), FLOATING,
-                                "elementwise.unless_nan", globals())
+_unless_nan = ufunc.Elementwise(
+    "median",
+    np.maximum,
+    "y if y != y else x",
+    ("where(isnan(y), 0, g)", "g * 0"),
+    FLOATING,
+    "elementwise.unless_nan",
+    globals(),
+)
 
 
-_order_statistics = Op("order_statistics", cpu="sort.order_statistics", cuda="select.order_statistics")
+_order_statistics = Op(
+    "order_statistics", cpu="sort.order_statistics", cuda="select.order_statistics"
+)
 _nan_quantiles = Op("nan_quantile", cpu="quantiles.nan_quantile", cuda="quantiles.nan_quantile")
 _average = Op("average", cpu="elementwise.average", cuda="elementwise.average", vjp=divide.card.vjp)  # type: ignore[attr-defined]
 _medians = Op("median_lines", cpu="sort.medians", cuda="ranks.medians")
@@ -121,10 +179,16 @@ _LONGEST = 1 << 31  # there numbers of elements are counted in 32 bits
 
 
 def _in_order(lines: ndarray, ranks: list[int]) -> Callable[[int, int], ndarray]:
-    """Function (rank, count) -> the elements at `count` neighbouring ones of these ranks in the order of each line."""
+    """Function (rank, count) -> the elements at `count` neighbouring ones of these ranks in the
+    order of each line."""
     n, last = lines.shape[-1], lines.ndim - 1
-    if lines._node is None and len(ranks) <= _MOST_RANKS and (
-            lines._layout.device == CPU or (_LONG <= n < _LONGEST and lines.size <= n * _FEW_LINES)):
+    if (
+        lines._node is None
+        and len(ranks) <= _MOST_RANKS
+        and (
+            lines._layout.device == CPU or (_LONG <= n < _LONGEST and lines.size <= n * _FEW_LINES)
+        )
+    ):
         found = _order_statistics(lines, ranks=tuple(ranks))
         place = {rank: i for i, rank in enumerate(ranks)}
         return lambda rank, count: span(found, last, place[rank], place[rank] + count)
@@ -132,16 +196,36 @@ def _in_order(lines: ndarray, ranks: list[int]) -> Callable[[int, int], ndarray]
     return lambda rank, count: span(ordered, last, rank, rank + count)
 
 
-def _weighted(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool, out: Any, scale: float, weights: Any,
-              skip: bool = False) -> ndarray:
-    """The first elements, in order, up to which a fraction q of the weight lies; skip: NaN weighs nothing."""
+def _weighted(
+    name: str,
+    x: Any,
+    q: Any,
+    axis: Axis,
+    method: str,
+    keepdims: bool,
+    out: Any,
+    scale: float,
+    weights: Any,
+    skip: bool = False,
+) -> ndarray:
+    """The first elements, in order, up to which a fraction q of the weight lies; skip: NaN weighs
+    nothing."""
     if method != "inverted_cdf":
         raise ValueError(f"{name}: with weights method must be 'inverted_cdf', got {method!r}")
     x, weights = coerce(name, (x, weights), REAL_OR_BOOL)
     if weights.shape != x.shape:
-        if not isinstance(axis, int) or weights.ndim != 1 or weights.size != x.shape[normalize_axes(name, axis, x.ndim)[0]]:
-            raise ValueError(f"{name}: weights of shape {weights.shape} fit neither shape {x.shape} nor axis {axis}")
-        weights = broadcast_to(moveaxis(expand_dims(weights, axis=tuple(range(1, x.ndim))), 0, axis), x.shape)
+        if (
+            not isinstance(axis, int)
+            or weights.ndim != 1
+            or weights.size != x.shape[normalize_axes(name, axis, x.ndim)[0]]
+        ):
+            raise ValueError(
+                f"{name}: weights of shape {weights.shape} fit neither shape {x.shape} nor axis "
+                f"{axis}"
+            )
+        weights = broadcast_to(
+            moveaxis(expand_dims(weights, axis=tuple(range(1, x.ndim))), 0, axis), x.shape
+        )
     fractions = _fractions(name, q, scale)
     lines, axes, shape = _lines(name, x, axis, method)
     heavy, _, _ = _lines(name, weights, axis)
@@ -156,11 +240,16 @@ def _weighted(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool
     if skip:
         heavy = where(isnan(lines), 0.0, heavy)
     order = argsort(lines)  # NaN comes last
-    ordered, parts = take_along_axis(lines, order, axis=-1), cumulative_sum(take_along_axis(heavy, order, axis=-1), axis=-1)
+    ordered, parts = (
+        take_along_axis(lines, order, axis=-1),
+        cumulative_sum(take_along_axis(heavy, order, axis=-1), axis=-1),
+    )
     total = span(parts, parts.ndim - 1, n - 1, n)
     if not skip and not bool(reduce.all((total > 0) & (total < np.inf))):
         raise ValueError(f"{name}: weights must be finite, and not all of them 0")
-    parts = where(parts == 0, -1.0, parts / total)  # what weighs nothing in front is nobody's quantile
+    parts = where(
+        parts == 0, -1.0, parts / total
+    )  # what weighs nothing in front is nobody's quantile
     end = ordered[..., n - 1]
 
     def one(q: float) -> ndarray:
@@ -171,12 +260,23 @@ def _weighted(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool
         return where(total[..., 0] > 0, found, np.nan) if skip else _unless_nan.call((found, end))
 
     found = stack([one(float(f)) for f in fractions.ravel()]) if fractions.size else lines[:0]
-    y = _restored(reshape(found, (*fractions.shape, *lines.shape[:-1])), axes, shape, keepdims, fractions.ndim)
+    y = _restored(
+        reshape(found, (*fractions.shape, *lines.shape[:-1])), axes, shape, keepdims, fractions.ndim
+    )
     return y if out is None else deliver(name, y, out)
 
 
-def _quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool, out: Any, scale: float,
-              weights: Any = None) -> ndarray:
+def _quantile(
+    name: str,
+    x: Any,
+    q: Any,
+    axis: Axis,
+    method: str,
+    keepdims: bool,
+    out: Any,
+    scale: float,
+    weights: Any = None,
+) -> ndarray:
     if method not in _METHODS:
         raise ValueError(f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
     if weights is not None:
@@ -186,8 +286,16 @@ def _quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool
     n = lines.shape[-1]
     if not n:
         raise ValueError(f"{name}: no elements along axes {axes} of an array of shape {shape}")
-    places = [min(max(rounded(_place(float(q), n, method), method, np), 0), n - 1) for q in fractions.ravel()]
-    at = _in_order(lines, sorted({n - 1, *map(int, places), *(min(int(p) + 1, n - 1) for p in places if p != int(p))}))
+    places = [
+        min(max(rounded(_place(float(q), n, method), method, np), 0), n - 1)
+        for q in fractions.ravel()
+    ]
+    at = _in_order(
+        lines,
+        sorted(
+            {n - 1, *map(int, places), *(min(int(p) + 1, n - 1) for p in places if p != int(p))}
+        ),
+    )
     end = at(n - 1, 1)[..., 0]  # NaN if there is one
 
     def one(place: float) -> ndarray:
@@ -195,7 +303,11 @@ def _quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool
         low = at(i, 1)[..., 0]
         if method in _ELEMENTS and lines.dtype not in INEXACT:
             return low
-        found = low if place == i else _between.call((low, at(min(i + 1, n - 1), 1)[..., 0], float(place - i)))
+        found = (
+            low
+            if place == i
+            else _between.call((low, at(min(i + 1, n - 1), 1)[..., 0], float(place - i)))
+        )
         return _unless_nan.call((found, end))
 
     if fractions.ndim == 0:
@@ -207,18 +319,30 @@ def _quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool
     return y if out is None else deliver(name, y, out)
 
 
-def quantile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,
-             method: str = "linear", keepdims: bool = False, *, weights: Any = None) -> ndarray:
+def quantile(
+    x: Any,
+    /,
+    q: Any,
+    axis: Axis = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> ndarray:
     """The numbers below which a fraction q of the elements lies, over axes.
 
-    Args: x: real or bool array; q: numbers from 0 to 1, of any shape, read on the host; axis: int, ints, or None for all;
-    out: array for the result; overwrite_input: nothing here is; method: how positions between two elements are read: "linear"
-    (default; the other definitions of Hyndman and Fan by NumPy's names), "lower", "higher", "midpoint", "nearest"; keepdims:
-    keep the axes; weights: of the elements, of x's shape or along the one axis, with method "inverted_cdf".
-    Returns: array of x's dtype (of the default floating-point dtype for integers), of q's shape, then x's without the axes.
-    NaN where there is one. Raises: ValueError (q, axis, method, weights, no elements), TypeError (dtype).
-    Gradient: to the elements that the result was made from; q is a constant (TypeError if its gradient is recorded). Takes
-    one selection of long lines, else one sort.
+    Args: x: real or bool array; q: numbers from 0 to 1, of any shape, read on the host; axis: int,
+    ints, or None for all; out: array for the result; overwrite_input: nothing here is; method: how
+    positions between two elements are read: "linear" (default; the other definitions of Hyndman and
+    Fan by NumPy's names), "lower", "higher", "midpoint", "nearest"; keepdims: keep the axes;
+    weights: of the elements, of x's shape or along the one axis, with method "inverted_cdf".
+    Returns: array of x's dtype (of the default floating-point dtype for integers), of q's shape,
+    then x's without the axes. NaN where there is one. Raises: ValueError (q, axis, method, weights,
+    no elements), TypeError (dtype). Gradient: to the elements that the result was made from; q is a
+    constant (TypeError if its gradient is recorded). Takes one selection of long lines, else one
+    sort.
 
     >>> import cudamath as cm
     >>> cm.quantile([4.0, 1.0, 3.0, 2.0], [0.0, 0.5, 0.9]).tolist()
@@ -227,8 +351,18 @@ def quantile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, overwrite_in
     return _quantile("quantile", x, q, axis, method, keepdims, out, 1.0, weights)
 
 
-def percentile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,
-               method: str = "linear", keepdims: bool = False, *, weights: Any = None) -> ndarray:
+def percentile(
+    x: Any,
+    /,
+    q: Any,
+    axis: Axis = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> ndarray:
     """``quantile`` for q from 0 to 100.
 
     Args, Returns, Raises, Gradient: as for ``quantile``, with q in percent.
@@ -240,14 +374,21 @@ def percentile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, overwrite_
     return _quantile("percentile", x, q, axis, method, keepdims, out, 100.0, weights)
 
 
-def median(x: Any, /, axis: Axis = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> ndarray:
+def median(
+    x: Any,
+    /,
+    axis: Axis = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> ndarray:
     """The middle element in sorted order, or the mean of the two in the middle, over axes.
 
-    Args: x: real or bool array; axis: int, ints, or None for all; out: array for the result; overwrite_input: nothing here
-    is; keepdims: keep the axes.
-    Returns: array of x's dtype (of the default floating-point dtype for integers); NaN where there is one, or no element.
-    Raises: ValueError (axis), TypeError (dtype). Gradient: to the elements in the middle. Takes one selection of
-    long lines, else one sort.
+    Args: x: real or bool array; axis: int, ints, or None for all; out: array for the result;
+    overwrite_input: nothing here is; keepdims: keep the axes. Returns: array of x's dtype (of the
+    default floating-point dtype for integers); NaN where there is one, or no element. Raises:
+    ValueError (axis), TypeError (dtype). Gradient: to the elements in the middle. Takes one
+    selection of long lines, else one sort.
 
     >>> import cudamath as cm
     >>> cm.median([[4, 1, 3], [2, 9, 7]], axis=1).tolist()
@@ -276,8 +417,17 @@ def median(x: Any, /, axis: Axis = None, out: Any = None, overwrite_input: bool 
     return y if out is None else deliver("median", y, out)
 
 
-def _nan_quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool, out: Any, scale: float,
-                  weights: Any = None) -> ndarray:
+def _nan_quantile(
+    name: str,
+    x: Any,
+    q: Any,
+    axis: Axis,
+    method: str,
+    keepdims: bool,
+    out: Any,
+    scale: float,
+    weights: Any = None,
+) -> ndarray:
     if method not in _METHODS:
         raise ValueError(f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
     if weights is not None:
@@ -288,13 +438,22 @@ def _nan_quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: 
     lines, axes, shape = _lines(name, x, axis)
     fractions = _fractions(name, q, scale)
     if not lines.shape[-1]:
-        found = full((*fractions.shape, *lines.shape[:-1]), np.nan, lines.dtype, device=lines.device)
+        found = full(
+            (*fractions.shape, *lines.shape[:-1]), np.nan, lines.dtype, device=lines.device
+        )
         y = _restored(found, axes, shape, keepdims, fractions.ndim)
         return y if out is None else deliver(name, y, out)
     ordered = sort(lines)  # NaN comes last
-    wide = np.float64 if lines.dtype == np.float64 or lines.shape[-1] >= 1 << 24 or method not in _CONTINUOUS else np.float32
-    one = functools.partial(_among_numbers, ordered, np.dtype(wide), method) if lines._node is None else (
-        _between_neighbours(lines, ordered, wide, method))
+    wide = (
+        np.float64
+        if lines.dtype == np.float64 or lines.shape[-1] >= 1 << 24 or method not in _CONTINUOUS
+        else np.float32
+    )
+    one = (
+        functools.partial(_among_numbers, ordered, np.dtype(wide), method)
+        if lines._node is None
+        else (_between_neighbours(lines, ordered, wide, method))
+    )
     if not fractions.ndim:
         found = one(fractions.item())
     else:
@@ -308,8 +467,11 @@ def _among_numbers(ordered: ndarray, wide: np.dtype, method: str, q: float) -> n
     return _nan_quantiles(ordered, scalars=(q, *_line(q, method)), method=method, wide=wide)
 
 
-def _between_neighbours(lines: ndarray, ordered: ndarray, wide: Any, method: str) -> Callable[[float], ndarray]:
-    """Function of q: the quantiles of lines by operations whose gradients are known. ordered: the lines, sorted."""
+def _between_neighbours(
+    lines: ndarray, ordered: ndarray, wide: Any, method: str
+) -> Callable[[float], ndarray]:
+    """Function of q: the quantiles of lines by operations whose gradients are known. ordered: the
+    lines, sorted."""
     count = astype(reduce.sum(logical_not(isnan(lines)), axis=-1, keepdims=True), wide)
 
     def one(q: float) -> ndarray:
@@ -321,13 +483,25 @@ def _between_neighbours(lines: ndarray, ordered: ndarray, wide: Any, method: str
         i = astype(below, np.int64)
         above = astype(clip(below + 1, None, clip(count - 1, 0, None)), np.int64)
         t = astype(place - below, lines.dtype)
-        return _between.call((take_along_axis(ordered, i), take_along_axis(ordered, above), t))[..., 0]
+        return _between.call((take_along_axis(ordered, i), take_along_axis(ordered, above), t))[
+            ..., 0
+        ]
 
     return one
 
 
-def nanquantile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,
-                method: str = "linear", keepdims: bool = False, *, weights: Any = None) -> ndarray:
+def nanquantile(
+    x: Any,
+    /,
+    q: Any,
+    axis: Axis = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> ndarray:
     """``quantile`` of the elements that are not NaN; NaN where there are none.
 
     Args, returns, raises, gradient: as for ``quantile``.
@@ -339,8 +513,18 @@ def nanquantile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, overwrite
     return _nan_quantile("nanquantile", x, q, axis, method, keepdims, out, 1.0, weights)
 
 
-def nanpercentile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,
-                  method: str = "linear", keepdims: bool = False, *, weights: Any = None) -> ndarray:
+def nanpercentile(
+    x: Any,
+    /,
+    q: Any,
+    axis: Axis = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> ndarray:
     """``nanquantile`` for q from 0 to 100.
 
     Args, Returns, Raises, Gradient: as for ``nanquantile``, with q in percent.
@@ -352,7 +536,14 @@ def nanpercentile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, overwri
     return _nan_quantile("nanpercentile", x, q, axis, method, keepdims, out, 100.0, weights)
 
 
-def nanmedian(x: Any, /, axis: Axis = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> ndarray:
+def nanmedian(
+    x: Any,
+    /,
+    axis: Axis = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> ndarray:
     """``median`` of the elements that are not NaN; NaN where there are none.
 
     Args, returns, raises, gradient: as for ``median``.
@@ -381,14 +572,20 @@ def nanmedian(x: Any, /, axis: Axis = None, out: Any = None, overwrite_input: bo
     ordered = sort(lines)  # NaN comes last
     if lines._node is None:
         how = {"method": "median", "wide": np.dtype(np.float32)}
-        y = _restored(_nan_quantiles(ordered, scalars=(0.0, 0.0, 0.0), **how), axes, shape, keepdims, 0)
+        y = _restored(
+            _nan_quantiles(ordered, scalars=(0.0, 0.0, 0.0), **how), axes, shape, keepdims, 0
+        )
         first = _sort.plans.get((lines._layout, lines.ndim - 1, False))
         second = _nan_quantiles.plans.get((ordered._layout, *how.values()))
         if out is None and first is not None and second is not None and type(axis) is not list:
-            _medians.remember_chain(key, given, lines, first, functools.partial(_median_by, second), y)
+            _medians.remember_chain(
+                key, given, lines, first, functools.partial(_median_by, second), y
+            )
         return y if out is None else deliver("nanmedian", y, out)
     count = reduce.sum(equal(lines, lines), axis=-1, keepdims=True)
-    middle = take_along_axis(ordered, (count - arange(1, -1, -1, device=x.device)) // 2)  # two, or one twice
+    middle = take_along_axis(
+        ordered, (count - arange(1, -1, -1, device=x.device)) // 2
+    )  # two, or one twice
     y = _restored(reduce.sum(middle * 0.5, axis=-1), axes, shape, keepdims, 0)
     return y if out is None else deliver("nanmedian", y, out)
 
@@ -401,8 +598,8 @@ def _median_by(run: Callable, ordered: ndarray) -> ndarray:
 def ptp(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
     """Largest minus smallest element, over axes.
 
-    Args: x: real array with elements; axis, keepdims: as for ``max``; out: array for the result. Returns: array of x's
-    dtype. Raises: as ``max``. Gradient: by its parts.
+    Args: x: real array with elements; axis, keepdims: as for ``max``; out: array for the result.
+    Returns: array of x's dtype. Raises: as ``max``. Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> cm.ptp([[4, 1, 3], [2, 9, 7]], axis=1).tolist()
@@ -416,14 +613,22 @@ def ptp(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False
     return y if out is None else deliver("ptp", y, out)
 
 
-def average(x: Any, /, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
+def average(
+    x: Any,
+    /,
+    axis: Axis = None,
+    weights: Any = None,
+    returned: bool = False,
+    *,
+    keepdims: bool = False,
+) -> Any:
     """Weighted mean: Σ w x / Σ w.
 
-    Args: x: numeric or bool array; axis: int, ints, or None for all; weights: array of x's shape, or of the shape of its
-    axes; None: all 1; returned: also return the sums of the weights; keepdims: keep the axes.
-    Returns: array, or (array, sums) of equal shapes. Raises: ValueError (axis, shapes), TypeError (dtype, weights of another
-    shape without an axis), ZeroDivisionError if weights add up to 0 (on a GPU at the next synchronising call). Gradient: by its
-    parts.
+    Args: x: numeric or bool array; axis: int, ints, or None for all; weights: array of x's shape,
+    or of the shape of its axes; None: all 1; returned: also return the sums of the weights;
+    keepdims: keep the axes. Returns: array, or (array, sums) of equal shapes. Raises: ValueError
+    (axis, shapes), TypeError (dtype, weights of another shape without an axis), ZeroDivisionError
+    if weights add up to 0 (on a GPU at the next synchronising call). Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> float(cm.average([1.0, 2.0, 4.0], weights=[2, 1, 1]))
@@ -437,16 +642,25 @@ def average(x: Any, /, axis: Axis = None, weights: Any = None, returned: bool = 
             raise as_of("average", error) from None
         count = x.size / max(y.size, 1)
         return (y, broadcast_to(astype(ndarray_of(count, x), y.dtype), y.shape)) if returned else y
-    alike = weights.__class__ is ndarray and weights._layout is x._layout and x._layout.dtype in INEXACT
+    alike = (
+        weights.__class__ is ndarray and weights._layout is x._layout and x._layout.dtype in INEXACT
+    )
     x, w = (x, weights) if alike else coerce("average", (x, weights), ANY)
     if w.shape != x.shape:
         if axis is None:
-            raise TypeError(f"average: weights of shape {w.shape} for an array of shape {x.shape} want an axis")
+            raise TypeError(
+                f"average: weights of shape {w.shape} for an array of shape {x.shape} want an axis"
+            )
         axes = normalize_axes("average", axis, x.ndim)
         if w.shape != tuple([x.shape[a] for a in axes]):
-            raise ValueError(f"average: weights of shape {w.shape} do not fit axes {axes} of an array of shape {x.shape}")
+            raise ValueError(
+                f"average: weights of shape {w.shape} do not fit axes {axes} of an array of shape "
+                f"{x.shape}"
+            )
         order = sorted(range(len(axes)), key=axes.__getitem__)
-        w = reshape(w.transpose(order), tuple([n if i in axes else 1 for i, n in enumerate(x.shape)]))
+        w = reshape(
+            w.transpose(order), tuple([n if i in axes else 1 for i, n in enumerate(x.shape)])
+        )
     if not alike:
         kind = dtypes.result_type(x, w)
         if x.dtype in INTEGER_OR_BOOL:
@@ -471,15 +685,25 @@ def ndarray_of(value: float, like: ndarray) -> ndarray:
 
 
 @speaks_for("cov")
-def cov(x: Any, /, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
-        aweights: Any = None, *, dtype: Any = None) -> ndarray:
+def cov(
+    x: Any,
+    /,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> ndarray:
     """Covariance matrix: C[i, j] = Σ_k w_k (x[i, k] - m_i) conj(x[j, k] - m_j) / f.
 
-    Args: x: vector or matrix, a row a variable, a column an observation (``rowvar=False``: the other way round); y: more
-    variables; bias: divide by the number of observations instead of one less; ddof: that correction itself; fweights: how
-    often observations occur (integers); aweights: how much they count; dtype: of the result, at least floating-point.
-    Returns: matrix, or 0-d for one variable. Raises: ValueError (shapes, weights), TypeError (dtype). Gradient: by its
-    parts.
+    Args: x: vector or matrix, a row a variable, a column an observation (``rowvar=False``: the
+    other way round); y: more variables; bias: divide by the number of observations instead of one
+    less; ddof: that correction itself; fweights: how often observations occur (integers); aweights:
+    how much they count; dtype: of the result, at least floating-point. Returns: matrix, or 0-d for
+    one variable. Raises: ValueError (shapes, weights), TypeError (dtype). Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> cm.cov([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).tolist()
@@ -531,8 +755,11 @@ def _spread_dtype(name: str, x: ndarray, y: Any, dtype: Any) -> np.dtype:
     return found if found in INEXACT else dtypes.default_float()
 
 
-def _observed(x: ndarray, fweights: Any, aweights: Any, count: int, kind: np.dtype) -> ndarray | None:
-    """The weight of each of so many observations: the product of what is given; None for neither."""
+def _observed(
+    x: ndarray, fweights: Any, aweights: Any, count: int, kind: np.dtype
+) -> ndarray | None:
+    """The weight of each of so many observations: the product of what is given; None for
+    neither."""
     weights = None
     for given, name in ((fweights, "fweights"), (aweights, "aweights")):
         if given is None:

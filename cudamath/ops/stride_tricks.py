@@ -16,7 +16,9 @@ from .views import viewing
 __all__ = ["sliding_window_view"]
 
 
-def _windows(layout: Layout, *, window: tuple[int, ...], axes: tuple[int, ...]) -> tuple[Layout, int]:
+def _windows(
+    layout: Layout, *, window: tuple[int, ...], axes: tuple[int, ...]
+) -> tuple[Layout, int]:
     shape = list(layout.shape)
     for a, n in zip(axes, window, strict=True):
         shape[a] -= n - 1
@@ -24,10 +26,11 @@ def _windows(layout: Layout, *, window: tuple[int, ...], axes: tuple[int, ...]) 
 
 
 def _fold(g: ndarray, window: tuple[int, ...], axes: tuple[int, ...]) -> ndarray:
-    """The adjoint of the windows: every element's gradients, one a window that shows it, are added up.
+    """The adjoint of the windows: every element's gradients, one a window that shows it, are added
+    up.
 
-    Per axis: (window, places) -> window + places - 1. With `window` zeros behind each row and rows read one shorter,
-    row j begins j places later: what belongs together is in one column.
+    Per axis: (window, places) -> window + places - 1. With `window` zeros behind each row and rows
+    read one shorter, row j begins j places later: what belongs together is in one column.
     """
     for n, axis in zip(reversed(window), reversed(axes), strict=True):
         g = moveaxis(g, axis, -1)  # (..., window, places)
@@ -38,17 +41,22 @@ def _fold(g: ndarray, window: tuple[int, ...], axes: tuple[int, ...]) -> ndarray
     return g
 
 
-_slide = ViewOp("sliding_window_view", _windows, vjp=lambda g, _y, _x, window, axes: (_fold(g, window, axes),))
+_slide = ViewOp(
+    "sliding_window_view", _windows, vjp=lambda g, _y, _x, window, axes: (_fold(g, window, axes),)
+)
 
 
 @viewing
-def sliding_window_view(x: Any, /, window_shape: int | Sequence[int], axis: int | Sequence[int] | None = None) -> ndarray:
+def sliding_window_view(
+    x: Any, /, window_shape: int | Sequence[int], axis: int | Sequence[int] | None = None
+) -> ndarray:
     """A view of all windows of a shape into ``x``; no element is copied.
 
-    Args: x: any array; window_shape: lengths of the window along the axes; axis: the axes, None: all of them, in order.
-    An axis may be named twice. Returns: a view whose axes are x's (each shortened by its window's length - 1), then the
-    window's. Raises: ValueError if a length is negative or longer than its axis, or numbers differ. Gradient: added up
-    over the windows. Assignments through the view are refused where windows overlap.
+    Args: x: any array; window_shape: lengths of the window along the axes; axis: the axes, None:
+    all of them, in order. An axis may be named twice. Returns: a view whose axes are x's (each
+    shortened by its window's length - 1), then the window's. Raises: ValueError if a length is
+    negative or longer than its axis, or numbers differ. Gradient: added up over the windows.
+    Assignments through the view are refused where windows overlap.
 
     >>> import cudamath as cm
     >>> cm.sliding_window_view(cm.arange(5), 3).tolist()
@@ -59,24 +67,39 @@ def sliding_window_view(x: Any, /, window_shape: int | Sequence[int], axis: int 
     given = range(x.ndim) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
     axes = tuple([normalize_axes("sliding_window_view", a, x.ndim)[0] for a in given])
     if len(window) != len(axes):
-        raise ValueError(f"sliding_window_view: a window of shape {window} does not fit {len(axes)} axes of an array of shape "
-                         f"{x.shape}")
+        raise ValueError(
+            f"sliding_window_view: a window of shape {window} does not fit {len(axes)} axes of an "
+            "array of shape "
+            f"{x.shape}"
+        )
     left = list(x.shape)
     for a, n in zip(axes, window, strict=True):
         left[a] -= n - 1
         if left[a] < 1:
-            raise ValueError(f"sliding_window_view: a window of shape {window} is larger than an array of shape {x.shape}")
+            raise ValueError(
+                f"sliding_window_view: a window of shape {window} is larger than an array of "
+                f"shape {x.shape}"
+            )
     return _slide(x, window=window, axes=axes)
 
 
-def as_strided(x: Any, /, shape: int | Sequence[int] | None = None, strides: Sequence[int] | None = None,
-               subok: bool = False, *, writeable: bool = True) -> ndarray:
-    """A view of ``x``'s memory in another shape with other strides (``cm.lib.stride_tricks.as_strided``).
+def as_strided(
+    x: Any,
+    /,
+    shape: int | Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+    subok: bool = False,
+    *,
+    writeable: bool = True,
+) -> ndarray:
+    """A view of ``x``'s memory in another shape with other strides
+    (``cm.lib.stride_tricks.as_strided``).
 
-    Args: x: any array; shape: of the view, default x's; strides: its bytes from an element to the next along each axis,
-    default x's; subok, writeable: accepted as in NumPy; they change nothing. Returns: a view from x's first element on.
-    Raises: ValueError if lengths differ, strides are not multiples of the element's size, or the view would reach beyond x's
-    memory (NumPy reads whatever is there). Gradient: none (RuntimeError if one is recorded); ``sliding_window_view`` and
+    Args: x: any array; shape: of the view, default x's; strides: its bytes from an element to the
+    next along each axis, default x's; subok, writeable: accepted as in NumPy; they change nothing.
+    Returns: a view from x's first element on. Raises: ValueError if lengths differ, strides are not
+    multiples of the element's size, or the view would reach beyond x's memory (NumPy reads whatever
+    is there). Gradient: none (RuntimeError if one is recorded); ``sliding_window_view`` and
     ``diagonal`` have one. Assignments through the view are refused where its elements overlap.
 
     >>> import cudamath as cm
@@ -86,7 +109,9 @@ def as_strided(x: Any, /, shape: int | Sequence[int] | None = None, strides: Seq
     """
     x = require("as_strided", x)
     if x._node is not None:
-        raise RuntimeError(f"as_strided: has no gradient, and one is recorded for the array of shape {x.shape}")
+        raise RuntimeError(
+            f"as_strided: has no gradient, and one is recorded for the array of shape {x.shape}"
+        )
     lengths = x.shape if shape is None else normalize_shape("as_strided", shape)
     steps = x.strides if strides is None else tuple(strides)
     if len(lengths) != len(steps):
@@ -94,6 +119,9 @@ def as_strided(x: Any, /, shape: int | Sequence[int] | None = None, strides: Seq
     low, high = byte_bounds(lengths, steps, x.itemsize)
     least, most = byte_bounds(x.shape, x.strides, x.itemsize)
     if low < least or high > most or any(step % x.itemsize for step in steps):
-        raise ValueError(f"as_strided: shape {lengths} with strides {steps} does not lie in the {most - least} bytes of an "
-                         f"array of shape {x.shape} and dtype {x.dtype}")
+        raise ValueError(
+            f"as_strided: shape {lengths} with strides {steps} does not lie in the {most - least} "
+            "bytes of an "
+            f"array of shape {x.shape} and dtype {x.dtype}"
+        )
     return x._view(x._layout.view(lengths, steps), 0)

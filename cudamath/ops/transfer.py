@@ -1,4 +1,5 @@
-"""Between devices and between views of the same bytes: `.to`, real and imaginary parts, filling, copying into."""
+"""Between devices and between views of the same bytes: `.to`, real and imaginary parts, filling,
+copying into."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ registry["to"] = _to  # type: ignore[assignment]
 
 
 def to_device(x: ndarray, index: int) -> ndarray:
-    """A copy of `x` on the device of that number; between GPUs peer to peer where the hardware can."""
+    """A copy of `x` on the device of that number; between GPUs peer to peer where the hardware
+    can."""
     if index == CPU and x._node is None and x._layout.device >= 0:
         host = x.to_numpy()
         layout = _on_host.get(x._layout)
@@ -70,11 +72,13 @@ def to_device(x: ndarray, index: int) -> ndarray:
 
 
 def copy_to(x: ndarray, target: Any, *, stream: Any = None) -> Any:
-    """Copy the elements into `target`, an array of the same shape and dtype: an ndarray anywhere, or a NumPy array.
+    """Copy the elements into `target`, an array of the same shape and dtype: an ndarray anywhere,
+    or a NumPy array.
 
-    On a `stream` the copy is asynchronous; with page-locked host memory (`cm.cuda.pinned`) it then overlaps with
-    computation on other streams. Synchronise the stream before reading the target. A read-only target is a ValueError;
-    RuntimeError where a gradient is recorded for the target, or for `x` and the target is an ndarray.
+    On a `stream` the copy is asynchronous; with page-locked host memory (`cm.cuda.pinned`) it then
+    overlaps with computation on other streams. Synchronise the stream before reading the target. A
+    read-only target is a ValueError; RuntimeError where a gradient is recorded for the target, or
+    for `x` and the target is an ndarray.
 
     >>> import cudamath as cm, numpy as np
     >>> cm.arange(3).copy_to(np.empty(3, np.int64)).tolist()
@@ -83,14 +87,22 @@ def copy_to(x: ndarray, target: Any, *, stream: Any = None) -> Any:
     try:
         fits = target.shape == x.shape and target.dtype == x.dtype
     except AttributeError:
-        raise TypeError(f"copy_to: target must be an ndarray or a NumPy array, got {type(target).__name__}") from None
+        raise TypeError(
+            f"copy_to: target must be an ndarray or a NumPy array, got {type(target).__name__}"
+        ) from None
     if not fits:
-        raise ValueError(f"copy_to: target must be {x.dtype} of shape {x.shape}, got {target.dtype} of shape {target.shape}")
+        raise ValueError(
+            f"copy_to: target must be {x.dtype} of shape {x.shape}, got {target.dtype} of shape "
+            f"{target.shape}"
+        )
     if not isinstance(target, ndarray):
         target = wrap(asarray(target, copy=False, device="cpu")._data)
     elif x._node is not None:
-        raise RuntimeError(f"copy_to: a gradient is recorded for the array of shape {x.shape}; it would be lost in the target; "
-                           "make a new array instead (copy, to)")
+        raise RuntimeError(
+            f"copy_to: a gradient is recorded for the array of shape {x.shape}; it would be lost "
+            "in the target; "
+            "make a new array instead (copy, to)"
+        )
     _check_writable("copy_to", target)
     tape.wrote(target)
     source_at, target_at = x._layout.device, target._layout.device
@@ -98,7 +110,9 @@ def copy_to(x: ndarray, target: Any, *, stream: Any = None) -> Any:
         target._data[...] = x._data
         return target
     if not (x.is_contiguous and target.is_contiguous):
-        raise ValueError("copy_to: between devices both arrays must be contiguous; call .copy() first")
+        raise ValueError(
+            "copy_to: between devices both arrays must be contiguous; call .copy() first"
+        )
     if stream is None:
         from ..runtime.stream import stream_of
 
@@ -117,7 +131,9 @@ def copy_to(x: ndarray, target: Any, *, stream: Any = None) -> Any:
         x._owner.used_on(stream)
         target._owner.used_on(stream)
     else:
-        raise DeviceError(f"copy_to: arrays are on {x.device} and {target.device}; use x.to(...) between GPUs")
+        raise DeviceError(
+            f"copy_to: arrays are on {x.device} and {target.device}; use x.to(...) between GPUs"
+        )
     return target
 
 
@@ -126,8 +142,13 @@ def _part(layout: Layout, *, offset: int) -> tuple[Layout, int]:
     return layout.view(layout.shape, layout.strides, offset, dtype), offset
 
 
-_real = ViewOp("real", _part, lambda g, _y, _x, offset: (g.astype("complex128") if g.dtype == "float64"
-                                                         else g.astype("complex64"),))
+_real = ViewOp(
+    "real",
+    _part,
+    lambda g, _y, _x, offset: (
+        g.astype("complex128") if g.dtype == "float64" else g.astype("complex64"),
+    ),
+)
 _imag = ViewOp("imag", _part, lambda g, _y, _x, offset: (g * 1j,))
 
 
@@ -145,15 +166,17 @@ def real(x: Any, /) -> ndarray:
     if layout.dtype.kind != "c":
         return x
     if layout.device == TRACED:
-        return astype(x, real_dtype(layout.dtype))  # a Symbol has one dtype, whatever it is seen through
+        return astype(
+            x, real_dtype(layout.dtype)
+        )  # a Symbol has one dtype, whatever it is seen through
     return _real(x, offset=0)
 
 
 def imag(x: Any, /) -> ndarray:
     """Imaginary part.
 
-    Args: x: any array. Returns: a view of complex arrays; otherwise zeros, which as in NumPy cannot be written to. Gradient:
-    1j g.
+    Args: x: any array. Returns: a view of complex arrays; otherwise zeros, which as in NumPy cannot
+    be written to. Gradient: 1j g.
 
     >>> import cudamath as cm
     >>> cm.imag(cm.array([1 + 2j])).tolist()
@@ -176,7 +199,8 @@ def imag(x: Any, /) -> ndarray:
 
 
 def fill(x: ndarray, value: Any) -> None:
-    """Set every element to a number, or to an array of one without axes: as NumPy's, nothing is broadcast."""
+    """Set every element to a number, or to an array of one without axes: as NumPy's, nothing is
+    broadcast."""
     layout = x._layout
     key = "fill", layout, value, value.__class__
     try:  # seen before, on a GPU
@@ -189,15 +213,28 @@ def fill(x: ndarray, value: Any) -> None:
     except (KeyError, TypeError):  # TypeError: no number, an array say, which has no hash
         pass
     if getattr(value, "ndim", 0) or isinstance(value, Sequence) and not isinstance(value, str):
-        seen = f"shape {value.shape}" if hasattr(value, "shape") else f"{type(value).__name__} {value!r:.60}"
-        raise ValueError(f"fill: wants one number for all of an array of shape {x.shape}, got {seen}; assign it to x[...]")
+        seen = (
+            f"shape {value.shape}"
+            if hasattr(value, "shape")
+            else f"{type(value).__name__} {value!r:.60}"
+        )
+        raise ValueError(
+            f"fill: wants one number for all of an array of shape {x.shape}, got {seen}; assign "
+            "it to x[...]"
+        )
     if layout.device < 0:
         x[...] = value
         return
     setitem(x, ..., value)
     plain = _fill.plans.get((layout,))
-    if plain is not None and layout.contiguous and (value.__class__ is int or value.__class__ is float and value):
-        _fill.keep(key, _filled(plain, pattern("setitem", value, layout.dtype)))  # a float 0 has two signs
+    if (
+        plain is not None
+        and layout.contiguous
+        and (value.__class__ is int or value.__class__ is float and value)
+    ):
+        _fill.keep(
+            key, _filled(plain, pattern("setitem", value, layout.dtype))
+        )  # a float 0 has two signs
 
 
 def _filled(run: Callable, numbers: tuple) -> Callable:

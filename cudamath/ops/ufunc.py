@@ -1,8 +1,9 @@
 """Elementwise ops: the card of one, and its call.
 
-A card holds a NumPy ufunc (which is also the dtype rule: what NumPy would return is what we return), the scalar
-expression the GPU kernel is generated from, and a gradient expression per input. Gradient expressions are Python on
-`g` (gradient of the result), `out` (the result), `x`, `y`, `z` (the inputs).
+A card holds a NumPy ufunc (which is also the dtype rule: what NumPy would return is what we
+return), the scalar expression the GPU kernel is generated from, and a gradient expression per
+input. Gradient expressions are Python on `g` (gradient of the result), `out` (the result), `x`,
+`y`, `z` (the inputs).
 """
 
 from __future__ import annotations
@@ -30,27 +31,59 @@ _MOST_PLANS = 4096
 _NAMES = ("x", "y", "z", "x3")
 #: The operations of cpu/loops.py and the kinds of dtypes they are for.
 _LOOPS = {
-    **dict.fromkeys(["add", "multiply", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "maximum",
-                     "minimum"], "fiub"),
+    **dict.fromkeys(
+        [
+            "add",
+            "multiply",
+            "equal",
+            "not_equal",
+            "less",
+            "less_equal",
+            "greater",
+            "greater_equal",
+            "maximum",
+            "minimum",
+        ],
+        "fiub",
+    ),
     **dict.fromkeys(["subtract", "negative", "positive", "square"], "fiu"),
-    **dict.fromkeys(["bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"], "iub"), "abs": "fi",
+    **dict.fromkeys(["bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"], "iub"),
+    "abs": "fi",
     **dict.fromkeys(["logical_and", "logical_or", "logical_xor", "logical_not"], "b"),
-    **dict.fromkeys(["divide", "copysign", "reciprocal", "sqrt", "floor", "ceil", "trunc", "rint", "isnan", "isinf",
-                     "isfinite"], "f")}
+    **dict.fromkeys(
+        [
+            "divide",
+            "copysign",
+            "reciprocal",
+            "sqrt",
+            "floor",
+            "ceil",
+            "trunc",
+            "rint",
+            "isnan",
+            "isinf",
+            "isfinite",
+        ],
+        "f",
+    ),
+}
 LOGICAL = (np.logical_and, np.logical_or, np.logical_xor)
 _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 
 
 @functools.cache
 def resolve(name: str, ufunc: np.ufunc, common: np.dtype) -> tuple[np.dtype, np.dtype]:
-    """(compute dtype, result dtype) of a ufunc on operands of one dtype, as NumPy has it; bfloat16 goes as float16."""
+    """(compute dtype, result dtype) of a ufunc on operands of one dtype, as NumPy has it; bfloat16
+    goes as float16."""
     seen = float16 if common == bfloat16 else common
     try:
         *inputs, result = ufunc.resolve_dtypes((*(seen,) * ufunc.nin, None))
     except TypeError:
         raise TypeError(f"{name}: not defined for dtype {common}") from None
     compute = inputs[0]
-    if result == np.bool_ and common in dtypes.INTEGER_OR_BOOL:  # a question that whole numbers need not become floats for
+    if (
+        result == np.bool_ and common in dtypes.INTEGER_OR_BOOL
+    ):  # a question that whole numbers need not become floats for
         compute = common
     if common == bfloat16:
         compute, result = (bfloat16 if d == float16 else d for d in (compute, result))
@@ -64,10 +97,11 @@ dtypes.forget.append(resolve.cache_clear)
 
 
 def rule(expression: str, count: int, namespace: Mapping[str, Any]) -> Callable:
-    """A gradient expression as a function (g, out, *inputs); names it does not use get a leading underscore.
+    """A gradient expression as a function (g, out, *inputs); names it does not use get a leading
+    underscore.
 
-    An expression says g times the derivative. For complex numbers g times its conjugate is wanted: the same with g
-    conjugated on the way in and out.
+    An expression says g times the derivative. For complex numbers g times its conjugate is wanted:
+    the same with g conjugated on the way in and out.
     """
     names = compile(expression, "<gradient>", "eval").co_names
     parameters = ["g", *(n if n in names else f"_{n}" for n in ("out", *_NAMES[:count]))]
@@ -91,18 +125,29 @@ class Elementwise:
     ----------
     name : public name
     ufunc : NumPy ufunc (or a stand-in with the same dtype rule, when `cpu` is given)
-    expression : scalar expression, or a dict from a dtype's name or kind ("b", "i", "u", "f", "c") to one; "" is the default
+    expression : scalar expression, or a dict from a dtype's name or kind ("b", "i", "u", "f", "c")
+    to one; "" is the default
     grad : gradient expressions, one an input; None where the result is constant
     category : dtypes allowed
-    cpu : "file.function" below cudamath.cpu, when NumPy has no such function; or a dict from dtype kind to one
+    cpu : "file.function" below cudamath.cpu, when NumPy has no such function; or a dict from dtype
+    kind to one
     nin : number of operands, if gradients and ufunc do not tell
     """
 
     several = False
     broadcasts = True
 
-    def __init__(self, name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: tuple[str, ...] | None,
-                 category: Category, cpu: str | dict[str, str] | None, namespace: Mapping[str, Any], nin: int | None = None):
+    def __init__(
+        self,
+        name: str,
+        ufunc: np.ufunc,
+        expression: str | dict[str, str],
+        grad: tuple[str, ...] | None,
+        category: Category,
+        cpu: str | dict[str, str] | None,
+        namespace: Mapping[str, Any],
+        nin: int | None = None,
+    ):
         self.name, self.ufunc, self.grad, self.category, self.cpu = name, ufunc, grad, category, cpu
         self.nin = nin or (3 if grad is not None and len(grad) == 3 else ufunc.nin)
         self.expressions = expression if isinstance(expression, dict) else {"": expression}
@@ -116,7 +161,11 @@ class Elementwise:
     @functools.cached_property
     def vjp(self) -> tuple[Callable, ...] | None:
         """Gradient rules, one an input."""
-        return None if self.grad is None else tuple(rule(e, len(self.grad), self.namespace) for e in self.grad)
+        return (
+            None
+            if self.grad is None
+            else tuple(rule(e, len(self.grad), self.namespace) for e in self.grad)
+        )
 
     @functools.cached_property
     def _saves(self) -> tuple[bool, tuple[bool, ...]]:
@@ -130,41 +179,55 @@ class Elementwise:
     def expression(self, dtype: np.dtype) -> str:
         """The scalar expression for a compute dtype."""
         kind = "f" if dtype == bfloat16 else dtype.kind
-        return self.expressions.get(dtype.name, self.expressions.get(kind, self.expressions.get("", "")))
+        return self.expressions.get(
+            dtype.name, self.expressions.get(kind, self.expressions.get("", ""))
+        )
 
     again, remember, remember_taped, keep = Op.again, Op.remember, Op.remember_taped, Op.keep
 
     def __call__(self, *operands: Any) -> ndarray:
         """The op on arrays and Python scalars, looked up where it ran on such layouts before."""
         try:
-            run = self.plans[tuple([x._layout if type(x) is ndarray else type(x) for x in operands])]
+            run = self.plans[
+                tuple([x._layout if type(x) is ndarray else type(x) for x in operands])
+            ]
         except KeyError:
             return self.call(operands)
         out = run(*operands)
-        if self.grad is not None and any([type(x) is ndarray and x._node is not None for x in operands]):
+        if self.grad is not None and any(
+            [type(x) is ndarray and x._node is not None for x in operands]
+        ):
             tape.record(self, operands, out, {})
         return out
 
-    # ------------------------------------------------------------ the slow path: once per combination of layouts
+    # ------------------------------------------------------------ the slow path: once per combinati
 
     def call(self, operands: tuple, target: ndarray | None = None) -> ndarray:
-        """The op on any operands: ndarrays, array-likes and Python scalars. With `target`, written into operand 0."""
+        """The op on any operands: ndarrays, array-likes and Python scalars. With `target`, written
+        into operand 0."""
         scalars = tuple([type(x) in SCALARS for x in operands])
         if all(scalars):
             operands, scalars = tuple(coerce(self.name, operands)), (False,) * len(operands)
-        arrays = coerce(self.name, tuple([x for x, s in zip(operands, scalars, strict=True) if not s]))
+        arrays = coerce(
+            self.name, tuple([x for x, s in zip(operands, scalars, strict=True) if not s])
+        )
         seen = iter(arrays)
         operands = tuple([x if s else next(seen) for x, s in zip(operands, scalars, strict=True)])
         if target is not None and target._layout.device != CPU:
             operands = (target, *[_apart(target, x) for x in operands[1:]])
-        key = (*[type(x) if s else x._layout for x, s in zip(operands, scalars, strict=True)], target is not None)
+        key = (
+            *[type(x) if s else x._layout for x, s in zip(operands, scalars, strict=True)],
+            target is not None,
+        )
         run = self.plans.get(key)
         if run is None:
             run = self.plan(operands, scalars, target is not None)
             if len(self.plans) >= _MOST_PLANS:
                 self.plans.clear()
             self.plans[key] = run
-            if target is None:  # what the fast paths look up: of two arrays of one layout that alone
+            if (
+                target is None
+            ):  # what the fast paths look up: of two arrays of one layout that alone
                 self.plans[key[:-1] if self.nin > 1 else key[0]] = run
                 if self.nin == 2 and key[0] is key[1]:
                     self.plans[key[0]] = run
@@ -180,8 +243,17 @@ class Elementwise:
         if dtype is not None or casting_rule(self.name, casting) != "same_kind":
             operands = self._in_dtype(operands, dtype, casting)
         if out is None:
-            if where is not True:  # a gradient rule may give NaN at what is left out, 0 / 0 for log(0): this choice drops it
-                operands = tuple([x if getattr(x, "_node", None) is None else self._choose(where, x, 0) for x in operands])
+            if (
+                where is not True
+                # a gradient rule may give NaN at what is left out, 0 / 0 for log(0): this choice
+                # drops it
+            ):
+                operands = tuple(
+                    [
+                        x if getattr(x, "_node", None) is None else self._choose(where, x, 0)
+                        for x in operands
+                    ]
+                )
             result = self(*operands)
             if where is True:
                 return result
@@ -189,8 +261,11 @@ class Elementwise:
         else:
             target = base = target_of(self.name, out)
             if any([getattr(x, "_node", None) is not None for x in (*operands, target)]):
-                raise RuntimeError(f"{self.name}: out= would write into an array where a gradient is being recorded; take the "
-                                   "result instead")
+                raise RuntimeError(
+                    f"{self.name}: out= would write into an array where a gradient is being "
+                    "recorded; take the "
+                    "result instead"
+                )
             if where is True and operands[0] is target and casting == "same_kind":
                 result = self.call(operands, target=target)
                 tape.wrote(target)
@@ -203,13 +278,24 @@ class Elementwise:
         if where is not True:
             from .index import _where_into
 
-            if out is not None and type(where) is ndarray and result._layout.dtype is target._layout.dtype and (
-                    result._layout.device == where._layout.device == target._layout.device >= 0 and target._layout.size and
-                    where._layout.dtype == np.bool_ and result.shape == where.shape == target.shape and apart(target, where)):
+            if (
+                out is not None
+                and type(where) is ndarray
+                and result._layout.dtype is target._layout.dtype
+                and (
+                    result._layout.device == where._layout.device == target._layout.device >= 0
+                    and target._layout.size
+                    and where._layout.dtype == np.bool_
+                    and result.shape == where.shape == target.shape
+                    and apart(target, where)
+                )
+            ):
                 tape.wrote(target)  # written where it lies
                 _where_into(target, where, result)
                 return target
-            if out is not None and result.dtype != target.dtype:  # judged as it is, before the choice promotes it
+            if (
+                out is not None and result.dtype != target.dtype
+            ):  # judged as it is, before the choice promotes it
                 allow(self.name, result, target, casting)
                 result = result.astype(target.dtype)
             result = self._choose(where, result, base)
@@ -221,17 +307,27 @@ class Elementwise:
 
         try:
             return choose(where, x, y)
-        except (TypeError, ValueError, OverflowError) as error:  # what is no array, shapes, integers beyond 64 bits
+        except (
+            TypeError,
+            ValueError,
+            OverflowError,
+        ) as error:  # what is no array, shapes, integers beyond 64 bits
             raise type(error)(f"{self.name}: {error}") from None
 
     def into(self, operands: tuple, target: ndarray) -> bool:
-        """Whether the kernel could write the result into `target` itself: on a GPU, if that has the layout the result would
-        have, and no gradient is recorded. Nothing is done otherwise."""
-        if len(operands) == 2 and operands[0].__class__ is operands[1].__class__ is ndarray:  # seen before
+        """Whether the kernel could write the result into `target` itself: on a GPU, if that has the
+        layout the result would have, and no gradient is recorded. Nothing is done otherwise."""
+        if (
+            len(operands) == 2 and operands[0].__class__ is operands[1].__class__ is ndarray
+        ):  # seen before
             x, y = operands
             owner, one, other = target._owner, x._owner, y._owner
-            if x._node is y._node is target._node is None and one is not owner and other is not owner and (
-                    owner.__class__ is one.__class__ is other.__class__ is Buffer):
+            if (
+                x._node is y._node is target._node is None
+                and one is not owner
+                and other is not owner
+                and (owner.__class__ is one.__class__ is other.__class__ is Buffer)
+            ):
                 known = self.plans.get(("into", target._layout, x._layout, y._layout))
                 if known is not None:
                     if tape.holders:
@@ -239,7 +335,10 @@ class Elementwise:
                     known(x, y, target)
                     return True
         key: list = ["into", target._layout]
-        owner, separate = target._owner, type(target._owner) is Buffer  # arrays of two buffers of ours share no memory
+        owner, separate = (
+            target._owner,
+            type(target._owner) is Buffer,
+        )  # arrays of two buffers of ours share no memory
         for x in operands:
             if x.__class__ is ndarray:
                 if x._node is not None:
@@ -266,24 +365,42 @@ class Elementwise:
         scalars = tuple([type(x) in SCALARS for x in operands])
         arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]
         device = target._layout.device
-        if device < 0 or not arrays or any([type(x) is not ndarray or x._layout.device != device for x in arrays]):
+        if (
+            device < 0
+            or not arrays
+            or any([type(x) is not ndarray or x._layout.device != device for x in arrays])
+        ):
             return None
         common = self.common(operands)
-        if common not in self.category or any(scalars) and (common in dtypes.INTEGER or self.ufunc in LOGICAL):  # see `plan`
+        if (
+            common not in self.category
+            or any(scalars)
+            and (common in dtypes.INTEGER or self.ufunc in LOGICAL)
+        ):  # see `plan`
             return None
         compute, result = self.resolved(arrays, common)
-        return self._cuda((*operands, target), (*scalars, False), common, compute, result, False, device, into=True)
+        return self._cuda(
+            (*operands, target),
+            (*scalars, False),
+            common,
+            compute,
+            result,
+            False,
+            device,
+            into=True,
+        )
 
     def _in_dtype(self, operands: tuple, dtype: Any, casting: Any) -> tuple:
-        """The operands cast, where NumPy's rule allows it, to what the op takes, to return a given dtype."""
+        """The operands cast, where NumPy's rule allows it, to what the op takes, to return a given
+        dtype."""
         from .shape import astype
 
         def seen(d: np.dtype) -> np.dtype:
             return float16 if d == bfloat16 else d
 
         def kind_of(x: Any) -> np.dtype:
-            """The dtype of an operand, for a Python number the one it is converted to: NumPy 2.4's resolve_dtypes may end the
-            process where it refuses a Python number."""
+            """The dtype of an operand, for a Python number the one it is converted to: NumPy 2.4's
+            resolve_dtypes may end the process where it refuses a Python number."""
             if isinstance(x, ndarray):
                 return seen(x.dtype)
             if type(x) is bool:
@@ -298,19 +415,26 @@ class Elementwise:
         arrays = [x if type(x) in SCALARS else coerce(self.name, (x,))[0] for x in operands]
         common = dtypes.result_type(*arrays)
         try:
-            *inputs, _ = self.ufunc.resolve_dtypes((*map(kind_of, arrays), None), casting=casting, signature=(
-                *[None] * self.ufunc.nin, None if wanted is None else seen(wanted)))
+            *inputs, _ = self.ufunc.resolve_dtypes(
+                (*map(kind_of, arrays), None),
+                casting=casting,
+                signature=(*[None] * self.ufunc.nin, None if wanted is None else seen(wanted)),
+            )
         except TypeError:
             asked = "" if wanted is None else f" in dtype {wanted}"
-            raise TypeError(f"{self.name}: cannot compute{asked} by the rule {casting!r} on operands of "
-                            + " and ".join(str(getattr(x, "dtype", type(x).__name__)) for x in arrays)) from None
+            raise TypeError(
+                f"{self.name}: cannot compute{asked} by the rule {casting!r} on operands of "
+                + " and ".join(str(getattr(x, "dtype", type(x).__name__)) for x in arrays)
+            ) from None
         if wanted is None:
             return operands
         inputs = [wanted if d == float16 and wanted == bfloat16 else d for d in inputs]
         alone = all([type(x) in SCALARS for x in arrays])
 
         def cast(x: Any, d: np.dtype) -> Any:
-            if type(x) in SCALARS and dtypes.result_type(d, x) == d:  # stays a number beside an array, which must hold it
+            if (
+                type(x) in SCALARS and dtypes.result_type(d, x) == d
+            ):  # stays a number beside an array, which must hold it
                 return asarray(x, d, name=self.name) if alone else x
             return astype(coerce(self.name, (x,))[0], d, copy=False)
 
@@ -321,80 +445,149 @@ class Elementwise:
         return dtypes.result_type(*operands)
 
     def resolved(self, arrays: list[ndarray], common: np.dtype) -> tuple[np.dtype, np.dtype]:
-        """(compute dtype, result dtype). What has no loop for whole numbers looks for the float of each dtype, as in NumPy:
-        int8 and uint8 meet in float16, which holds either, though they are promoted to int16, whose float is float32."""
+        """(compute dtype, result dtype). What has no loop for whole numbers looks for the float of
+        each dtype, as in NumPy: int8 and uint8 meet in float16, which holds either, though they are
+        promoted to int16, whose float is float32."""
         compute, result = resolve(self.name, self.ufunc, common)
         if len(arrays) > 1 and common in dtypes.INTEGER and compute in dtypes.FLOATING:
             each = [resolve(self.name, self.ufunc, x.dtype) for x in arrays]
-            compute, result = (functools.reduce(dtypes.promote, kinds) for kinds in zip(*each, strict=True))
+            compute, result = (
+                functools.reduce(dtypes.promote, kinds) for kinds in zip(*each, strict=True)
+            )
         return compute, result
 
     def plan(self, operands: tuple, scalars: tuple[bool, ...], inplace: bool) -> Callable:
         """`run(*operands)` for these layouts and kinds of scalars."""
-        if self.ufunc in LOGICAL and any([s and type(x) is not bool for x, s in zip(operands, scalars, strict=True)]):
-            def judged(*given: Any) -> ndarray:  # before it is rounded: 1e-300 is not 0, and 300 need not be a uint8
-                return self.call(tuple([bool(x) if s else x for x, s in zip(given, scalars, strict=True)]),
-                                 given[0] if inplace else None)
+        if self.ufunc in LOGICAL and any(
+            [s and type(x) is not bool for x, s in zip(operands, scalars, strict=True)]
+        ):
+
+            def judged(
+                *given: Any,
+            ) -> ndarray:  # before it is rounded: 1e-300 is not 0, and 300 need not be a uint8
+                return self.call(
+                    tuple([bool(x) if s else x for x, s in zip(given, scalars, strict=True)]),
+                    given[0] if inplace else None,
+                )
 
             return judged
         arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]
         shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
         common = self.common(operands)
         if common not in self.category:
-            raise TypeError(f"{self.name}: wants {self.category.name} arrays, got " + " and ".join(
-                type(x).__name__ if s else f"{x.dtype} of shape {x.shape}" for x, s in zip(operands, scalars, strict=True)))
+            raise TypeError(
+                f"{self.name}: wants {self.category.name} arrays, got "
+                + " and ".join(
+                    type(x).__name__ if s else f"{x.dtype} of shape {x.shape}"
+                    for x, s in zip(operands, scalars, strict=True)
+                )
+            )
         compute, result = self.resolved(arrays, common)
         if inplace:
             first = operands[0]
             if shape != first.shape:
-                raise ValueError(f"{self.name}: the result of shape {shape} cannot be written into an array of shape "
-                                 f"{first.shape}")
+                raise ValueError(
+                    f"{self.name}: the result of shape {shape} cannot be written into an array of "
+                    "shape "
+                    f"{first.shape}"
+                )
             if not can_write(result, first.dtype):
-                raise TypeError(f"{self.name}: a result of dtype {result} cannot be written into an array of dtype "
-                                f"{first.dtype}")
+                raise TypeError(
+                    f"{self.name}: a result of dtype {result} cannot be written into an array of "
+                    "dtype "
+                    f"{first.dtype}"
+                )
             result = first.dtype
         device = same_device(self.name, arrays)
         if inplace and shapes.overlaps_itself(first.shape, first.strides, first.itemsize):
-            raise ValueError(f"{self.name}: elements of the array of shape {shape} share memory (a broadcast view); "
-                             "copy it before changing it in place")
+            raise ValueError(
+                f"{self.name}: elements of the array of shape {shape} share memory (a broadcast "
+                "view); "
+                "copy it before changing it in place"
+            )
         if device == CPU:
             return self._cpu(operands, scalars, common, compute, result, inplace)
         return self._cuda(operands, scalars, common, compute, result, inplace, device)
 
-    def _cpu(self, operands: tuple, scalars: tuple[bool, ...], common: np.dtype, compute: np.dtype, result: np.dtype,
-             inplace: bool) -> Callable:
+    def _cpu(
+        self,
+        operands: tuple,
+        scalars: tuple[bool, ...],
+        common: np.dtype,
+        compute: np.dtype,
+        result: np.dtype,
+        inplace: bool,
+    ) -> Callable:
         """`run` for NumPy arrays: the ufunc itself wherever its dtype rule is ours."""
-        path = self.cpu.get("f" if compute == bfloat16 else compute.kind) if isinstance(self.cpu, dict) else self.cpu
+        path = (
+            self.cpu.get("f" if compute == bfloat16 else compute.kind)
+            if isinstance(self.cpu, dict)
+            else self.cpu
+        )
         function: Callable = self.ufunc if path is None else lazy("cpu", path)
         native = path is None and self._native(operands, scalars, compute, result)
         arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]
         may_raise = common in dtypes.INTEGER and self.ufunc is np.power
-        any_number = self.compares and common in dtypes.INTEGER and any(scalars)  # any at all: the answer is known
-        if native and inplace and not (may_raise or any_number) and scalars in ((False, False), (False, True)):
+        any_number = (
+            self.compares and common in dtypes.INTEGER and any(scalars)
+        )  # any at all: the answer is known
+        if (
+            native
+            and inplace
+            and not (may_raise or any_number)
+            and scalars in ((False, False), (False, True))
+        ):
             return straight_inplace(self.name, function, scalars[1], compute)
-        if native and not (inplace or may_raise) and len(scalars) < 3 and any([x.ndim for x in arrays]):
+        if (
+            native
+            and not (inplace or may_raise)
+            and len(scalars) < 3
+            and any([x.ndim for x in arrays])
+        ):
             shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
-            ours = host.large(shape, result) and all([x.is_contiguous for x in arrays]) and isinstance(function, np.ufunc)
+            ours = (
+                host.large(shape, result)
+                and all([x.is_contiguous for x in arrays])
+                and isinstance(function, np.ufunc)
+            )
             out = Layout.new(shape, result, CPU)
-            loops = compute.kind in _LOOPS.get(self.name, "") and compute != float16 and all(
-                [x.shape == shape and x.dtype == compute for x in arrays])
-            run_straight = straight(self.name, function, scalars, compute, out if ours else None,
-                                    functools.partial(self._loop, compute, scalars) if loops else None)
+            loops = (
+                compute.kind in _LOOPS.get(self.name, "")
+                and compute != float16
+                and all([x.shape == shape and x.dtype == compute for x in arrays])
+            )
+            run_straight = straight(
+                self.name,
+                function,
+                scalars,
+                compute,
+                out if ours else None,
+                functools.partial(self._loop, compute, scalars) if loops else None,
+            )
             return either(run_straight, function) if any_number else run_straight
         wide = compute if path is None else dtypes.compute_dtype(compute)
-        # NumPy 2.4's negative reads other elements where its result goes to every fourth or eighth place
+        # NumPy 2.4's negative reads other elements where its result goes to every fourth or eighth
+        # place
         direct = native and (self.ufunc is not np.negative or operands[0]._layout.contiguous)
-        if hasattr(function, "into") and not inplace and all(
-                [x.is_contiguous and x.dtype == wide == result for x in arrays]):
+        if (
+            hasattr(function, "into")
+            and not inplace
+            and all([x.is_contiguous and x.dtype == wide == result for x in arrays])
+        ):
             shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
             if host.large(shape, result):
-                return straight(self.name, function.into, scalars, compute, Layout.new(shape, result, CPU))
+                return straight(
+                    self.name, function.into, scalars, compute, Layout.new(shape, result, CPU)
+                )
 
         def run(*operands: Any) -> ndarray:
             if native:
                 data = [x if s else x._data for x, s in zip(operands, scalars, strict=True)]
             else:
-                data = [np.asarray(x, common) if s else x._data for x, s in zip(operands, scalars, strict=True)]
+                data = [
+                    np.asarray(x, common) if s else x._data
+                    for x, s in zip(operands, scalars, strict=True)
+                ]
                 data = [d if d.dtype == wide else d.astype(wide) for d in data]
             if inplace:
                 target = operands[0]._data
@@ -408,7 +601,10 @@ class Elementwise:
         def silent(*operands: Any) -> ndarray:
             try:
                 return quiet().run(run, *operands)
-            except (OverflowError, ValueError) as error:  # a Python integer too large; a read-only target
+            except (
+                OverflowError,
+                ValueError,
+            ) as error:  # a Python integer too large; a read-only target
                 raise type(error)(f"{self.name}: {error}") from None
 
         return silent
@@ -416,10 +612,14 @@ class Elementwise:
     def _loop(self, dtype: np.dtype, scalars: tuple[bool, ...]) -> Callable:
         return lazy("cpu", "loops.loop")(self.name, dtype, scalars)
 
-    def _native(self, operands: tuple, scalars: tuple[bool, ...], compute: np.dtype, result: np.dtype) -> bool:
+    def _native(
+        self, operands: tuple, scalars: tuple[bool, ...], compute: np.dtype, result: np.dtype
+    ) -> bool:
         """Whether the ufunc, left alone with these operands, computes and returns in our dtypes."""
         kinds = [type(x) if s else x.dtype for x, s in zip(operands, scalars, strict=True)]
-        if any([k is bool for k in kinds]) or any(scalars) and bfloat16 in kinds:  # no weak type of NumPy's
+        if (
+            any([k is bool for k in kinds]) or any(scalars) and bfloat16 in kinds
+        ):  # no weak type of NumPy's
             return False
         try:
             *inputs, output = self.ufunc.resolve_dtypes((*kinds, None))
@@ -427,36 +627,75 @@ class Elementwise:
             return False
         return output == result and (self.compares or all(d == compute for d in inputs))
 
-    def _cuda(self, operands: tuple, scalars: tuple[bool, ...], common: np.dtype, compute: np.dtype, result: np.dtype,
-              inplace: bool, device: int, into: bool = False) -> Any:
-        """`run` for a GPU. into: the last of the operands is where the result goes; None where its layout is another."""
+    def _cuda(
+        self,
+        operands: tuple,
+        scalars: tuple[bool, ...],
+        common: np.dtype,
+        compute: np.dtype,
+        result: np.dtype,
+        inplace: bool,
+        device: int,
+        into: bool = False,
+    ) -> Any:
+        """`run` for a GPU. into: the last of the operands is where the result goes; None where its
+        layout is another."""
         from ..core.array import upload
 
         by_value = dtypes.compute_dtype(compute)
-        boxed = by_value == np.bool_ or by_value in dtypes.COMPLEX and device == TRACED  # such scalars travel as 0-d arrays
+        boxed = (
+            by_value == np.bool_ or by_value in dtypes.COMPLEX and device == TRACED
+        )  # such scalars travel as 0-d arrays
         kinds: list[Any] = []
         for x, s in zip(operands, scalars, strict=True):
-            kinds.append(Layout.new((), by_value, device) if s and boxed else by_value if s else x._layout)
+            kinds.append(
+                Layout.new((), by_value, device) if s and boxed else by_value if s else x._layout
+            )
         plan = lazy("kernels", "elementwise.elementwise")(
-            *kinds[:-1] if into else kinds, expression=self.expression(compute), compute=compute, output=result,
-            inplace=inplace)
+            *kinds[:-1] if into else kinds,
+            expression=self.expression(compute),
+            compute=compute,
+            output=result,
+            inplace=inplace,
+        )
         if into:
             if plan.outputs[0] is not kinds[-1]:
                 return None
             plan = plan.into(sum(isinstance(k, Layout) for k in kinds) - 1)
-        bound = plan.bind(self.name, [k for k in kinds if isinstance(k, Layout)],
-                          sum(not isinstance(k, Layout) for k in kinds), device)
+        bound = plan.bind(
+            self.name,
+            [k for k in kinds if isinstance(k, Layout)],
+            sum(not isinstance(k, Layout) for k in kinds),
+            device,
+        )
         if not any(scalars):
             return bound
         if boxed:
-            return lambda *operands: bound(*[upload(np.asarray(x, by_value), device) if s else x
-                                             for x, s in zip(operands, scalars, strict=True)])
-        limits = np.iinfo(common) if common in dtypes.INTEGER and by_value in dtypes.INTEGER else None
+            return lambda *operands: bound(
+                *[
+                    upload(np.asarray(x, by_value), device) if s else x
+                    for x, s in zip(operands, scalars, strict=True)
+                ]
+            )
+        limits = (
+            np.iinfo(common) if common in dtypes.INTEGER and by_value in dtypes.INTEGER else None
+        )
         own = common if common in dtypes.FLOATING else compute
-        if own != by_value and own in dtypes.FLOATING:  # a scalar is rounded to 16 bits first, like any element
-            plain, bound = bound, lambda *values: plain(*[x if type(x) is ndarray else float(own.type(x)) for x in values])
-        order = sorted(range(len(scalars)), key=scalars.__getitem__)  # arrays first, then the values
-        if limits is None and order == list(range(len(scalars))):  # `x * 2.0`: already in the order of the bound plan
+        if (
+            own != by_value and own in dtypes.FLOATING
+        ):  # a scalar is rounded to 16 bits first, like any element
+            plain, bound = (
+                bound,
+                lambda *values: plain(
+                    *[x if type(x) is ndarray else float(own.type(x)) for x in values]
+                ),
+            )
+        order = sorted(
+            range(len(scalars)), key=scalars.__getitem__
+        )  # arrays first, then the values
+        if limits is None and order == list(
+            range(len(scalars))
+        ):  # `x * 2.0`: already in the order of the bound plan
             return bound
 
         def run(*operands: Any) -> ndarray:
@@ -465,7 +704,9 @@ class Elementwise:
                     if s and not limits.min <= value <= limits.max:
                         if self.compares:  # the answer is the same for every number of this dtype
                             return self._constant(operands, scalars, common)
-                        raise OverflowError(f"{self.name}: Python integer {value} out of bounds for {common}")
+                        raise OverflowError(
+                            f"{self.name}: Python integer {value} out of bounds for {common}"
+                        )
             return bound(*[operands[i] for i in order])
 
         return run
@@ -474,7 +715,9 @@ class Elementwise:
         """A comparison with a Python integer that the array's dtype cannot hold."""
         from .creation import full
 
-        answer = self.ufunc(*[x if s else common.type(0) for x, s in zip(operands, scalars, strict=True)])
+        answer = self.ufunc(
+            *[x if s else common.type(0) for x, s in zip(operands, scalars, strict=True)]
+        )
         array = operands[scalars.index(False)]
         return full(array.shape, bool(answer), device=array.device)
 
@@ -483,7 +726,8 @@ class Elementwise:
 
 
 def _apart(target: ndarray, x: Any) -> Any:
-    """An operand of an in-place op on a GPU; copied if it reaches into the target's memory other than as the target."""
+    """An operand of an in-place op on a GPU; copied if it reaches into the target's memory other
+    than as the target."""
     if type(x) is not ndarray or (x._data == target._data and x._layout is target._layout):
         return x
     if apart(target, x):
@@ -495,17 +739,36 @@ def _apart(target: ndarray, x: Any) -> Any:
 # ---------------------------------------------------------------- public functions from cards
 
 
-def unary(name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: str | None = None, *,
-          category: Category = dtypes.NUMERIC, cpu: str | dict[str, str] | None = None, doc: str, formula: str = "",
-          example: str = "[0.25, 0.5]", namespace: Mapping[str, Any]) -> Callable[..., ndarray]:
+def unary(
+    name: str,
+    ufunc: np.ufunc,
+    expression: str | dict[str, str],
+    grad: str | None = None,
+    *,
+    category: Category = dtypes.NUMERIC,
+    cpu: str | dict[str, str] | None = None,
+    doc: str,
+    formula: str = "",
+    example: str = "[0.25, 0.5]",
+    namespace: Mapping[str, Any],
+) -> Callable[..., ndarray]:
     """The public function of a one-input card."""
-    card = Elementwise(name, ufunc, expression, None if grad is None else (grad,), category, cpu, namespace)
+    card = Elementwise(
+        name, ufunc, expression, None if grad is None else (grad,), category, cpu, namespace
+    )
     plans, record, usual = card.plans, tape.record, _SAME_KIND
 
-    def function(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None,
-                 casting: str = usual) -> ndarray:
+    def function(
+        x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: str = usual
+    ) -> ndarray:
         if out is not None or where is not True or dtype is not None or casting is not usual:
-            if where is True and dtype is None and casting is usual and type(out) is ndarray and card.into((x,), out):
+            if (
+                where is True
+                and dtype is None
+                and casting is usual
+                and type(out) is ndarray
+                and card.into((x,), out)
+            ):
                 return out
             return card.call_with((x,), out, where, dtype, casting)
         try:
@@ -520,17 +783,41 @@ def unary(name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: st
     return _finish(function, card, ("x",), doc, formula, example)
 
 
-def binary(name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: tuple[str, str] | None = None, *,
-           category: Category = dtypes.NUMERIC, cpu: str | dict[str, str] | None = None, doc: str, formula: str = "",
-           example: str = "[3.0, 5.0], [2.0, 4.0]", namespace: Mapping[str, Any]) -> Callable[..., ndarray]:
+def binary(
+    name: str,
+    ufunc: np.ufunc,
+    expression: str | dict[str, str],
+    grad: tuple[str, str] | None = None,
+    *,
+    category: Category = dtypes.NUMERIC,
+    cpu: str | dict[str, str] | None = None,
+    doc: str,
+    formula: str = "",
+    example: str = "[3.0, 5.0], [2.0, 4.0]",
+    namespace: Mapping[str, Any],
+) -> Callable[..., ndarray]:
     """The public function of a two-input card."""
     card = Elementwise(name, ufunc, expression, grad, category, cpu, namespace)
     plans, record, usual = card.plans, tape.record, _SAME_KIND
 
-    def function(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None,
-                 casting: str = usual) -> ndarray:
+    def function(
+        x: Any,
+        y: Any,
+        /,
+        out: Any = None,
+        *,
+        where: Any = True,
+        dtype: Any = None,
+        casting: str = usual,
+    ) -> ndarray:
         if out is not None or where is not True or dtype is not None or casting is not usual:
-            if where is True and dtype is None and casting is usual and type(out) is ndarray and card.into((x, y), out):
+            if (
+                where is True
+                and dtype is None
+                and casting is usual
+                and type(out) is ndarray
+                and card.into((x, y), out)
+            ):
                 return out
             return card.call_with((x, y), out, where, dtype, casting)
         try:
@@ -543,7 +830,9 @@ def binary(name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: t
                     record(card, (x, y), out, {})
                 return out
         except (AttributeError, KeyError):
-            known = plans.get((type(x), y._layout)) if type(y) is ndarray else None  # a Python scalar and an array
+            known = (
+                plans.get((type(x), y._layout)) if type(y) is ndarray else None
+            )  # a Python scalar and an array
             if known is None or y._node is not None:
                 return card.call((x, y))
             return known(x, y)
@@ -555,25 +844,39 @@ def binary(name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: t
     return _finish(function, card, ("x", "y"), doc, formula, example)
 
 
-def _finish(function: Callable, card: Elementwise, inputs: tuple[str, ...], doc: str, formula: str, example: str) -> Callable:
+def _finish(
+    function: Callable,
+    card: Elementwise,
+    inputs: tuple[str, ...],
+    doc: str,
+    formula: str,
+    example: str,
+) -> Callable:
     function.__name__ = function.__qualname__ = card.name
     function.__module__ = card.namespace["__name__"]
     function.card = card  # type: ignore[attr-defined]
     operands = " and ".join(f"`{n}`" for n in inputs)
     shapes_line = "Shapes broadcast." if len(inputs) > 1 else "Any shape."
-    gradient = "none: the result is constant" if card.grad is None else ", ".join(f"`{e}`" for e in card.grad)
+    gradient = (
+        "none: the result is constant"
+        if card.grad is None
+        else ", ".join(f"`{e}`" for e in card.grad)
+    )
     peer = None if isinstance(card.cpu, str) else f"np.{card.ufunc.__name__}"
-    truth = (f"    >>> import numpy as np, cudamath as cm\n    >>> np.allclose(cm.{card.name}({example}), {peer}({example}))\n"
-             "    True\n" if peer else f"    >>> import cudamath as cm\n    >>> cm.{card.name}({example}).shape\n    (2,)\n")
+    truth = (
+        "    >>> import numpy as np, cudamath as cm\n    >>> "
+        f"np.allclose(cm.{card.name}({example}), {peer}({example}))\n"
+        "    True\n"
+        if peer
+        else f"    >>> import cudamath as cm\n    >>> cm.{card.name}({example}).shape\n    (2,)\n"
+    )
     function.__doc__ = f"""{doc}
 
-    {(formula + '. ') if formula else ''}{shapes_line} {operands}: {card.category.name} arrays, array-likes or Python scalars
+    {(formula + ". ") if formula else ""}{shapes_line} {operands}: {card.category.name} arrays, array-likes or Python scalars
     (which never widen an array). Returns a new array of the dtype NumPy's `{card.ufunc.__name__}` returns; 16-bit floats
     are computed in float32. `out`: an array that the result is written into, where `where` (bool, broadcast; elements left
     out are 0 without `out`); `dtype`: what is computed in; `casting`: NumPy's rule for conversions. Gradient: {gradient}.
-    TypeError for other dtypes{', ValueError for shapes that do not broadcast' if len(inputs) > 1 else ''}. Deterministic.
+    TypeError for other dtypes{", ValueError for shapes that do not broadcast" if len(inputs) > 1 else ""}. Deterministic.
 
-{truth}"""
+{truth}"""  # noqa: E501
     return function
-
-

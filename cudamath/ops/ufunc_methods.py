@@ -1,9 +1,11 @@
-"""NumPy's methods of ufuncs on the functions of two arrays: `add.reduce`, `.accumulate`, `.outer`, `.at`, `.reduceat`.
+"""NumPy's methods of ufuncs on the functions of two arrays: `add.reduce`, `.accumulate`, `.outer`,
+`.at`, `.reduceat`.
 
-Where there is a kernel for it (sums, products, extremes, logic; scatters), that does the work. Other functions that are
-associative combine halves: ceil(log2 n) elementwise calls on ever shorter arrays for a reduction, as many on whole ones for
-an accumulation. What is not associative (subtract, divide) goes element by element, as it is defined. `at` of functions
-without a scatter goes in rounds, each of which meets each position once.
+Where there is a kernel for it (sums, products, extremes, logic; scatters), that does the work.
+Other functions that are associative combine halves: ceil(log2 n) elementwise calls on ever shorter
+arrays for a reduction, as many on whole ones for an accumulation. What is not associative
+(subtract, divide) goes element by element, as it is defined. `at` of functions without a scatter
+goes in rounds, each of which meets each position once.
 """
 
 from __future__ import annotations
@@ -30,16 +32,45 @@ from .shape import astype, broadcast_to, moveaxis, reshape, span
 from .ufunc import LOGICAL, SCALARS
 
 _REDUCTIONS: dict[np.ufunc, Callable] = {
-    np.add: reduce.sum, np.multiply: reduce.prod, np.maximum: reduce.max, np.minimum: reduce.min,
-    np.logical_and: reduce.all, np.logical_or: reduce.any,
+    np.add: reduce.sum,
+    np.multiply: reduce.prod,
+    np.maximum: reduce.max,
+    np.minimum: reduce.min,
+    np.logical_and: reduce.all,
+    np.logical_or: reduce.any,
 }
-_SCANS: dict[np.ufunc, Callable] = {np.add: scan.cumsum, np.multiply: scan.cumprod, np.maximum: scan.cummax,
-                                    np.minimum: scan.cummin}
-_SCATTERS: dict[np.ufunc, Callable] = {np.add: add_at, np.multiply: multiply_at, np.maximum: maximum_at,
-                                       np.minimum: minimum_at}
+_SCANS: dict[np.ufunc, Callable] = {
+    np.add: scan.cumsum,
+    np.multiply: scan.cumprod,
+    np.maximum: scan.cummax,
+    np.minimum: scan.cummin,
+}
+_SCATTERS: dict[np.ufunc, Callable] = {
+    np.add: add_at,
+    np.multiply: multiply_at,
+    np.maximum: maximum_at,
+    np.minimum: minimum_at,
+}
 _OF_BOOLS = {np.logical_or: np.maximum, np.logical_and: np.minimum}  # what these are between bools
-_ASSOCIATIVE = {np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logical_and, np.logical_or, np.logical_xor,
-                np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.logaddexp, np.logaddexp2, np.hypot, np.gcd, np.lcm}
+_ASSOCIATIVE = {
+    np.add,
+    np.multiply,
+    np.maximum,
+    np.minimum,
+    np.fmax,
+    np.fmin,
+    np.logical_and,
+    np.logical_or,
+    np.logical_xor,
+    np.bitwise_and,
+    np.bitwise_or,
+    np.bitwise_xor,
+    np.logaddexp,
+    np.logaddexp2,
+    np.hypot,
+    np.gcd,
+    np.lcm,
+}
 
 
 def attach(function: Callable) -> None:
@@ -47,9 +78,18 @@ def attach(function: Callable) -> None:
     card = function.card  # type: ignore[attr-defined]
     name, ufunc = card.name, card.ufunc
 
-    def reduce_(x: Any, /, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, **more: Any) -> ndarray:
-        """The function between all elements along axes, from the first to the last (NumPy's `ufunc.reduce`); before the first:
-        `initial`, if given; without those where `where` is False."""
+    def reduce_(
+        x: Any,
+        /,
+        axis: Any = 0,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        **more: Any,
+    ) -> ndarray:
+        """The function between all elements along axes, from the first to the last (NumPy's
+        `ufunc.reduce`); before the first: `initial`, if given; without those where `where` is
+        False."""
         x = require(f"{name}.reduce", x)
         if ufunc in (np.add, np.multiply):
             return _REDUCTIONS[ufunc](x, axis, keepdims=keepdims, out=out, dtype=dtype, **more)
@@ -57,7 +97,10 @@ def attach(function: Callable) -> None:
         logical = ufunc in (np.logical_and, np.logical_or)
         if ufunc in _REDUCTIONS and not (logical and more.get("initial") is not None):
             return _REDUCTIONS[ufunc](x, axis, keepdims=keepdims, out=out, **more)
-        initial, chosen = more.pop("initial", None), more.pop("where", True) if not logical else True
+        initial, chosen = (
+            more.pop("initial", None),
+            more.pop("where", True) if not logical else True,
+        )
         if logical:
             y = function(_REDUCTIONS[ufunc](x, axis, keepdims=keepdims, **more), initial)
             return y if out is None else deliver(f"{name}.reduce", y, out)
@@ -69,17 +112,29 @@ def attach(function: Callable) -> None:
         whole = axis is None or x.ndim == 0 and axis.__class__ is int and axis in (0, -1)
         axes = tuple(range(x.ndim)) if whole else normalize_axes(f"{name}.reduce", axis, x.ndim)
         if len(axes) > 1 and ufunc not in _ASSOCIATIVE:
-            raise ValueError(f"{name}.reduce: the function is not associative, one axis at a time; got {axes}")
+            raise ValueError(
+                f"{name}.reduce: the function is not associative, one axis at a time; got {axes}"
+            )
         y = x
         if initial is not None and 0 in [x.shape[a] for a in axes]:  # nothing comes after it
-            y, initial = full([1 if i in axes else n for i, n in enumerate(x.shape)], initial, x.dtype, device=x.device), None
+            y, initial = (
+                full(
+                    [1 if i in axes else n for i, n in enumerate(x.shape)],
+                    initial,
+                    x.dtype,
+                    device=x.device,
+                ),
+                None,
+            )
         if initial is None and ufunc in (np.hypot, np.gcd) and all([x.shape[a] == 1 for a in axes]):
             initial = 0  # of one element: its absolute value, as of several
         if initial is not None and not axes:
             y = function(full((), initial, y.dtype, device=y.device), y)
         for i, a in enumerate(axes):
             if initial is not None and i == len(axes) - 1:
-                first = full((*y.shape[:a], 1, *y.shape[a + 1 :]), initial, y.dtype, device=y.device)
+                first = full(
+                    (*y.shape[:a], 1, *y.shape[a + 1 :]), initial, y.dtype, device=y.device
+                )
                 y = concat([first, y], axis=a)
             y = _reduced(name, ufunc, function, y, a)
         if not keepdims:
@@ -87,31 +142,52 @@ def attach(function: Callable) -> None:
         return y if out is None else deliver(f"{name}.reduce", y, out)
 
     def accumulate(x: Any, /, axis: int = 0, dtype: Any = None, out: Any = None) -> ndarray:
-        """The function between all elements along an axis up to each one (NumPy's `ufunc.accumulate`)."""
+        """The function between all elements along an axis up to each one (NumPy's
+        `ufunc.accumulate`)."""
         x = require(f"{name}.accumulate", x)
         axis = normalize_axis(f"{name}.accumulate", axis, x.ndim)
         if ufunc in (np.add, np.multiply):
             y = _SCANS[ufunc](x, axis, dtype=dtype)
         else:
             x = _given(f"{name}.accumulate", card, function, x, dtype)
-            y = _SCANS[ufunc](x, axis) if ufunc in _SCANS else (
-                _accumulated(ufunc, function, _closed(function, _comparable(f"{name}.accumulate", card, x)), axis))
+            y = (
+                _SCANS[ufunc](x, axis)
+                if ufunc in _SCANS
+                else (
+                    _accumulated(
+                        ufunc,
+                        function,
+                        _closed(function, _comparable(f"{name}.accumulate", card, x)),
+                        axis,
+                    )
+                )
+            )
         return y if out is None else deliver(f"{name}.accumulate", y, out)
 
     def outer(x: Any, y: Any, /, **more: Any) -> ndarray:
-        """The function of every pair of elements: shape x.shape + y.shape (NumPy's `ufunc.outer`)."""
+        """The function of every pair of elements: shape x.shape + y.shape (NumPy's
+        `ufunc.outer`)."""
         a, b = coerce(f"{name}.outer", (x, y))
         return function(reshape(a, a.shape + (1,) * b.ndim), b, **more)
 
     def at(x: ndarray, key: Any, values: Any, /) -> None:
-        """x[key] = f(x[key], values) in place, where positions that occur several times are met several times (`ufunc.at`).
-        Where there is no scatter for the function, the positions are read on the host."""
+        """x[key] = f(x[key], values) in place, where positions that occur several times are met
+        several times (`ufunc.at`). Where there is no scatter for the function, the positions are
+        read on the host."""
         if ufunc is np.subtract:
             try:
                 if type(values) is not float:
-                    fits = type(values) is int and x.dtype.kind in "iu"  # as add.at asks of a number
-                    values = _value(f"{name}.at", x, values) if fits else coerce(f"{name}.at", (x, values))[1]
-                    if values.dtype.kind in "biu" and x.dtype.kind != "b":  # first: -uint8(1) is 255
+                    fits = (
+                        type(values) is int and x.dtype.kind in "iu"
+                    )  # as add.at asks of a number
+                    values = (
+                        _value(f"{name}.at", x, values)
+                        if fits
+                        else coerce(f"{name}.at", (x, values))[1]
+                    )
+                    if (
+                        values.dtype.kind in "biu" and x.dtype.kind != "b"
+                    ):  # first: -uint8(1) is 255
                         values = astype(values, x.dtype, copy=False)
                 add_at(x, key, -values)
             except MISTAKES as error:
@@ -121,16 +197,21 @@ def attach(function: Callable) -> None:
         else:
             _in_rounds(f"{name}.at", function, x, key, values)
 
-    def reduceat(x: Any, indices: Any, /, axis: int = 0, dtype: Any = None, out: Any = None) -> ndarray:
-        """The function between the elements indices[i] .. indices[i + 1] - 1 along an axis, for the last index up to the end;
-        where an index is not below the next one, the element there (NumPy's `ufunc.reduceat`). The indices are read on the
-        host."""
+    def reduceat(
+        x: Any, indices: Any, /, axis: int = 0, dtype: Any = None, out: Any = None
+    ) -> ndarray:
+        """The function between the elements indices[i] .. indices[i + 1] - 1 along an axis, for the
+        last index up to the end; where an index is not below the next one, the element there
+        (NumPy's `ufunc.reduceat`). The indices are read on the host."""
         x = require(f"{name}.reduceat", x)
         axis = normalize_axis(f"{name}.reduceat", axis, x.ndim)
         if ufunc in _OF_BOOLS:
             x = _comparable(name, card, x)
         elif ufunc not in _SCATTERS:
-            raise TypeError(f"{name}.reduceat: there is one for add, multiply, maximum, minimum, logical_and and logical_or")
+            raise TypeError(
+                f"{name}.reduceat: there is one for add, multiply, maximum, minimum, logical_and "
+                "and logical_or"
+            )
         x = _given(f"{name}.reduceat", card, function, x, dtype)
         y = _sections(name, _OF_BOOLS.get(ufunc, ufunc), x, np.asarray(indices), axis)
         y = y if dtype is None else astype(y, dtype, copy=False)
@@ -158,16 +239,20 @@ def _given(name: str, card: Any, function: Callable, x: ndarray, dtype: Any) -> 
 
 
 def _comparable(name: str, card: Any, x: ndarray) -> ndarray:
-    """What a function is applied to between elements and results, of dtypes that it knows: bools where its results are."""
+    """What a function is applied to between elements and results, of dtypes that it knows: bools
+    where its results are."""
     if card.ufunc in LOGICAL:
         return elementwise.not_equal(x, 0) if x.dtype.kind != "b" else x
     if x.dtype.kind != "b" and card.compares:
-        raise TypeError(f"{name}: wants bool arrays, as its results are, got {x.dtype} of shape {x.shape}")
+        raise TypeError(
+            f"{name}: wants bool arrays, as its results are, got {x.dtype} of shape {x.shape}"
+        )
     return require(name, x, card.category)  # also where there is nothing to apply it to
 
 
 def _closed(function: Callable, x: ndarray) -> ndarray:
-    """x in the dtype of the function's results of it: also of one element, and before the first step."""
+    """x in the dtype of the function's results of it: also of one element, and before the first
+    step."""
     if x.dtype.kind not in "biu":
         return x
     one = full((), 1, x.dtype, device="cpu")
@@ -175,14 +260,20 @@ def _closed(function: Callable, x: ndarray) -> ndarray:
 
 
 def _left_out(name: str, ufunc: np.ufunc, x: ndarray, chosen: Any, initial: Any) -> ndarray:
-    """x with a number that changes no result where it is not chosen. An initial value serves functions without such a number:
-    it is met anyway, and to meet it again changes nothing (fmax, lcm)."""
+    """x with a number that changes no result where it is not chosen. An initial value serves
+    functions without such a number: it is met anyway, and to meet it again changes nothing (fmax,
+    lcm)."""
     number = initial if ufunc.identity is None else ufunc.identity
     if ufunc not in _ASSOCIATIVE or number is None:
-        raise ValueError(f"{name}: where= wants a function that is associative, and an initial value if it has no identity")
+        raise ValueError(
+            f"{name}: where= wants a function that is associative, and an initial value if it has "
+            "no identity"
+        )
     x, chosen = coerce(name, (x, chosen))
     if broadcast_shapes(name, chosen.shape, x.shape) != x.shape:
-        raise ValueError(f"{name}: where of shape {chosen.shape} does not fit an array of shape {x.shape}")
+        raise ValueError(
+            f"{name}: where of shape {chosen.shape} does not fit an array of shape {x.shape}"
+        )
     neutral = np.asarray(number).astype(x.dtype)  # all bits: -1, also unsigned
     return where(chosen, x, full((), neutral, x.dtype, device=x.device))
 
@@ -192,10 +283,15 @@ def _reduced(name: str, ufunc: np.ufunc, function: Callable, x: ndarray, axis: i
     n = x.shape[axis]
     if not n:
         if ufunc.identity is None:
-            raise ValueError(f"{name}.reduce: nothing to reduce along axis {axis} of shape {x.shape}, and there is no identity")
+            raise ValueError(
+                f"{name}.reduce: nothing to reduce along axis {axis} of shape {x.shape}, and "
+                "there is no identity"
+            )
         one = reduce.sum(x, axis, keepdims=True)
         dtype = function(x, x).dtype
-        return full(one.shape, np.array(ufunc.identity).astype(dtype), dtype, device=x.device)  # all bits: -1, also unsigned
+        return full(
+            one.shape, np.array(ufunc.identity).astype(dtype), dtype, device=x.device
+        )  # all bits: -1, also unsigned
     if ufunc not in _ASSOCIATIVE:
         y = span(x, axis, 0, 1)
         for i in range(1, n):
@@ -212,13 +308,28 @@ def _reduced(name: str, ufunc: np.ufunc, function: Callable, x: ndarray, axis: i
 
 
 def _sections(name: str, ufunc: np.ufunc, x: ndarray, starts: np.ndarray, axis: int) -> ndarray:
-    """reduceat along one axis: on the CPU NumPy's; else the elements of all sections side by side, combined by a scatter."""
+    """reduceat along one axis: on the CPU NumPy's; else the elements of all sections side by side,
+    combined by a scatter."""
     n = x.shape[axis]
-    if starts.ndim != 1 or starts.dtype.kind not in "iu" or (starts.size and not (0 <= starts.min() <= starts.max() < n)):
-        raise IndexError(f"{name}.reduceat: wants a vector of indices from 0 to {n - 1}, got {starts.tolist()}")
-    if x.dtype.kind == "b" or (ufunc in (np.add, np.multiply) and x.dtype.kind in "iu" and x.dtype.itemsize < 8):
-        x = astype(x, np.bool_ if x.dtype.kind == "b" and ufunc not in (np.add, np.multiply) else
-                   np.uint64 if x.dtype.kind == "u" else np.int64)
+    if (
+        starts.ndim != 1
+        or starts.dtype.kind not in "iu"
+        or (starts.size and not (0 <= starts.min() <= starts.max() < n))
+    ):
+        raise IndexError(
+            f"{name}.reduceat: wants a vector of indices from 0 to {n - 1}, got {starts.tolist()}"
+        )
+    if x.dtype.kind == "b" or (
+        ufunc in (np.add, np.multiply) and x.dtype.kind in "iu" and x.dtype.itemsize < 8
+    ):
+        x = astype(
+            x,
+            np.bool_
+            if x.dtype.kind == "b" and ufunc not in (np.add, np.multiply)
+            else np.uint64
+            if x.dtype.kind == "u"
+            else np.int64,
+        )
     if x._layout.device == CPU and x._node is None and x.dtype not in (float16, bfloat16):
         return wrap(ufunc.reduceat(x._data, starts.astype(np.intp), axis))
     lengths = np.maximum(np.append(starts[1:], n) - starts, 1)
@@ -226,20 +337,33 @@ def _sections(name: str, ufunc: np.ufunc, x: ndarray, starts: np.ndarray, axis: 
     places = np.arange(section.size) - (np.cumsum(lengths) - lengths - starts)[section]
     rows = moveaxis(x, axis, 0)
     parts = take(rows, asarray(places, device=x.device), axis=0)
-    first = np.cumsum(lengths) - lengths  # every section begins with its first element, and the others join it
+    first = (
+        np.cumsum(lengths) - lengths
+    )  # every section begins with its first element, and the others join it
     rest = np.setdiff1d(np.arange(section.size), first, assume_unique=True)
     y = take(parts, asarray(first, device=x.device), axis=0)
-    if rest.size and y._node is not None:  # nothing may be written into what a gradient is recorded for
-        y = concat([_REDUCTIONS[ufunc](span(parts, 0, at, at + length), axis=0, keepdims=True)
-                    for at, length in zip(first.tolist(), lengths.tolist(), strict=True)], axis=0)
+    if (
+        rest.size and y._node is not None
+    ):  # nothing may be written into what a gradient is recorded for
+        y = concat(
+            [
+                _REDUCTIONS[ufunc](span(parts, 0, at, at + length), axis=0, keepdims=True)
+                for at, length in zip(first.tolist(), lengths.tolist(), strict=True)
+            ],
+            axis=0,
+        )
     elif rest.size:
-        _SCATTERS[ufunc](y, asarray(section[rest], device=x.device), take(parts, asarray(rest, device=x.device), axis=0))
+        _SCATTERS[ufunc](
+            y,
+            asarray(section[rest], device=x.device),
+            take(parts, asarray(rest, device=x.device), axis=0),
+        )
     return moveaxis(y, 0, axis)
 
 
 def _in_rounds(name: str, function: Callable, x: ndarray, key: Any, *values: Any) -> None:
-    """x[key] = function(x[key], *values) in place, once for each time that a position occurs: round by round, each position in
-    a round once."""
+    """x[key] = function(x[key], *values) in place, once for each time that a position occurs: round
+    by round, each position in a round once."""
     x = require(name, x)
     places = reshape(arange(x.size, device=x.device), x.shape)[key]
     at = places.to_numpy().ravel()
@@ -248,20 +372,35 @@ def _in_rounds(name: str, function: Callable, x: ndarray, key: Any, *values: Any
     begins = np.flatnonzero(fresh)
     turn = np.empty(at.size, np.int64)  # how often a position occurred before
     turn[order] = np.arange(at.size) - np.repeat(begins, np.diff(np.append(begins, at.size)))
-    others = [v if type(v) in SCALARS else reshape(broadcast_to(coerce(name, (x, v))[1], places.shape), -1) for v in values]
+    others = [
+        v
+        if type(v) in SCALARS
+        else reshape(broadcast_to(coerce(name, (x, v))[1], places.shape), -1)
+        for v in values
+    ]
     for i in range(turn.max(initial=-1) + 1):
         here = asarray(np.flatnonzero(turn == i), device=x.device)
         found = take(reshape(places, -1), here)
-        y = function(take(reshape(x, -1), found), *[v if type(v) in SCALARS else take(v, here) for v in others])
-        whole = y.dtype in INTEGER and x.dtype in INTEGER  # an int64 in an array of uint8, too: a list's numbers are int64
+        y = function(
+            take(reshape(x, -1), found),
+            *[v if type(v) in SCALARS else take(v, here) for v in others],
+        )
+        whole = (
+            y.dtype in INTEGER and x.dtype in INTEGER
+        )  # an int64 in an array of uint8, too: a list's numbers are int64
         if not (whole or can_cast(y.dtype, x.dtype, "same_kind")):
-            raise TypeError(f"{name}: a result of {y.dtype} cannot be written into an array of {x.dtype} of shape {x.shape}")
+            raise TypeError(
+                f"{name}: a result of {y.dtype} cannot be written into an array of {x.dtype} of "
+                f"shape {x.shape}"
+            )
         put(x, found, y)
 
 
 def _accumulated(ufunc: np.ufunc, function: Callable, x: ndarray, axis: int) -> ndarray:
     n = x.shape[axis]
-    if ufunc in _ASSOCIATIVE:  # Hillis and Steele: after the step of length d an element knows 2 d elements
+    if (
+        ufunc in _ASSOCIATIVE
+    ):  # Hillis and Steele: after the step of length d an element knows 2 d elements
         d = 1
         while d < n:
             rest = function(span(x, axis, 0, n - d), span(x, axis, d, n))
@@ -275,8 +414,8 @@ def _accumulated(ufunc: np.ufunc, function: Callable, x: ndarray, axis: int) -> 
 
 
 def install() -> None:
-    """Gives every public elementwise function what NumPy's ufuncs say of themselves, those of two arrays their methods, and
-    those of one array, and what has no card, `at`."""
+    """Gives every public elementwise function what NumPy's ufuncs say of themselves, those of two
+    arrays their methods, and those of one array, and what has no card, `at`."""
     for space in (elementwise, integers, numbers):
         for function in list(vars(space).values()):
             if hasattr(function, "card"):
@@ -286,7 +425,9 @@ def install() -> None:
                 if ufunc.nin == 2 and ufunc.nout == 1:
                     attach(function)
                 elif ufunc.nin == ufunc.nout == 1:
-                    function.at = functools.partial(_in_rounds, f"{function.card.name}.at", function)
+                    function.at = functools.partial(
+                        _in_rounds, f"{function.card.name}.at", function
+                    )
     for function in (numbers.float_power, numbers.ldexp):
         function.at = functools.partial(_in_rounds, f"{function.__name__}.at", function)  # type: ignore[attr-defined]
     for alias, of in (("pow", elementwise._power),):

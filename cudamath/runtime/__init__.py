@@ -1,1 +1,2 @@
-"""The cuda-python layer: devices, streams, memory, modules, library handles. Knows pointers and bytes, never arrays."""
+"""The cuda-python layer: devices, streams, memory, modules, library handles. Knows pointers and
+bytes, never arrays."""

@@ -1,8 +1,9 @@
 """Several processes that compute together: MPI, on bytes in host memory.
 
-`mpiexec -n 4 python program.py` runs a program four times; each process has a number, its rank, from 0 on. A process knows from
-its environment that it was started so; all others are alone, a world of one, and never import mpi4py. MPI moves bytes here and
-computes nothing: sums are taken in the order of the ranks by who calls this, so they do not depend on the MPI library.
+`mpiexec -n 4 python program.py` runs a program four times; each process has a number, its rank,
+from 0 on. A process knows from its environment that it was started so; all others are alone, a
+world of one, and never import mpi4py. MPI moves bytes here and computes nothing: sums are taken in
+the order of the ranks by who calls this, so they do not depend on the MPI library.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numpy as np
 
 __all__ = ["World", "world"]
 
-#: What launchers put into the environment of each process: MPICH and Intel MPI, Open MPI, PMIx (Slurm), MVAPICH.
+#: What launchers put into the environment of each process: MPICH and Intel MPI, Open MPI, PMIx
+#: (Slurm), MVAPICH.
 STARTED = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "MV2_COMM_WORLD_SIZE")
 
 
@@ -37,7 +39,8 @@ class World:
         self.local_rank = local_rank
 
     def exchange(self, parts: np.ndarray) -> np.ndarray:
-        """(size, n) bytes: row i goes to process i; in the result row i is what came from process i."""
+        """(size, n) bytes: row i goes to process i; in the result row i is what came from process
+        i."""
         if self.size == 1:
             return parts
         received = np.empty_like(parts)
@@ -65,14 +68,18 @@ class World:
 
 @functools.cache
 def world() -> World:
-    """The processes that this one was started with. ImportError where a launcher started it and mpi4py is not installed."""
+    """The processes that this one was started with. ImportError where a launcher started it and
+    mpi4py is not installed."""
     if not any(name in os.environ for name in STARTED):
         return World()
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as problem:  # RuntimeError: it is there, and no MPI library
-        raise ImportError("distributed: this process was started by mpiexec, which needs mpi4py and an MPI library: "
-                          f"pip install 'cudamath[distributed]' ({problem})") from None
+        raise ImportError(
+            "distributed: this process was started by mpiexec, which needs mpi4py and an MPI "
+            "library: "
+            f"pip install 'cudamath[distributed]' ({problem})"
+        ) from None
     comm = MPI.COMM_WORLD
     machine = comm.Split_type(MPI.COMM_TYPE_SHARED)
     local_rank = machine.rank

@@ -1,7 +1,7 @@
 """Devices and their primary contexts.
 
-Nothing here runs at import: the driver is loaded when a device is first asked for. Where there is none,
-`device_count()` is 0 and `missing()` says what was looked for.
+Nothing here runs at import: the driver is loaded when a device is first asked for. Where there is
+none, `device_count()` is 0 and `missing()` says what was looked for.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ def driver() -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class DeviceInfo:
-    """What a device is: name, compute capability, memory in bytes, multiprocessors, L2 cache in bytes, the nominal bandwidth
-    of its memory in bytes per second and its highest clock in Hz (0: unknown)."""
+    """What a device is: name, compute capability, memory in bytes, multiprocessors, L2 cache in
+    bytes, the nominal bandwidth of its memory in bytes per second and its highest clock in Hz (0:
+    unknown)."""
 
     index: int
     name: str
@@ -44,8 +45,9 @@ class DeviceInfo:
     clock: float = 0.0
 
 
-#: One lock for all bookkeeping of the runtime: contexts, streams, pools, loaded kernels. Only slow paths take it; a
-#: finaliser may run anywhere, inside any of them, and with several locks two threads could wait for each other.
+#: One lock for all bookkeeping of the runtime: contexts, streams, pools, loaded kernels. Only slow
+#: paths take it; a finaliser may run anywhere, inside any of them, and with several locks two
+#: threads could wait for each other.
 lock = threading.RLock()
 _contexts: dict[int, Any] = {}
 _initialised_in: int | None = None  # the process in which the driver was set up
@@ -66,8 +68,14 @@ def _probe() -> tuple[int, str]:
             check(cu.cuInit(0))
         _initialised_in = os.getpid()
         return int(check(cu.cuDeviceGetCount())), "no CUDA device is visible to the driver"
-    except Exception as error:  # libcuda absent: the bindings raise RuntimeError, NotFoundError, ... by version
-        return 0, f"the NVIDIA driver (libcuda.so.1 / nvcuda.dll): {' '.join(str(error).split())[:200].rstrip('.')}"
+    except (
+        Exception
+    ) as error:  # libcuda absent: the bindings raise RuntimeError, NotFoundError, ... by version
+        return (
+            0,
+            "the NVIDIA driver (libcuda.so.1 / nvcuda.dll): "
+            f"{' '.join(str(error).split())[:200].rstrip('.')}",
+        )
 
 
 def device_count() -> int:
@@ -83,19 +91,29 @@ def missing() -> str:
 def validate(index: int, name: str = "device") -> int:
     """Check a device number; DeviceError says how many devices there are."""
     if _initialised_in not in (None, os.getpid()):
-        raise DeviceError(f"{name}: this process was forked after CUDA was set up, and CUDA does not survive a fork; "
-                          "start workers with the 'spawn' method of multiprocessing")
+        raise DeviceError(
+            f"{name}: this process was forked after CUDA was set up, and CUDA does not survive a "
+            "fork; "
+            "start workers with the 'spawn' method of multiprocessing"
+        )
     count = device_count()
     try:
         index = operator.index(index)
     except TypeError:
-        raise TypeError(f"{name}: a device number must be an integer, got {type(index).__name__}") from None
+        raise TypeError(
+            f"{name}: a device number must be an integer, got {type(index).__name__}"
+        ) from None
     if not 0 <= index < count:
         if count == 0:
-            raise DeviceError(f"{name}: cuda:{index} was asked for but no CUDA device was found; not found: {missing()}. "
-                              "Install an NVIDIA driver, then `pip install cudamath[cu13]`")
-        raise DeviceError(f"{name}: cuda:{index} was asked for but there {'is' if count == 1 else 'are'} {count} "
-                          f"device{'s' if count > 1 else ''}: cuda:0{f'..cuda:{count - 1}' if count > 1 else ''}")
+            raise DeviceError(
+                f"{name}: cuda:{index} was asked for but no CUDA device was found; not found: "
+                f"{missing()}. "
+                "Install an NVIDIA driver, then `pip install cudamath[cu13]`"
+            )
+        raise DeviceError(
+            f"{name}: cuda:{index} was asked for but there {'is' if count == 1 else 'are'} {count} "
+            f"device{'s' if count > 1 else ''}: cuda:0{f'..cuda:{count - 1}' if count > 1 else ''}"
+        )
     return index
 
 
@@ -126,7 +144,9 @@ def info(index: int) -> DeviceInfo:
     kinds = cu.CUdevice_attribute
 
     def attribute(name: str) -> int:
-        return int(check(cu.cuDeviceGetAttribute(getattr(kinds, "CU_DEVICE_ATTRIBUTE_" + name), handle)))
+        return int(
+            check(cu.cuDeviceGetAttribute(getattr(kinds, "CU_DEVICE_ATTRIBUTE_" + name), handle))
+        )
 
     return DeviceInfo(
         index=index,
@@ -137,13 +157,17 @@ def info(index: int) -> DeviceInfo:
         l2_cache=attribute("L2_CACHE_SIZE"),
         max_shared_memory=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         # kHz and bits; two transfers per clock
-        memory_bandwidth=2e3 * attribute("MEMORY_CLOCK_RATE") * attribute("GLOBAL_MEMORY_BUS_WIDTH") / 8,
+        memory_bandwidth=2e3
+        * attribute("MEMORY_CLOCK_RATE")
+        * attribute("GLOBAL_MEMORY_BUS_WIDTH")
+        / 8,
         clock=1e3 * attribute("CLOCK_RATE"),
     )
 
 
 def capability(index: int) -> tuple[int, int]:
-    """Compute capability of a device. Where plans are made without that GPU (compile checks), `assume` sets it."""
+    """Compute capability of a device. Where plans are made without that GPU (compile checks),
+    `assume` sets it."""
     return _assumed[-1].capability if _assumed else info(index).capability
 
 
@@ -161,10 +185,13 @@ _assumed: list[DeviceInfo] = []
 
 
 class assume:
-    """Context: make plans as if the devices had this compute capability (used by compile-only checks and the simulator)."""
+    """Context: make plans as if the devices had this compute capability (used by compile-only
+    checks and the simulator)."""
 
     def __init__(self, capability: tuple[int, int], multiprocessors: int = 132):
-        self.info = DeviceInfo(0, "assumed", capability, 1 << 37, multiprocessors, 50 << 20, 48 << 10)
+        self.info = DeviceInfo(
+            0, "assumed", capability, 1 << 37, multiprocessors, 50 << 20, 48 << 10
+        )
 
     def __enter__(self) -> assume:
         _assumed.append(self.info)
@@ -178,9 +205,11 @@ _finalised: list[Any] = []
 
 
 def finalised(cls: T) -> T:
-    """Class decorator: the class gives something back to the driver in `__del__`, but not once the interpreter exits.
+    """Class decorator: the class gives something back to the driver in `__del__`, but not once the
+    interpreter exits.
 
-    Python then takes modules, streams and blocks apart in no order, and the driver takes back everything anyway.
+    Python then takes modules, streams and blocks apart in no order, and the driver takes back
+    everything anyway.
     """
     _finalised.append(cls)
     return cls

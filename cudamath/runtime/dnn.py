@@ -1,13 +1,15 @@
 """cuDNN on raw addresses: convolutions through its Python front end, one handle per stream.
 
-cuDNN is asked for an *execution plan*: one operation on tensors of known shapes and strides, for which its heuristics
-name kernels in the order of their promise. Making a plan takes milliseconds, running one microseconds, so
-`convolution` makes it once and returns a function of addresses. What the plan needs as workspace it says beforehand,
-and the caller brings it: a call allocates nothing and can be captured into a graph.
+cuDNN is asked for an *execution plan*: one operation on tensors of known shapes and strides, for
+which its heuristics name kernels in the order of their promise. Making a plan takes milliseconds,
+running one microseconds, so `convolution` makes it once and returns a function of addresses. What
+the plan needs as workspace it says beforehand, and the caller brings it: a call allocates nothing
+and can be captured into a graph.
 
-Kernels that add in no fixed order, or that round float32 to fewer bits, are not taken. Some of those for float32 go through
-Winograd's or Fourier's transforms: their errors are as small as those of sums beside the largest number of the result, not
-beside each. Those that say so are taken by name only: the names come from measurements of errors as well (tuning.py).
+Kernels that add in no fixed order, or that round float32 to fewer bits, are not taken. Some of
+those for float32 go through Winograd's or Fourier's transforms: their errors are as small as those
+of sums beside the largest number of the result, not beside each. Those that say so are taken by
+name only: the names come from measurements of errors as well (tuning.py).
 """
 
 from __future__ import annotations
@@ -30,15 +32,21 @@ from .memory import pool_of, relaxed
 
 MOST_WORKSPACE = 1 << 30
 
-#: dtype -> cuDNN's name of it. These are the dtypes it convolves; sums of the first three are float32.
-DTYPES = {np.dtype(np.float16): "HALF", np.dtype(ml_dtypes.bfloat16): "BFLOAT16", np.dtype(np.float32): "FLOAT",
-          np.dtype(np.float64): "DOUBLE"}
+#: dtype -> cuDNN's name of it. These are the dtypes it convolves; sums of the first three are
+#: float32.
+DTYPES = {
+    np.dtype(np.float16): "HALF",
+    np.dtype(ml_dtypes.bfloat16): "BFLOAT16",
+    np.dtype(np.float32): "FLOAT",
+    np.dtype(np.float64): "DOUBLE",
+}
 REFUSED = ("NONDETERMINISTIC", "REDUCED_PRECISION_REDUCTION", "DOWN_CONVERT_INPUTS")
 TRANSFORMS = ("FFT", "WINOGRAD", "WINOGRAD_TILE_4x4", "WINOGRAD_TILE_6x6", "WINOGRAD_TILE_13x13")
 
 
 class Tensor(NamedTuple):
-    """Sizes and strides, in elements: images (N, C, H, W), filters (K, C / groups, R, S); or with one dimension more."""
+    """Sizes and strides, in elements: images (N, C, H, W), filters (K, C / groups, R, S); or with
+    one dimension more."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -58,14 +66,17 @@ def available() -> bool:
 
 @functools.cache
 def _bindings() -> Any:
-    """The front end's compiled module, told which cuDNN to use. (The Python around it takes longer to import than a first
-    convolution; a graph's `_make_tensor` and a tensor's `_set_data_type` are what it gives names without the dash.)"""
-    module = libraries.alone("cudnn.Release._compiled_module" if sys.platform == "win32" else "cudnn._compiled_module")
+    """The front end's compiled module, told which cuDNN to use. (The Python around it takes longer
+    to import than a first convolution; a graph's `_make_tensor` and a tensor's `_set_data_type` are
+    what it gives names without the dash.)"""
+    module = libraries.alone(
+        "cudnn.Release._compiled_module" if sys.platform == "win32" else "cudnn._compiled_module"
+    )
     module._set_dlhandle_cudnn(ctypes.CDLL(libraries.find("cudnn").path)._handle)
     return module
 
 
-# ------------------------------------------------------------------------------------------------ handles
+# ------------------------------------------------------------------------------------------------ h
 
 
 class _Handle:
@@ -88,11 +99,12 @@ _handles = Handles(_Handle)
 handle = _handles.of
 
 
-# ------------------------------------------------------------------------------------------- convolutions
+# ------------------------------------------------------------------------------------------- convol
 
 
 class Convolution:
-    """A plan of cuDNN's: called with (stream, x, w, y[, bias], workspace), all addresses; `workspace`: bytes it needs."""
+    """A plan of cuDNN's: called with (stream, x, w, y[, bias], workspace), all addresses;
+    `workspace`: bytes it needs."""
 
     __slots__ = ("graph", "workspace", "what", "__name__")
 
@@ -109,13 +121,28 @@ class Convolution:
             raise CudaError(f"{self.what}: {problem}", None) from None
 
 
-def convolution(kind: str, dtype: np.dtype, x: Tensor, w: Tensor, y: Tensor, *, stride: tuple[int, ...],
-                before: tuple[int, ...], after: tuple[int, ...], dilation: tuple[int, ...], bias: bool = False,
-                tf32: bool = False, device: int = 0, plan: str = "") -> Convolution | None:
-    """What computes y = x * w ("forward"), the gradient in place of x ("input") or of w ("weight"); None: cuDNN has nothing.
+def convolution(
+    kind: str,
+    dtype: np.dtype,
+    x: Tensor,
+    w: Tensor,
+    y: Tensor,
+    *,
+    stride: tuple[int, ...],
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+    dilation: tuple[int, ...],
+    bias: bool = False,
+    tf32: bool = False,
+    device: int = 0,
+    plan: str = "",
+) -> Convolution | None:
+    """What computes y = x * w ("forward"), the gradient in place of x ("input") or of w ("weight");
+    None: cuDNN has nothing.
 
-    before, after: padding at the two ends of each spatial axis. The groups follow from the channels of x and w. plan: the name
-    of the one to take, where this cuDNN offers it; else the most promising.
+    before, after: padding at the two ends of each spatial axis. The groups follow from the channels
+    of x and w. plan: the name of the one to take, where this cuDNN offers it; else the most
+    promising.
     """
     cudnn = _bindings()
     build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, bias, tf32, device)
@@ -123,7 +150,9 @@ def convolution(kind: str, dtype: np.dtype, x: Tensor, w: Tensor, y: Tensor, *, 
     def chosen(_side: Any) -> Any:
         if plan:
             graph = build(())
-            names = [graph.get_plan_name_at_index(i) for i in range(graph.get_execution_plan_count())]
+            names = [
+                graph.get_plan_name_at_index(i) for i in range(graph.get_execution_plan_count())
+            ]
             if plan in names:
                 graph.build_plan_at_index(names.index(plan))
                 return graph
@@ -138,8 +167,19 @@ def convolution(kind: str, dtype: np.dtype, x: Tensor, w: Tensor, y: Tensor, *, 
         return None
 
 
-def plans(kind: str, dtype: np.dtype, x: Tensor, w: Tensor, y: Tensor, *, stride: tuple[int, ...], before: tuple[int, ...],
-          after: tuple[int, ...], dilation: tuple[int, ...], device: int = 0) -> list[str]:
+def plans(
+    kind: str,
+    dtype: np.dtype,
+    x: Tensor,
+    w: Tensor,
+    y: Tensor,
+    *,
+    stride: tuple[int, ...],
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+    dilation: tuple[int, ...],
+    device: int = 0,
+) -> list[str]:
     """The names of all plans that `convolution` could take, the most promising first."""
     build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, False, False, device)
     refusal = _bindings().cudnnGraphNotSupportedError
@@ -149,7 +189,10 @@ def plans(kind: str, dtype: np.dtype, x: Tensor, w: Tensor, y: Tensor, *, stride
         for i in range(graph.get_execution_plan_count()):
             try:
                 graph.build_plan_at_index(i)
-            except (RuntimeError, refusal):  # one of those that are not taken, or that this device cannot run
+            except (
+                RuntimeError,
+                refusal,
+            ):  # one of those that are not taken, or that this device cannot run
                 continue
             found.append(graph.get_plan_name_at_index(i))
         return found
@@ -165,33 +208,64 @@ def _what(kind: str, dtype: np.dtype, x: Tensor, w: Tensor) -> str:
     return f"cuDNN convolution ({kind}) {x.shape} * {w.shape} {dtype}"
 
 
-def _builder(kind: str, dtype: np.dtype, x: Tensor, w: Tensor, y: Tensor, stride: tuple[int, ...], before: tuple[int, ...],
-             after: tuple[int, ...], dilation: tuple[int, ...], bias: bool, tf32: bool,
-             device: int) -> Callable[[tuple[str, ...]], Any]:
-    """What makes the graph of a convolution, with those plans that may be taken; given further reasons to refuse one."""
+def _builder(
+    kind: str,
+    dtype: np.dtype,
+    x: Tensor,
+    w: Tensor,
+    y: Tensor,
+    stride: tuple[int, ...],
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+    dilation: tuple[int, ...],
+    bias: bool,
+    tf32: bool,
+    device: int,
+) -> Callable[[tuple[str, ...]], Any]:
+    """What makes the graph of a convolution, with those plans that may be taken; given further
+    reasons to refuse one."""
     cudnn = _bindings()
     kinds = cudnn.data_type
     computed = kinds.DOUBLE if dtype == np.float64 else kinds.FLOAT
     element = getattr(kinds, DTYPES[dtype])
 
     def build(further: tuple[str, ...]) -> Any:
-        graph = cudnn.backend_graph(io_data_type=element, intermediate_data_type=computed, compute_data_type=computed,
-                                    handle=handle(streams.stream_of(device)).raw)
+        graph = cudnn.backend_graph(
+            io_data_type=element,
+            intermediate_data_type=computed,
+            compute_data_type=computed,
+            handle=handle(streams.stream_of(device)).raw,
+        )
         named = {"x": x, "w": w, "y": y}
 
         def tensor(name: str) -> Any:
-            return graph._make_tensor(dim=list(named[name].shape), stride=list(named[name].strides), data_type=element,
-                                      name=name, uid=1 + "xwy".index(name))
+            return graph._make_tensor(
+                dim=list(named[name].shape),
+                stride=list(named[name].strides),
+                data_type=element,
+                name=name,
+                uid=1 + "xwy".index(name),
+            )
 
-        where = {"pre_padding": list(before), "post_padding": list(after), "stride": list(stride),
-                 "dilation": list(dilation), "compute_data_type": computed}
+        where = {
+            "pre_padding": list(before),
+            "post_padding": list(after),
+            "stride": list(stride),
+            "dilation": list(dilation),
+            "compute_data_type": computed,
+        }
         if kind == "forward":
             result = graph.conv_fprop(tensor("x"), tensor("w"), **where)
             if bias:
                 outputs = w.shape[0]
                 ones = [1] * len(stride)
-                added = graph._make_tensor(dim=[1, outputs, *ones], stride=[outputs, 1, *[outputs] * len(stride)],
-                                           data_type=element, name="bias", uid=4)
+                added = graph._make_tensor(
+                    dim=[1, outputs, *ones],
+                    stride=[outputs, 1, *[outputs] * len(stride)],
+                    data_type=element,
+                    name="bias",
+                    uid=4,
+                )
                 result = graph.bias(result, added, compute_data_type=computed)
             name = "y"
         elif kind == "input":
@@ -203,7 +277,11 @@ def _builder(kind: str, dtype: np.dtype, x: Tensor, w: Tensor, y: Tensor, stride
         graph.validate()
         graph.build_operation_graph()
         graph.create_execution_plans([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
-        refused = (*REFUSED, *further) if tf32 or dtype != np.float32 else (*REFUSED, *further, "TENSOR_CORE")
+        refused = (
+            (*REFUSED, *further)
+            if tf32 or dtype != np.float32
+            else (*REFUSED, *further, "TENSOR_CORE")
+        )
         graph.deselect_numeric_notes([getattr(cudnn.numerical_note, note) for note in refused])
         graph.deselect_workspace_greater_than(MOST_WORKSPACE)
         graph.check_support()

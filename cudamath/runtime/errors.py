@@ -21,7 +21,8 @@ class DeviceError(RuntimeError):
 
 
 class OutOfMemoryError(MemoryError):
-    """Device memory is exhausted or a limit was reached; the message says what was requested and what there is."""
+    """Device memory is exhausted or a limit was reached; the message says what was requested and
+    what there is."""
 
 
 def out_of_memory(error: Exception) -> bool:
@@ -30,16 +31,24 @@ def out_of_memory(error: Exception) -> bool:
 
 
 def library_error(error: Exception, what: str) -> CudaError | OutOfMemoryError:
-    """The exception that belongs to an error of the bindings of cuBLAS and its relatives, status name included."""
+    """The exception that belongs to an error of the bindings of cuBLAS and its relatives, status
+    name included."""
     message = f"{what}: {error}"
-    return OutOfMemoryError(message) if out_of_memory(error) else CudaError(message, getattr(error, "status", None))
+    return (
+        OutOfMemoryError(message)
+        if out_of_memory(error)
+        else CudaError(message, getattr(error, "status", None))
+    )
 
 
 #: The kernels launched last, newest at the right: an asynchronous fault is reported with them. With
 #: `cm.cuda.launch_lines()` each comes with the user's Python line.
 recent_launches: collections.deque = collections.deque(maxlen=16)
 
-_OURS = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "<cudamath")  # files, and generated code
+_OURS = (
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+    "<cudamath",
+)  # files, and generated code
 
 
 def is_ours(code: Any) -> bool:
@@ -51,8 +60,9 @@ _files: dict[str, bool] = {}  # of code that was looked at: whether it is ours
 
 
 def user_place(above: int = 1) -> tuple[Any, int]:
-    """What called cudamath, the innermost frame that is none of ours: its code and where it is in it, for `line_of`.
-    above: so many frames from here on are known to be ours, if there are more."""
+    """What called cudamath, the innermost frame that is none of ours: its code and where it is in
+    it, for `line_of`. above: so many frames from here on are known to be ours, if there are more.
+    """
     try:
         frame = sys._getframe(above)
     except ValueError:  # called by the interpreter itself (atexit)
@@ -62,21 +72,25 @@ def user_place(above: int = 1) -> tuple[Any, int]:
         ours = _files.get(code.co_filename)
         if ours is None:
             ours = _files[code.co_filename] = code.co_filename.startswith(_OURS)
-        back = frame.f_back if ours else None  # which Python makes an object for: not before it is needed
+        back = (
+            frame.f_back if ours else None
+        )  # which Python makes an object for: not before it is needed
         if back is None:
             return code, frame.f_lasti
         frame = back
 
 
 def line_of(place: tuple[Any, int]) -> str:
-    """The Python line ("file:number") of a place. Finding the number takes longer than remembering the place."""
+    """The Python line ("file:number") of a place. Finding the number takes longer than remembering
+    the place."""
     code, at = place
     line = next((number for start, stop, number in code.co_lines() if start <= at < stop), None)
     return f"{code.co_filename}:{line}"
 
 
 def user_line() -> str:
-    """The Python line ("file:number") that called cudamath: the innermost frame that is none of ours."""
+    """The Python line ("file:number") that called cudamath: the innermost frame that is none of
+    ours."""
     return line_of(user_place())
 
 
@@ -84,13 +98,25 @@ def record_with_line(launch: Any) -> None:
     """Put into `recent_launches` with the user's line: about 0.5 us, so only on demand."""
     recent_launches.append(f"{launch} at {user_line()}")
 
-# These statuses mean that the context is lost: the fault belongs to an earlier, asynchronous launch.
-_STICKY = ("ILLEGAL_ADDRESS", "LAUNCH_FAILED", "LAUNCH_TIMEOUT", "MISALIGNED", "ILLEGAL_INSTRUCTION", "HARDWARE_STACK",
-           "INVALID_ADDRESS_SPACE", "INVALID_PC", "ASSERT")
+
+# These statuses mean that the context is lost: the fault belongs to an earlier, asynchronous
+# launch.
+_STICKY = (
+    "ILLEGAL_ADDRESS",
+    "LAUNCH_FAILED",
+    "LAUNCH_TIMEOUT",
+    "MISALIGNED",
+    "ILLEGAL_INSTRUCTION",
+    "HARDWARE_STACK",
+    "INVALID_ADDRESS_SPACE",
+    "INVALID_PC",
+    "ASSERT",
+)
 
 
 def check(result: tuple) -> Any:
-    """Unpack what a cuda.bindings call returned: raise if its status is not success, else give back its value(s)."""
+    """Unpack what a cuda.bindings call returned: raise if its status is not success, else give back
+    its value(s)."""
     status = result[0]
     if status:
         fail(status)
@@ -107,12 +133,19 @@ def fail(status: Any, what: str = "") -> None:
         from . import stream
 
         if stream.local.stream is not None and stream.take_back(stream.local.stream.device):
-            message += (f" (another library had made another device current in this thread; cuda:{stream.local.stream.device} "
-                        "is current again: repeat the call)")
+            message += (
+                " (another library had made another device current in this thread; "
+                f"cuda:{stream.local.stream.device} "
+                "is current again: repeat the call)"
+            )
     if "OUT_OF_MEMORY" in name:
         raise OutOfMemoryError(message)
     if any(word in name for word in _STICKY):
         names = ", ".join(str(launch) for launch in reversed(recent_launches)) or "none"
         message += f" (reported asynchronously; last launches, newest first: {names}"
-        message += ")" if " at " in names else "; with cm.cuda.launch_lines() or CUDAMATH_LAUNCH_LINES=1 each with its line)"
+        message += (
+            ")"
+            if " at " in names
+            else "; with cm.cuda.launch_lines() or CUDAMATH_LAUNCH_LINES=1 each with its line)"
+        )
     raise CudaError(message, status)

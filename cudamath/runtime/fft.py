@@ -1,9 +1,10 @@
 """cuFFT on raw addresses: plans, their cache, and the memory they work in.
 
-A cuFFT plan costs a millisecond or more to make and a few microseconds to use, so the latest ones are kept, per device;
-the one unused for longest goes when there are too many. A plan's workspace is taken from our pool for the duration of a
-call: it is counted by `memory_stats`, shared by all plans, and two streams that use one plan never share it. The tables
-that cuFFT makes for itself (twiddle factors, generated code) are the library's own and are not counted.
+A cuFFT plan costs a millisecond or more to make and a few microseconds to use, so the latest ones
+are kept, per device; the one unused for longest goes when there are too many. A plan's workspace is
+taken from our pool for the duration of a call: it is counted by `memory_stats`, shared by all
+plans, and two streams that use one plan never share it. The tables that cuFFT makes for itself
+(twiddle factors, generated code) are the library's own and are not counted.
 """
 
 from __future__ import annotations
@@ -25,14 +26,30 @@ from .memory import Buffer, pool_of, relaxed
 MOST_PLANS = 64  # per device: each holds device memory of cuFFT's
 
 #: (dtype of the input, dtype of the output) -> cufftType.
-KINDS = {(np.dtype(a), np.dtype(b)): kind for a, b, kind in (
-    ("c8", "c8", 0x29), ("f4", "c8", 0x2A), ("c8", "f4", 0x2C), ("c16", "c16", 0x69), ("f8", "c16", 0x6A), ("c16", "f8", 0x6C))}
-_EXECUTE = {0x29: "exec_c2c", 0x2A: "exec_r2c", 0x2C: "exec_c2r", 0x69: "exec_z2z", 0x6A: "exec_d2z", 0x6C: "exec_z2d"}
+KINDS = {
+    (np.dtype(a), np.dtype(b)): kind
+    for a, b, kind in (
+        ("c8", "c8", 0x29),
+        ("f4", "c8", 0x2A),
+        ("c8", "f4", 0x2C),
+        ("c16", "c16", 0x69),
+        ("f8", "c16", 0x6A),
+        ("c16", "f8", 0x6C),
+    )
+}
+_EXECUTE = {
+    0x29: "exec_c2c",
+    0x2A: "exec_r2c",
+    0x2C: "exec_c2r",
+    0x69: "exec_z2z",
+    0x6A: "exec_d2z",
+    0x6C: "exec_z2d",
+}
 
 
 class Walk(NamedTuple):
-    """How cuFFT walks an array, in elements: its storage along the transformed axes, the step along the last of them,
-    and the step from one transform of the batch to the next."""
+    """How cuFFT walks an array, in elements: its storage along the transformed axes, the step along
+    the last of them, and the step from one transform of the batch to the next."""
 
     embed: tuple[int, ...]
     step: int
@@ -59,14 +76,17 @@ def _explain(error: Exception, spec: Spec) -> Exception:
 
 @devices.finalised
 class Plan:
-    """A cuFFT plan. `lock` is held while its stream and workspace are set and the transform is queued."""
+    """A cuFFT plan. `lock` is held while its stream and workspace are set and the transform is
+    queued."""
 
     __slots__ = ("handle", "work", "lock", "device", "execute", "directed", "__weakref__")
 
     def __init__(self, spec: Spec, index: int):
         if libraries.find("cufft").path is None:
             found = libraries.find("cufft")
-            raise DeviceError(f"fft: cuFFT was not found ({found.looked}). Install it: {found.remedy}")
+            raise DeviceError(
+                f"fft: cuFFT was not found ({found.looked}). Install it: {found.remedy}"
+            )
         cufft = _bindings()
         self.device, self.lock = index, threading.Lock()
         self.execute = getattr(cufft, _EXECUTE[spec.kind])
@@ -77,8 +97,18 @@ class Plan:
             try:
                 cufft.set_auto_allocation(handle, 0)
                 return handle, cufft.make_plan_many64(
-                    handle, len(spec.sizes), spec.sizes, spec.source.embed, spec.source.step, spec.source.batch,
-                    spec.target.embed, spec.target.step, spec.target.batch, spec.kind, spec.batch)
+                    handle,
+                    len(spec.sizes),
+                    spec.sizes,
+                    spec.source.embed,
+                    spec.source.step,
+                    spec.source.batch,
+                    spec.target.embed,
+                    spec.target.step,
+                    spec.target.batch,
+                    spec.kind,
+                    spec.batch,
+                )
             except cufft.cuFFTError:
                 cufft.destroy(handle)
                 raise
@@ -101,7 +131,9 @@ def _destroy(handle: int, index: int) -> None:
         _bindings().destroy(handle)
 
 
-_plans: dict[int, collections.OrderedDict[Spec, Plan]] = {}  # device -> its plans, the latest used at the end
+_plans: dict[
+    int, collections.OrderedDict[Spec, Plan]
+] = {}  # device -> its plans, the latest used at the end
 _lock = threading.Lock()
 
 

@@ -1,7 +1,9 @@
-"""Errors that only a kernel can see (an index out of range, a singular matrix), raised at the next synchronising call.
+"""Errors that only a kernel can see (an index out of range, a singular matrix), raised at the next
+synchronising call.
 
-A kernel that meets a bad value writes the call's *ticket* into the device's flag, one int64 in mapped host memory.
-The ticket stands for the Python line of the call, kept in a ring of the latest ones.
+A kernel that meets a bad value writes the call's *ticket* into the device's flag, one int64 in
+mapped host memory. The ticket stands for the Python line of the call, kept in a ring of the latest
+ones.
 """
 
 from __future__ import annotations
@@ -40,12 +42,14 @@ def address(index: int) -> int:
 
 
 def view(index: int) -> memoryview:
-    """The device's flag, as the host sees it: one int64, not zero where there is something to `raise_pending`."""
+    """The device's flag, as the host sees it: one int64, not zero where there is something to
+    `raise_pending`."""
     return _flag(index)[1]
 
 
 def ticket(op: str) -> int:
-    """A number for the call of `op` now under way; remembers the user's line. (core/plan.py writes this out.)"""
+    """A number for the call of `op` now under way; remembers the user's line. (core/plan.py writes
+    this out.)"""
     number = next_ticket()
     calls[number % RING] = (number, op, user_place())
     return number
@@ -57,21 +61,24 @@ def mark() -> int:
 
 
 def keep(first: int) -> None:
-    """Never forget the calls since `mark` gave `first`: a graph was captured of them, and each replay has their tickets."""
+    """Never forget the calls since `mark` gave `first`: a graph was captured of them, and each
+    replay has their tickets."""
     if len(_kept) > _MOST_KEPT:
         _kept.clear()
     _kept.update({known[0]: known for known in calls if known[0] > first})
 
 
-#: What it means when a call of this op fails as a whole: message of the LinAlgError. Put here by the planners.
+#: What it means when a call of this op fails as a whole: message of the LinAlgError. Put here by
+#: the planners.
 failures: dict[str, str] = {}
 #: Where that is another exception.
 exceptions: dict[str, type[Exception]] = {}
 
 
 def raise_pending(index: int) -> None:
-    """Raise what a kernel on this device has flagged, if anything: IndexError for a ticket, LinAlgError for a negative one
-    (a matrix that cannot be decomposed). Called after each synchronisation."""
+    """Raise what a kernel on this device has flagged, if anything: IndexError for a ticket,
+    LinAlgError for a negative one (a matrix that cannot be decomposed). Called after each
+    synchronisation."""
     if index not in _flags:
         return
     flag = _flags[index][1]
@@ -84,4 +91,7 @@ def raise_pending(index: int) -> None:
             what = f"{op}: {failures[op]}" if known == -number else "linalg: a decomposition failed"
             kind = exceptions.get(op if known == -number else "", np.linalg.LinAlgError)
             raise kind(f"{what}{where} (found on cuda:{index})")
-        raise IndexError(f"{op if known == number else 'index'}: an index is out of range{where} (found on cuda:{index})")
+        raise IndexError(
+            f"{op if known == number else 'index'}: an index is out of range{where} (found on "
+            f"cuda:{index})"
+        )

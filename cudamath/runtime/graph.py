@@ -1,19 +1,23 @@
 """CUDA graphs: launches recorded once and replayed with one driver call.
 
-While a graph is captured nothing runs: launches and copies become its nodes. What the nodes point to must be there at
-each replay, so memory is kept as follows.
+While a graph is captured nothing runs: launches and copies become its nodes. What the nodes point
+to must be there at each replay, so memory is kept as follows.
 
-- What is allocated during the capture comes from a stream of the graph's own; its free blocks are neither trimmed nor
-  handed to anyone else while the graph lives. Where it has none, it takes over a free block of the stream around it: the
-  same work was done there a moment ago, and both would hold as much memory otherwise.
-- Buffers of other streams that the graph uses live as long as it does (`Buffer.used_on`), whoever drops them.
-- Host memory is read at the capture, into a block kept with the graph (`memory.frozen`): a replay never touches it.
+- What is allocated during the capture comes from a stream of the graph's own; its free blocks are
+  neither trimmed nor handed to anyone else while the graph lives. Where it has none, it takes over
+  a free block of the stream around it: the same work was done there a moment ago, and both would
+  hold as much memory otherwise.
+- Buffers of other streams that the graph uses live as long as it does (`Buffer.used_on`), whoever
+  drops them.
+- Host memory is read at the capture, into a block kept with the graph (`memory.frozen`): a replay
+  never touches it.
 
-What is new at each replay comes from *feeds*: functions, left on the stream during the capture, that write a few bytes
-into such a block before each launch (a random generator's place in its sequence).
+What is new at each replay comes from *feeds*: functions, left on the stream during the capture,
+that write a few bytes into such a block before each launch (a random generator's place in its
+sequence).
 
-What a graph cannot hold is refused with a RuntimeError that says so (`Stream.refuse_capture`): waiting for the
-device, copies to the host, other streams and devices.
+What a graph cannot hold is refused with a RuntimeError that says so (`Stream.refuse_capture`):
+waiting for the device, copies to the host, other streams and devices.
 """
 
 from __future__ import annotations
@@ -30,13 +34,15 @@ from .stream import refuse_capture
 __all__ = ["Capture", "Graph", "refuse_capture"]
 
 
-#: Streams of the graphs that live. In a cycle of garbage a stream could otherwise be finalised before its graph.
+#: Streams of the graphs that live. In a cycle of garbage a stream could otherwise be finalised
+#: before its graph.
 _streams: dict[int, streams.Stream] = {}
 
 
 @devices.finalised
 class Graph:
-    """Recorded work. `nodes`: how many kernels and copies; `stream`: the one whose memory the graph uses."""
+    """Recorded work. `nodes`: how many kernels and copies; `stream`: the one whose memory the graph
+    uses."""
 
     def __init__(self, executable: Any, nodes: int, stream: streams.Stream):
         self.executable, self.nodes, self.stream = executable, nodes, stream
@@ -45,7 +51,8 @@ class Graph:
         _streams[id(self)] = stream
 
     def after_last(self, stream: streams.Stream) -> None:
-        """Order later work on `stream` after the last replay: replays share memory, so they cannot overlap."""
+        """Order later work on `stream` after the last replay: replays share memory, so they cannot
+        overlap."""
         if self.last is not stream:
             last = self.last.standing()
             if last is not stream:
@@ -62,13 +69,21 @@ class Graph:
             if memory.observe is None or stream.capturing:
                 check(run(self.executable, stream.handle))
             else:
-                check(memory.observe(f"graph of {self.nodes} nodes", 0, stream,
-                                     lambda: run(self.executable, stream.handle)))
+                check(
+                    memory.observe(
+                        f"graph of {self.nodes} nodes",
+                        0,
+                        stream,
+                        lambda: run(self.executable, stream.handle),
+                    )
+                )
 
     def __del__(self) -> None:
         try:
             with streams.relaxed():  # this thread may be capturing the next one
-                check(devices.driver().cuGraphExecDestroy(self.executable))  # the driver lets a running replay end first
+                check(
+                    devices.driver().cuGraphExecDestroy(self.executable)
+                )  # the driver lets a running replay end first
                 self.stream.wait(self.last.standing())
                 self.feeds = ()
                 _release(self.stream)
@@ -81,7 +96,11 @@ class Graph:
 def _release(stream: streams.Stream) -> None:
     """Give back the memory that was held for a graph, in order after the work on its stream."""
     stream.feeds.clear()
-    owners = {id(owner): owner for held in stream.kept.values() if (owner := getattr(held, "stream", stream)) is not stream}
+    owners = {
+        id(owner): owner
+        for held in stream.kept.values()
+        if (owner := getattr(held, "stream", stream)) is not stream
+    }
     for owner in owners.values():
         owner.standing().wait(stream)
     stream.graph_only = False
@@ -90,7 +109,8 @@ def _release(stream: streams.Stream) -> None:
 
 
 class Capture:
-    """Context: this thread's work on a device is recorded, not run; `.graph` is there afterwards."""
+    """Context: this thread's work on a device is recorded, not run; `.graph` is there
+    afterwards."""
 
     graph: Graph
 
@@ -133,8 +153,12 @@ class Capture:
                 return
             if status:
                 name = getattr(status, "name", status)
-                raise CudaError(f"graph: the capture was broken ({name}): the function called something that waits for the "
-                                "device or uses another stream", status)
+                raise CudaError(
+                    f"graph: the capture was broken ({name}): the function called something that "
+                    "waits for the "
+                    "device or uses another stream",
+                    status,
+                )
             with streams.in_context(self.device):
                 nodes = int(check(cu.cuGraphGetNodes(recorded, 0))[-1])
                 self.graph = Graph(check(cu.cuGraphInstantiate(recorded, 0)), nodes, self.stream)

@@ -1,7 +1,9 @@
-"""Handles of a library, one for each stream: they cost milliseconds to make, and work goes to the stream of its handle.
+"""Handles of a library, one for each stream: they cost milliseconds to make, and work goes to the
+stream of its handle.
 
-Closing one waits for the whole device, which a capture under way on it does not survive, in whatever mode: so what ends
-during a capture (the handles of an earlier graph's stream) is closed after it.
+Closing one waits for the whole device, which a capture under way on it does not survive, in
+whatever mode: so what ends during a capture (the handles of an earlier graph's stream) is closed
+after it.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ def capture_ends() -> None:
     with _lock:
         _captures -= 1
         ready = [] if _captures else _waiting[:]
-        del _waiting[:len(ready)]
+        del _waiting[: len(ready)]
     for close in ready:
         close()
 
@@ -48,7 +50,8 @@ def after_captures(close: Callable[[], None]) -> None:
 
 
 class Handles(dict[int, H], Generic[H]):
-    """Handles by id(stream). `make(stream)` makes one, on first use; it is closed (`.close()`) when its stream goes."""
+    """Handles by id(stream). `make(stream)` makes one, on first use; it is closed (`.close()`) when
+    its stream goes."""
 
     def __init__(self, make: Callable[[Stream], H]):
         super().__init__()
@@ -63,7 +66,9 @@ class Handles(dict[int, H], Generic[H]):
                 found = self.get(id(stream))
                 if found is None:
                     found = self[id(stream)] = self.make(stream)
-                    weakref.finalize(stream, self.forget, id(stream)).atexit = False  # the driver cleans up at exit
+                    weakref.finalize(
+                        stream, self.forget, id(stream)
+                    ).atexit = False  # the driver cleans up at exit
         return found
 
     def forget(self, key: int) -> None:

@@ -1,7 +1,8 @@
 """Where the CUDA libraries are: driver, compilers, cuBLAS and its relatives, cuDNN.
 
-Searched in the order of cuda.pathfinder: pip packages, conda, the system's loader, then CUDA_PATH or CUDA_HOME.
-cuDNN is looked for below CUDNN_PATH first. Finding a library loads it; nothing here creates a CUDA context.
+Searched in the order of cuda.pathfinder: pip packages, conda, the system's loader, then CUDA_PATH
+or CUDA_HOME. cuDNN is looked for below CUDNN_PATH first. Finding a library loads it; nothing here
+creates a CUDA context.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Library:
-    """One library: `path` and `version` are None where it was not found, and `looked` then says where it was sought."""
+    """One library: `path` and `version` are None where it was not found, and `looked` then says
+    where it was sought."""
 
     name: str
     purpose: str
@@ -77,15 +79,29 @@ _COMPILER = "pip install 'cudamath[cu13]', or a CUDA 13 toolkit named by CUDA_PA
 _KNOWN: dict[str, tuple[str, str, str, Callable[[ctypes.CDLL], str]]] = {
     "cuda": ("driver", "everything on the GPU", _DRIVER, _by_number("cuDriverGetVersion")),
     "nvvm": ("NVVM", "compiles kernels", _COMPILER, _by_pair("nvvmVersion")),
-    "nvrtc": ("NVRTC", "compiles bfloat16 and float16 helpers", _COMPILER, _by_pair("nvrtcVersion")),
+    "nvrtc": (
+        "NVRTC",
+        "compiles bfloat16 and float16 helpers",
+        _COMPILER,
+        _by_pair("nvrtcVersion"),
+    ),
     "nvJitLink": ("nvJitLink", "links kernels", _COMPILER, _by_pair("nvJitLinkVersion")),
-    "cudart": ("CUDA runtime", "loaded by the libraries", _COMPILER, _by_number("cudaRuntimeGetVersion")),
+    "cudart": (
+        "CUDA runtime",
+        "loaded by the libraries",
+        _COMPILER,
+        _by_number("cudaRuntimeGetVersion"),
+    ),
     "cublas": ("cuBLAS", "matrix products", _COMPILER, _by_property("cublas")),
     "cublasLt": ("cuBLASLt", "matrix products of float8", _COMPILER, _by_property("cublasLt")),
     "cusolver": ("cuSOLVER", "linear algebra", _COMPILER, _by_property("cusolver")),
     "cufft": ("cuFFT", "Fourier transforms", _COMPILER, _by_property("cufft")),
-    "cudnn": ("cuDNN", "convolutions", "pip install 'cudamath[cudnn]', or a cuDNN 9 named by CUDNN_PATH",
-              _by_property("cudnn")),
+    "cudnn": (
+        "cuDNN",
+        "convolutions",
+        "pip install 'cudamath[cudnn]', or a cuDNN 9 named by CUDNN_PATH",
+        _by_property("cudnn"),
+    ),
 }
 
 _FILE = {"cuda": "libcuda.so.1 or nvcuda.dll"}  # what pathfinder does not name
@@ -97,7 +113,11 @@ def _below_cudnn_path() -> tuple[str | None, str]:
     if not root:
         return None, ""
     patterns = ["lib/libcudnn.so*", "lib64/libcudnn.so*", "lib/*/libcudnn.so*", "bin/cudnn64_*.dll"]
-    found = [path for pattern in patterns for path in sorted(glob.glob(str(pathlib.Path(root) / pattern)))]
+    found = [
+        path
+        for pattern in patterns
+        for path in sorted(glob.glob(str(pathlib.Path(root) / pattern)))
+    ]
     return (found[0] if found else None), f"CUDNN_PATH={root}: no {' or '.join(patterns)}"
 
 
@@ -105,7 +125,8 @@ def find(name: str) -> Library:
     """Look for one library.
 
     Args:
-        name: pathfinder's name of it: "cuda" (the driver), "nvvm", "nvrtc", "nvJitLink", "cudart", "cublas",
+        name: pathfinder's name of it: "cuda" (the driver), "nvvm", "nvrtc", "nvJitLink", "cudart",
+        "cublas",
             "cublasLt", "cusolver", "cufft" or "cudnn".
 
     Returns:
@@ -123,12 +144,18 @@ def find(name: str) -> Library:
         try:
             from cuda.pathfinder import load_nvidia_dynamic_lib
         except ImportError:
-            return Library(shown, purpose, "pip install cuda-python", None, None, "no package cuda-pathfinder")
+            return Library(
+                shown, purpose, "pip install cuda-python", None, None, "no package cuda-pathfinder"
+            )
         try:
             path = load_nvidia_dynamic_lib(name).abs_path
-        except RuntimeError as error:  # pathfinder's "not found" and "not on this system" are both of this class
+        except (
+            RuntimeError
+        ) as error:  # pathfinder's "not found" and "not on this system" are both of this class
             sought = re.search(r'Failure finding "(.*?)"', str(error))
-            looked = "; ".join(filter(None, [looked, f"no {sought[1] if sought else _FILE.get(name, name)}"]))
+            looked = "; ".join(
+                filter(None, [looked, f"no {sought[1] if sought else _FILE.get(name, name)}"])
+            )
     if path is None:
         return Library(shown, purpose, remedy, None, None, looked)
     try:
@@ -142,10 +169,14 @@ _importing = threading.RLock()
 
 
 class _Hollow(types.ModuleType):
-    """A package that stands in for itself, not loaded (see `alone`). Another thread that meets it gets what the package has."""
+    """A package that stands in for itself, not loaded (see `alone`). Another thread that meets it
+    gets what the package has."""
 
     def __getattr__(self, name: str) -> Any:
-        if self.__dict__["_owner"] == threading.get_ident() and sys.modules.get(self.__name__) is self:
+        if (
+            self.__dict__["_owner"] == threading.get_ident()
+            and sys.modules.get(self.__name__) is self
+        ):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         with _importing:
             package = importlib.import_module(self.__name__)
@@ -154,10 +185,12 @@ class _Hollow(types.ModuleType):
 
 @functools.cache
 def alone(name: str) -> Any:
-    """A compiled module of bindings, "nvmath.bindings.cublas" for example. ImportError where it is not installed.
+    """A compiled module of bindings, "nvmath.bindings.cublas" for example. ImportError where it is
+    not installed.
 
-    The packages around it import all there is of them, for longer than everything else that a first result waits for, and
-    such a module needs nothing of it. So while it is imported, hollow packages stand in for those that are not there yet.
+    The packages around it import all there is of them, for longer than everything else that a first
+    result waits for, and such a module needs nothing of it. So while it is imported, hollow
+    packages stand in for those that are not there yet.
     """
     parts = name.split(".")
     with _importing:

@@ -1,15 +1,17 @@
 """What goes on while the driver wakes up.
 
-A process's first call on a GPU waits for `cuInit` and for the context of the device: 100 ms each on an H200's host, in which
-the driver is busy and Python is not. Nearly every program goes on to import the same few modules and to load cuBLAS, which
-takes as long. So a thread does that in the meantime:
+A process's first call on a GPU waits for `cuInit` and for the context of the device: 100 ms each on
+an H200's host, in which the driver is busy and Python is not. Nearly every program goes on to
+import the same few modules and to load cuBLAS, which takes as long. So a thread does that in the
+meantime:
 
     with meanwhile.busy():
         cuInit(0)
 
-It takes one item after another from `items`, stops behind the one at hand when the driver is done, and is gone when the block
-ends: no thread outlives it. What it did not come to, and what failed, happens where it is needed, as it would without. A driver
-that answers within a moment (it was set up already, or there is none) has no thread beside it at work.
+It takes one item after another from `items`, stops behind the one at hand when the driver is done,
+and is gone when the block ends: no thread outlives it. What it did not come to, and what failed,
+happens where it is needed, as it would without. A driver that answers within a moment (it was set
+up already, or there is none) has no thread beside it at work.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from typing import Any
 
 MOMENT = 0.003  # seconds; a driver that was set up already answers sooner
 
-#: What is still to be done, in this order (core/op.py says what). None of it may ask for a device: it would wait for whom it is
-#: to relieve.
+#: What is still to be done, in this order (core/op.py says what). None of it may ask for a device:
+#: it would wait for whom it is to relieve.
 items: collections.deque[Callable[[], Any]] = collections.deque()
 
 

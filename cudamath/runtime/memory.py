@@ -1,12 +1,13 @@
 """Device memory: stream-ordered pools, statistics and limits; copies.
 
-Blocks come from the driver's stream-ordered allocator and, once freed, wait in the free list of their size on
-the stream that used them last: taking one again costs a list pop (0.06 us beside 0.95 us for the driver's
-allocate + free). Sizes are rounded so that similar arrays share blocks: to 512 bytes below 1 MiB, to an eighth
-of a power of two above (at most 12.5 % lost).
+Blocks come from the driver's stream-ordered allocator and, once freed, wait in the free list of
+their size on the stream that used them last: taking one again costs a list pop (0.06 us beside 0.95
+us for the driver's allocate + free). Sizes are rounded so that similar arrays share blocks: to 512
+bytes below 1 MiB, to an eighth of a power of two above (at most 12.5 % lost).
 
-`Buffer` owns one block and gives it back when it dies. A block used on a second stream is returned only after
-the owning stream has been made to wait for that use, so that nobody has to keep arrays alive by hand.
+`Buffer` owns one block and gives it back when it dies. A block used on a second stream is returned
+only after the owning stream has been made to wait for that use, so that nobody has to keep arrays
+alive by hand.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def rounded(nbytes: int) -> int:
 
 @devices.finalised
 class Buffer:
-    """One block of device memory; returns to its stream's free list when the last reference goes."""
+    """One block of device memory; returns to its stream's free list when the last reference
+    goes."""
 
     __slots__ = ("address", "size", "stream", "users")
 
@@ -79,8 +81,9 @@ class Buffer:
 class Borrowed:
     """Memory that another library owns; kept alive as long as an array refers to it.
 
-    Once returned it may be reused at once, in the order of that library's stream. That is the default stream unless
-    its user chose another, so the default stream is made to wait for what we did elsewhere.
+    Once returned it may be reused at once, in the order of that library's stream. That is the
+    default stream unless its user chose another, so the default stream is made to wait for what we
+    did elsewhere.
     """
 
     __slots__ = ("owner", "stream", "users")
@@ -120,12 +123,16 @@ class Pool:
         self.releases = 0
         self.limit: int | None = None  # most bytes reserved
         self.streams: weakref.WeakSet[streams.Stream] = weakref.WeakSet()
-        self.watch: Callable[[Pool, str, int], None] | None = None  # told of growth ("reserved") and "exhausted"
+        self.watch: Callable[[Pool, str, int], None] | None = (
+            None  # told of growth ("reserved") and "exhausted"
+        )
         self._side: Any = None  # a stream that never takes part in a capture
         fraction = _setting("CUDAMATH_MEMORY_FRACTION", float)
         if fraction is not None:
             self.set_fraction(fraction)
-        self.cache_limit: int | None = _setting("CUDAMATH_CACHE_SIZE", parse_size)  # most bytes cached
+        self.cache_limit: int | None = _setting(
+            "CUDAMATH_CACHE_SIZE", parse_size
+        )  # most bytes cached
 
     def set_fraction(self, fraction: float) -> None:
         """Reserve at most this fraction of the device's memory."""
@@ -139,8 +146,8 @@ class Pool:
         return self.reserved - self.used
 
     def take(self, size: int, stream: streams.Stream) -> int:
-        """A block that was borrowed for a capture, or a new one from the driver. When memory or a limit is exhausted, cached
-        blocks are given back first."""
+        """A block that was borrowed for a capture, or a new one from the driver. When memory or a
+        limit is exhausted, cached blocks are given back first."""
         if stream.borrowed:
             try:
                 return stream.borrowed[size].pop()
@@ -154,8 +161,11 @@ class Pool:
             if self.limit is not None and self.reserved + size > self.limit:
                 self.trim()
                 if self.reserved + size > self.limit:
-                    raise self.exhausted(size, f"the limit set by set_memory_fraction / CUDAMATH_MEMORY_FRACTION "
-                                               f"is {human(self.limit)}")
+                    raise self.exhausted(
+                        size,
+                        f"the limit set by set_memory_fraction / CUDAMATH_MEMORY_FRACTION "
+                        f"is {human(self.limit)}",
+                    )
             try:
                 address = self.insist(lambda: self._from_driver(size, stream))
             except OutOfMemoryError:
@@ -173,13 +183,16 @@ class Pool:
 
     def _from_driver(self, size: int, stream: streams.Stream) -> int:
         if stream.capturing:
-            return self.beside_capture(lambda side: int(check(devices.driver().cuMemAllocAsync(size, side))))
+            return self.beside_capture(
+                lambda side: int(check(devices.driver().cuMemAllocAsync(size, side)))
+            )
         with streams.in_context(self.device):
             streams.take_back(self.device)  # the default stream is of whatever device is current
             return int(check(devices.driver().cuMemAllocAsync(size, stream.handle)))
 
     def insist(self, work: Callable[[], T]) -> T:
-        """`work()`; where memory runs out once more, with all cached blocks given back: they may be what it lacks."""
+        """`work()`; where memory runs out once more, with all cached blocks given back: they may be
+        what it lacks."""
         try:
             return work()
         except Exception as error:
@@ -189,7 +202,8 @@ class Pool:
         return work()
 
     def beside_capture(self, work: Callable[[Any], T]) -> T:
-        """Run `work(stream)` at once, outside any capture under way: a graph must not own what it only uses."""
+        """Run `work(stream)` at once, outside any capture under way: a graph must not own what it
+        only uses."""
         cu = devices.driver()
         with devices.lock, streams.in_context(self.device), relaxed():
             if self._side is None:
@@ -202,7 +216,11 @@ class Pool:
         """Have the driver map this much: it keeps what it has mapped until `trim`."""
 
         def work(side: Any) -> None:
-            check(devices.driver().cuMemFreeAsync(check(devices.driver().cuMemAllocAsync(nbytes, side)), side))
+            check(
+                devices.driver().cuMemFreeAsync(
+                    check(devices.driver().cuMemAllocAsync(nbytes, side)), side
+                )
+            )
 
         try:
             self.beside_capture(work)
@@ -210,16 +228,23 @@ class Pool:
             raise self.exhausted(nbytes, "the device has no more") from None
 
     def release(self, buffer: Buffer) -> None:
-        """Return a buffer's block where its use on other streams or a cache limit makes that more than a list append."""
+        """Return a buffer's block where its use on other streams or a cache limit makes that more
+        than a list append."""
         stream = buffer.stream.standing()
         for user in buffer.users or ():
             user = user.standing()
-            if not hasattr(user, "handle"):  # finalised first, in the same cycle of garbage: wait for everything
+            if not hasattr(
+                user, "handle"
+            ):  # finalised first, in the same cycle of garbage: wait for everything
                 with streams.in_context(self.device):
                     check(devices.driver().cuCtxSynchronize())
             elif user is not stream:
                 stream.wait(user)
-        if self.cache_limit is not None and self.cached > self.cache_limit and not stream.graph_only:
+        if (
+            self.cache_limit is not None
+            and self.cached > self.cache_limit
+            and not stream.graph_only
+        ):
             self._to_driver(buffer.address, buffer.size, stream)
         else:
             stream.free.setdefault(buffer.size, []).append(buffer.address)
@@ -241,7 +266,8 @@ class Pool:
                 self._to_driver(address, size, stream)
 
     def trim(self) -> None:
-        """Give every cached block back to the driver and the driver's own cache back to the device."""
+        """Give every cached block back to the driver and the driver's own cache back to the
+        device."""
         cu = devices.driver()
         with devices.lock, streams.in_context(self.device), relaxed():
             for stream in self.streams:
@@ -253,7 +279,11 @@ class Pool:
             for stream in open_streams:
                 if stream.standing() is stream:
                     check(cu.cuStreamSynchronize(stream.handle))
-            check(cu.cuMemPoolTrimTo(check(cu.cuDeviceGetDefaultMemPool(check(cu.cuDeviceGet(self.device)))), 0))
+            check(
+                cu.cuMemPoolTrimTo(
+                    check(cu.cuDeviceGetDefaultMemPool(check(cu.cuDeviceGet(self.device)))), 0
+                )
+            )
 
     def free_blocks(self) -> dict[int, int]:
         """Cached blocks: size -> how many."""
@@ -270,12 +300,19 @@ class Pool:
             self.watch(self, "exhausted", size)
         free, total = memory_info(self.device)
         largest = max(self.free_blocks(), default=0)
-        holders = ", ".join(f"{human(nbytes)} in {count} buffer{'s' * (count > 1)} of {human(each)}"
-                            for nbytes, each, count in biggest_holders(self.device)) or "none"
+        holders = (
+            ", ".join(
+                f"{human(nbytes)} in {count} buffer{'s' * (count > 1)} of {human(each)}"
+                for nbytes, each, count in biggest_holders(self.device)
+            )
+            or "none"
+        )
         return OutOfMemoryError(
             f"cuda:{self.device}: cannot allocate {human(size)}: {why}. In use {human(self.used)}, "
-            f"reserved {human(self.reserved)}, largest cached block {human(largest)}, free on the device "
-            f"{human(free)} of {human(total)}. Biggest holders: {holders}")
+            f"reserved {human(self.reserved)}, largest cached block {human(largest)}, free on the "
+            "device "
+            f"{human(free)} of {human(total)}. Biggest holders: {holders}"
+        )
 
 
 _pools: dict[int, Pool] = {}
@@ -295,7 +332,8 @@ def pool_of(index: int) -> Pool:
 
 
 def _keep_driver_cache(index: int) -> None:
-    """Let the driver's pool keep freed memory until we trim it, instead of unmapping it at each synchronisation."""
+    """Let the driver's pool keep freed memory until we trim it, instead of unmapping it at each
+    synchronisation."""
     cu = devices.driver()
     with streams.in_context(index):
         handle = check(cu.cuDeviceGetDefaultMemPool(check(cu.cuDeviceGet(index))))
@@ -304,7 +342,8 @@ def _keep_driver_cache(index: int) -> None:
 
 
 def allocate(size: int, stream: streams.Stream) -> int:
-    """Address of a block of exactly `size` (a rounded size), from the stream's free list or the driver."""
+    """Address of a block of exactly `size` (a rounded size), from the stream's free list or the
+    driver."""
     pool = stream.pool
     blocks = stream.free.get(size)
     if blocks is None:
@@ -320,11 +359,16 @@ def allocate(size: int, stream: streams.Stream) -> int:
 
 
 def biggest_holders(index: int, most: int = 3) -> list[tuple[int, int, int]]:
-    """(total bytes, block size, count) of the live buffers of a device, grouped by size, largest total first."""
+    """(total bytes, block size, count) of the live buffers of a device, grouped by size, largest
+    total first."""
     import gc
 
-    sizes = collections.Counter(b.size for b in gc.get_objects() if type(b) is Buffer and b.stream.device == index)
-    return sorted(((size * count, size, count) for size, count in sizes.items()), reverse=True)[:most]
+    sizes = collections.Counter(
+        b.size for b in gc.get_objects() if type(b) is Buffer and b.stream.device == index
+    )
+    return sorted(((size * count, size, count) for size, count in sizes.items()), reverse=True)[
+        :most
+    ]
 
 
 def memory_info(index: int) -> tuple[int, int]:
@@ -345,7 +389,8 @@ def human(nbytes: int) -> str:
 
 
 def _setting(variable: str, read: Callable[[str], T]) -> T | None:
-    """What `read` makes of an environment variable; None if that is not set. ValueError names the variable."""
+    """What `read` makes of an environment variable; None if that is not set. ValueError names the
+    variable."""
     text = os.environ.get(variable)
     try:
         return read(text) if text else None
@@ -358,7 +403,10 @@ def parse_size(text: str | int, name: str = "set_cache_size") -> int:
     if isinstance(text, int):
         return text
     if not isinstance(text, str):
-        raise TypeError(f"{name}: wants a size such as '2GB' or a number of bytes, got {type(text).__name__} {text!r:.60}")
+        raise TypeError(
+            f"{name}: wants a size such as '2GB' or a number of bytes, got {type(text).__name__} "
+            f"{text!r:.60}"
+        )
     cleaned = text.strip().upper().replace("IB", "B").rstrip("B").strip()
     scale = 1
     if cleaned and cleaned[-1] in "KMGT":
@@ -377,12 +425,16 @@ def parse_size(text: str | int, name: str = "set_cache_size") -> int:
 observe: Callable[[str, int, streams.Stream, Callable[[], tuple]], tuple] | None = None
 
 
-def _copy(kind: str, function: str, target: Any, source: Any, nbytes: int, stream: streams.Stream) -> None:
+def _copy(
+    kind: str, function: str, target: Any, source: Any, nbytes: int, stream: streams.Stream
+) -> None:
     """One asynchronous copy, `function(target, source, nbytes, stream)` of the driver."""
     if not nbytes:
         return
     run, current = getattr(devices.driver(), function), streams.local.stream
-    if observe is None and current is not None and current.device == stream.device:  # without a context manager
+    if (
+        observe is None and current is not None and current.device == stream.device
+    ):  # without a context manager
         check(run(target, source, nbytes, stream.handle))
         return
     with streams.in_context(stream.device):
@@ -392,8 +444,11 @@ def _copy(kind: str, function: str, target: Any, source: Any, nbytes: int, strea
             check(observe(kind, nbytes, stream, lambda: run(target, source, nbytes, stream.handle)))
 
 
-def upload(address: int, host: int, nbytes: int, stream: streams.Stream, *, wait: bool = True) -> None:
-    """Copy host memory to the device, in stream order. With `wait` the host memory may be reused on return.
+def upload(
+    address: int, host: int, nbytes: int, stream: streams.Stream, *, wait: bool = True
+) -> None:
+    """Copy host memory to the device, in stream order. With `wait` the host memory may be reused on
+    return.
 
     In a graph the values are those of the capture.
     """
@@ -412,11 +467,16 @@ def upload(address: int, host: int, nbytes: int, stream: streams.Stream, *, wait
 def _locked(host: int) -> bool:
     """Whether host memory is page-locked, by whomever."""
     cu = devices.driver()
-    return not cu.cuPointerGetAttribute(cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE, host)[0]
+    return not cu.cuPointerGetAttribute(
+        cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE, host
+    )[0]
 
 
-def download(host: int, address: int, nbytes: int, stream: streams.Stream, *, wait: bool = True) -> None:
-    """Copy device memory to the host, in stream order; waits unless the host memory is pinned and `wait` is False."""
+def download(
+    host: int, address: int, nbytes: int, stream: streams.Stream, *, wait: bool = True
+) -> None:
+    """Copy device memory to the host, in stream order; waits unless the host memory is pinned and
+    `wait` is False."""
     stream.refuse_capture("copy to the host")
     _copy("copy device to host", "cuMemcpyDtoHAsync", host, address, nbytes, stream)
     if wait:
@@ -424,12 +484,14 @@ def download(host: int, address: int, nbytes: int, stream: streams.Stream, *, wa
 
 
 _constants: dict[tuple[int, bytes], int] = {}
-_room: dict[int, tuple[int, int]] = {}  # device -> where the next constant goes, and bytes left there
+_room: dict[
+    int, tuple[int, int]
+] = {}  # device -> where the next constant goes, and bytes left there
 
 
 def constant(data: bytes, index: int) -> int:
-    """Address of a device copy of `data`, uploaded once and kept for good: the tables that kernels read. Small ones share a
-    block, for a program may meet arrays of any number of shapes.
+    """Address of a device copy of `data`, uploaded once and kept for good: the tables that kernels
+    read. Small ones share a block, for a program may meet arrays of any number of shapes.
 
     Uploaded outside any capture, so that a graph may refer to it.
     """
@@ -441,15 +503,25 @@ def constant(data: bytes, index: int) -> int:
             found, left = _room.get(index, (0, 0))
             if size > left:
                 block = max(size, LARGE >> 4)
-                found, left = pool.beside_capture(lambda side: int(check(devices.driver().cuMemAllocAsync(block, side)))), block
+                found, left = (
+                    pool.beside_capture(
+                        lambda side: int(check(devices.driver().cuMemAllocAsync(block, side)))
+                    ),
+                    block,
+                )
             if data:
-                pool.beside_capture(lambda side: check(devices.driver().cuMemcpyHtoDAsync(found, data, len(data), side)))
+                pool.beside_capture(
+                    lambda side: check(
+                        devices.driver().cuMemcpyHtoDAsync(found, data, len(data), side)
+                    )
+                )
             _room[index], _constants[key] = (found + size, left - size), found
         return found
 
 
 def frozen(data: bytes, stream: streams.Stream) -> int:
-    """Address of a device copy of `data` that lives as long as the graph that `stream` is capturing."""
+    """Address of a device copy of `data` that lives as long as the graph that `stream` is
+    capturing."""
     return _frozen(data, stream).address
 
 
@@ -457,14 +529,17 @@ def _frozen(data: bytes, stream: streams.Stream) -> Buffer:
     buffer = lasting(len(data), stream)
     stream.kept[id(buffer)] = buffer
     address = buffer.address
-    stream.pool.beside_capture(lambda side: check(devices.driver().cuMemcpyHtoDAsync(address, data, len(data), side)))
+    stream.pool.beside_capture(
+        lambda side: check(devices.driver().cuMemcpyHtoDAsync(address, data, len(data), side))
+    )
     return buffer
 
 
 def lasting(nbytes: int, stream: streams.Stream) -> Buffer:
     """A block for the graph that `stream` is capturing, to be filled before a replay.
 
-    Never a cached block: an earlier kernel of the graph may write there, or one that is queued on the stream around it.
+    Never a cached block: an earlier kernel of the graph may write there, or one that is queued on
+    the stream around it.
     """
     size = rounded(nbytes)
     stream.free.setdefault(size, [])  # where it will wait once released
@@ -480,12 +555,14 @@ _TABLES_KEPT = 256
 
 
 def address_table(addresses: tuple[int, ...], stream: streams.Stream) -> int:
-    """Address of a device array holding these addresses. Repeated tables (a training loop's) are uploaded once."""
+    """Address of a device array holding these addresses. Repeated tables (a training loop's) are
+    uploaded once."""
     return table(struct.pack(f"<{len(addresses)}Q", *addresses), stream).address
 
 
 def table(data: bytes, stream: streams.Stream) -> Buffer:
-    """A device copy of `data`, which nobody writes into: uploaded once for a stream, as long as it is asked for."""
+    """A device copy of `data`, which nobody writes into: uploaded once for a stream, as long as it
+    is asked for."""
     if stream.capturing:
         return _frozen(data, stream)
     key = (id(stream), data)  # the buffer keeps its stream alive, so that the id stays the stream's
@@ -493,8 +570,14 @@ def table(data: bytes, stream: streams.Stream) -> Buffer:
         found = _tables.get(key)
         if found is None:
             found = Buffer(len(data), stream)
-            with streams.in_context(stream.device):  # copied to the driver's staging memory before the call returns
-                check(devices.driver().cuMemcpyHtoDAsync(found.address, data, len(data), stream.handle))
+            with streams.in_context(
+                stream.device
+            ):  # copied to the driver's staging memory before the call returns
+                check(
+                    devices.driver().cuMemcpyHtoDAsync(
+                        found.address, data, len(data), stream.handle
+                    )
+                )
             _tables[key] = found  # now that it holds the data
             if len(_tables) > _TABLES_KEPT:
                 _tables.popitem(last=False)
@@ -508,8 +591,11 @@ def copy(target: int, source: int, nbytes: int, stream: streams.Stream) -> None:
     _copy("copy on the device", "cuMemcpyDtoDAsync", target, source, nbytes, stream)
 
 
-def copy_peer(target: int, to: streams.Stream, source: int, at: streams.Stream, nbytes: int) -> None:
-    """Copy between devices, after the work queued on both streams; peer to peer where the hardware can."""
+def copy_peer(
+    target: int, to: streams.Stream, source: int, at: streams.Stream, nbytes: int
+) -> None:
+    """Copy between devices, after the work queued on both streams; peer to peer where the hardware
+    can."""
     for stream in (to, at):
         stream.refuse_capture("copy between devices", "a graph is of one device")
     peer_access(to.device, at.device)
@@ -535,14 +621,21 @@ def peer_access(index: int, peer: int) -> bool:
         return True
     if (index, peer) not in _peers:
         cu = devices.driver()
-        able = bool(check(cu.cuDeviceCanAccessPeer(check(cu.cuDeviceGet(devices.validate(index, "peer_access"))),
-                                                   check(cu.cuDeviceGet(devices.validate(peer, "peer_access"))))))
+        able = bool(
+            check(
+                cu.cuDeviceCanAccessPeer(
+                    check(cu.cuDeviceGet(devices.validate(index, "peer_access"))),
+                    check(cu.cuDeviceGet(devices.validate(peer, "peer_access"))),
+                )
+            )
+        )
         if able:
             with streams.in_context(index):
                 (status,) = cu.cuCtxEnablePeerAccess(devices.context(peer), 0)
                 if status != cu.CUresult.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED:
                     check((status,))
-                # Memory of the stream-ordered allocator is shared through its pool, not through the context.
+                # Memory of the stream-ordered allocator is shared through its pool, not through the
+                # context.
                 access = cu.CUmemAccessDesc()
                 access.location.type = cu.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
                 access.location.id = index
@@ -555,7 +648,8 @@ def peer_access(index: int, peer: int) -> bool:
 
 @devices.finalised
 class HostBuffer:
-    """Page-locked host memory: copies from and to it overlap with computation. `managed` memory migrates instead."""
+    """Page-locked host memory: copies from and to it overlap with computation. `managed` memory
+    migrates instead."""
 
     __slots__ = ("address", "nbytes", "kind", "__weakref__")
 
@@ -567,11 +661,15 @@ class HostBuffer:
             if kind == "managed":
                 result = cu.cuMemAllocManaged(size, int(cu.CUmemAttach_flags.CU_MEM_ATTACH_GLOBAL))
             else:
-                result = cu.cuMemHostAlloc(size, cu.CU_MEMHOSTALLOC_PORTABLE | cu.CU_MEMHOSTALLOC_DEVICEMAP)
+                result = cu.cuMemHostAlloc(
+                    size, cu.CU_MEMHOSTALLOC_PORTABLE | cu.CU_MEMHOSTALLOC_DEVICEMAP
+                )
         try:
             self.address = int(check(result))
         except OutOfMemoryError:
-            raise OutOfMemoryError(f"{kind}: the system has no {human(size)} of {kind} memory left") from None
+            raise OutOfMemoryError(
+                f"{kind}: the system has no {human(size)} of {kind} memory left"
+            ) from None
 
     def bytes(self) -> Any:
         """The memory as a ctypes array of bytes that keeps this buffer alive."""

@@ -1,7 +1,8 @@
 """From a compiled kernel to its launch, and the on-disk cache of compiled kernels.
 
-A kernel is compiled once per source, signature and compute capability (by `kernels/build.py`), kept as a cubin on
-disk, and loaded into the driver as a library that serves every device of that capability.
+A kernel is compiled once per source, signature and compute capability (by `kernels/build.py`), kept
+as a cubin on disk, and loaded into the driver as a library that serves every device of that
+capability.
 """
 
 from __future__ import annotations
@@ -34,13 +35,15 @@ _homeless = functools.cache(tempfile.TemporaryDirectory)  # goes when the interp
 
 
 def _home_cache() -> str:
-    """The cache folder of the user's home; of a user who has none (a container's bare number), this process's own."""
+    """The cache folder of the user's home; of a user who has none (a container's bare number), this
+    process's own."""
     folder = os.path.expanduser("~/.cache")
     return folder if os.path.isabs(folder) else _homeless(prefix="cudamath-").name
 
 
 def cache_path(variable: str, name: str) -> pathlib.Path:
-    """The path in an environment variable; by default this name in cudamath's part of the user's cache folder."""
+    """The path in an environment variable; by default this name in cudamath's part of the user's
+    cache folder."""
     chosen = os.environ.get(variable)
     if chosen:
         return pathlib.Path(chosen)
@@ -98,7 +101,8 @@ def cached_cubin(key: str, compile: Callable[[], bytes]) -> bytes:
 
 
 def link(ltoir: bytes, arch: str, registers: int | None = None) -> tuple[bytes, str]:
-    """LTO-IR to machine code for one architecture ("sm_90a"): (cubin, the assembler's report). Needs no GPU."""
+    """LTO-IR to machine code for one architecture ("sm_90a"): (cubin, the assembler's report).
+    Needs no GPU."""
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
     limits = {"max_register_count": registers} if registers else {}
@@ -121,22 +125,32 @@ class Function:
     arguments: tuple[int | None, ...] = ()  # dimensions of each array argument, None for a scalar
 
     def attribute(self, name: str) -> int:
-        """A resource of the kernel: NUM_REGS, LOCAL_SIZE_BYTES, SHARED_SIZE_BYTES, MAX_THREADS_PER_BLOCK ..."""
+        """A resource of the kernel: NUM_REGS, LOCAL_SIZE_BYTES, SHARED_SIZE_BYTES,
+        MAX_THREADS_PER_BLOCK ..."""
         cu = devices.driver()
         kind = getattr(cu.CUfunction_attribute, "CU_FUNC_ATTRIBUTE_" + name)
-        return int(check(cu.cuKernelGetAttribute(kind, self.kernel, check(cu.cuDeviceGet(self.device)))))
+        return int(
+            check(cu.cuKernelGetAttribute(kind, self.kernel, check(cu.cuDeviceGet(self.device))))
+        )
 
     def allow_shared(self, nbytes: int) -> None:
-        """Allow this much dynamic shared memory a block. Beyond 48 KiB, the kernel's own static memory counted in, it must be
-        asked for; never less than before."""
+        """Allow this much dynamic shared memory a block. Beyond 48 KiB, the kernel's own static
+        memory counted in, it must be asked for; never less than before."""
         allowed = self.attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES")
-        if nbytes + self.attribute("SHARED_SIZE_BYTES") > 48 << 10 and (nbytes > allowed or allowed <= 48 << 10):
+        if nbytes + self.attribute("SHARED_SIZE_BYTES") > 48 << 10 and (
+            nbytes > allowed or allowed <= 48 << 10
+        ):
             cu = devices.driver()
             kind = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            check(cu.cuKernelSetAttribute(kind, nbytes, self.kernel, check(cu.cuDeviceGet(self.device))))
+            check(
+                cu.cuKernelSetAttribute(
+                    kind, nbytes, self.kernel, check(cu.cuDeviceGet(self.device))
+                )
+            )
 
     def form_clusters(self, blocks: int) -> None:
-        """From now on, `blocks` neighbouring blocks of the grid's first dimension form a cluster."""
+        """From now on, `blocks` neighbouring blocks of the grid's first dimension form a
+        cluster."""
         cu = devices.driver()
         index = check(cu.cuDeviceGet(self.device))
         for name, size in (("WIDTH", blocks), ("HEIGHT", 1), ("DEPTH", 1)):
@@ -146,7 +160,13 @@ class Function:
     def occupancy(self, block: int, shared: int = 0) -> int:
         """How many blocks of this size one multiprocessor holds at a time."""
         with streams.in_context(self.device):
-            return int(check(devices.driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(self.handle, block, shared)))
+            return int(
+                check(
+                    devices.driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                        self.handle, block, shared
+                    )
+                )
+            )
 
     def __str__(self) -> str:
         return self.name
@@ -154,8 +174,9 @@ class Function:
 
 @functools.cache
 def _library(cubin: bytes, cluster: int) -> tuple[Any, Any]:
-    """(CUlibrary, its only kernel). Libraries are not bound to a device: one serves all of its capability. But the size of
-    clusters is the kernel's, for all its launches: each size has a library of its own."""
+    """(CUlibrary, its only kernel). Libraries are not bound to a device: one serves all of its
+    capability. But the size of clusters is the kernel's, for all its launches: each size has a
+    library of its own."""
     cu = devices.driver()
     library = check(cu.cuLibraryLoadData(cubin, [], [], 0, [], [], 0))
     if check(cu.cuLibraryGetKernelCount(library)) != 1:
@@ -166,16 +187,27 @@ def _library(cubin: bytes, cluster: int) -> tuple[Any, Any]:
 functions: dict[int, Function] = {}  # every loaded kernel by the number of its handle
 
 
-def load(name: str, cubin: bytes, index: int, shared: int = 0, arguments: tuple[int | None, ...] = (),
-         cluster: int = 1) -> Function:
-    """Load a compiled kernel on a device. `arguments`: see Function; shared, cluster: what its launches will need."""
+def load(
+    name: str,
+    cubin: bytes,
+    index: int,
+    shared: int = 0,
+    arguments: tuple[int | None, ...] = (),
+    cluster: int = 1,
+) -> Function:
+    """Load a compiled kernel on a device. `arguments`: see Function; shared, cluster: what its
+    launches will need."""
     cu = devices.driver()
 
     def loaded() -> Function:
         _, kernel = _library(cubin, cluster)
         return Function(name, check(cu.cuKernelGetFunction(kernel)), kernel, index, arguments)
 
-    with devices.lock, streams.in_context(index), streams.relaxed():  # a capture may be the first to need it
+    with (
+        devices.lock,
+        streams.in_context(index),
+        streams.relaxed(),
+    ):  # a capture may be the first to need it
         function = pool_of(index).insist(loaded)
         function.allow_shared(shared)
         if cluster > 1:
@@ -188,10 +220,12 @@ def load(name: str, cubin: bytes, index: int, shared: int = 0, arguments: tuple[
 
 
 class Block:
-    """The words of a kernel's arguments, one 64-bit word each, and the array of their addresses that the driver reads.
+    """The words of a kernel's arguments, one 64-bit word each, and the array of their addresses
+    that the driver reads.
 
-    `q`, `u`, `f` and `d` are the same memory seen as int64, uint64, float32 (two a word) and float64. The last two words are
-    no arguments: they tell the profiler what the launch has to do (Work.words).
+    `q`, `u`, `f` and `d` are the same memory seen as int64, uint64, float32 (two a word) and
+    float64. The last two words are no arguments: they tell the profiler what the launch has to do
+    (Work.words).
     """
 
     __slots__ = ("memory", "q", "u", "f", "d", "addresses", "pointer", "config")
@@ -202,7 +236,12 @@ class Block:
         self.memory = bytearray(8 * count)
         struct.pack_into(f"<{count}q", self.memory, 0, *words)
         view = memoryview(self.memory)
-        self.q, self.u, self.f, self.d = view.cast("q"), view.cast("Q"), view.cast("f"), view.cast("d")
+        self.q, self.u, self.f, self.d = (
+            view.cast("q"),
+            view.cast("Q"),
+            view.cast("f"),
+            view.cast("d"),
+        )
         base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         self.addresses = (ctypes.c_void_p * count)(*range(base, base + 8 * count, 8))
         self.pointer = ctypes.addressof(self.addresses)
@@ -210,16 +249,24 @@ class Block:
 
 
 def early_config(*sizes: int) -> Any:
-    """How to launch a kernel that may begin before the one ahead of it in its stream has ended (compute capability 9.0).
+    """How to launch a kernel that may begin before the one ahead of it in its stream has ended
+    (compute capability 9.0).
 
-    Its blocks are placed as soon as all of the other's have begun to run or ended; the kernel itself must execute
-    griddepcontrol.wait before it touches global memory. sizes: of the grid and the block, three each, and of dynamic shared
-    memory; the stream is filled in at each launch.
+    Its blocks are placed as soon as all of the other's have begun to run or ended; the kernel
+    itself must execute griddepcontrol.wait before it touches global memory. sizes: of the grid and
+    the block, three each, and of dynamic shared memory; the stream is filled in at each launch.
     """
     cu = devices.driver()
     config, attribute = cu.CUlaunchConfig(), cu.CUlaunchAttribute()
-    (config.gridDimX, config.gridDimY, config.gridDimZ, config.blockDimX, config.blockDimY, config.blockDimZ,
-     config.sharedMemBytes) = sizes
+    (
+        config.gridDimX,
+        config.gridDimY,
+        config.gridDimZ,
+        config.blockDimX,
+        config.blockDimY,
+        config.blockDimZ,
+        config.sharedMemBytes,
+    ) = sizes
     attribute.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
     attribute.value.programmaticStreamSerializationAllowed = 1
     config.attrs, config.numAttrs = [attribute], 1
@@ -227,31 +274,45 @@ def early_config(*sizes: int) -> Any:
 
 
 def word(value: Any) -> int:
-    """A scalar argument (int, or a NumPy scalar of at most 8 bytes) as the 64-bit word the driver reads."""
-    raw = value.to_bytes(8, "little", signed=value < 0) if type(value) is int else value.tobytes().ljust(8, b"\0")
+    """A scalar argument (int, or a NumPy scalar of at most 8 bytes) as the 64-bit word the driver
+    reads."""
+    raw = (
+        value.to_bytes(8, "little", signed=value < 0)
+        if type(value) is int
+        else value.tobytes().ljust(8, b"\0")
+    )
     return struct.unpack("<q", raw)[0]
 
 
-#: The namespace in which the launch code of plans runs (see core/plan.py). Its entry `launch` is the driver's
-#: cuLaunchKernel; profiling replaces it and so sees every launch, while a run without it pays nothing. Likewise
-#: `allocate`, which memory debugging replaces, and `observe_call`, through which library calls go if it is set. Kernels that
-#: may begin early go through `launch_early`, cuLaunchKernelEx, unless `in_order` (CUDAMATH_LAUNCH_IN_ORDER=1, and profiling).
+#: The namespace in which the launch code of plans runs (see core/plan.py). Its entry `launch` is
+#: the driver's cuLaunchKernel; profiling replaces it and so sees every launch, while a run without
+#: it pays nothing. Likewise `allocate`, which memory debugging replaces, and `observe_call`,
+#: through which library calls go if it is set. Kernels that may begin early go through
+#: `launch_early`, cuLaunchKernelEx, unless `in_order` (CUDAMATH_LAUNCH_IN_ORDER=1, and profiling).
 launcher: dict[str, Any] = {}
 
 
 def prepare_launcher() -> dict[str, Any]:
     """The launcher namespace, filled on first use (the driver is not imported before)."""
     if "launch" not in launcher:
-        launcher.update(launch=devices.driver().cuLaunchKernel, local=streams.local,
-                        recent=record_with_line if _lines else recent_launches.append,
-                        fail=fail, allocate=memory.allocate, Buffer=Buffer, new=object.__new__,
-                        observe_call=None, launch_early=devices.driver().cuLaunchKernelEx,
-                        in_order=os.environ.get("CUDAMATH_LAUNCH_IN_ORDER", "0") not in ("", "0"))
+        launcher.update(
+            launch=devices.driver().cuLaunchKernel,
+            local=streams.local,
+            recent=record_with_line if _lines else recent_launches.append,
+            fail=fail,
+            allocate=memory.allocate,
+            Buffer=Buffer,
+            new=object.__new__,
+            observe_call=None,
+            launch_early=devices.driver().cuLaunchKernelEx,
+            in_order=os.environ.get("CUDAMATH_LAUNCH_IN_ORDER", "0") not in ("", "0"),
+        )
     return launcher
 
 
 def launch_lines(enabled: bool) -> bool:
-    """Choose whether launches are remembered with the user's Python line; returns whether they were."""
+    """Choose whether launches are remembered with the user's Python line; returns whether they
+    were."""
     global _lines
     before, _lines = _lines, enabled
     if launcher:
@@ -262,12 +323,17 @@ def launch_lines(enabled: bool) -> bool:
 _lines = os.environ.get("CUDAMATH_LAUNCH_LINES", "0") not in ("", "0")
 
 
-def launch(function: Function, grid: tuple, block: tuple, words: tuple[int, ...], shared: int = 0) -> None:
-    """Launch on the current stream with arguments given as words (see `word`); the convenient, not the fast way."""
+def launch(
+    function: Function, grid: tuple, block: tuple, words: tuple[int, ...], shared: int = 0
+) -> None:
+    """Launch on the current stream with arguments given as words (see `word`); the convenient, not
+    the fast way."""
     stream = streams.stream_of(function.device)
     arguments = Block(words)
     with streams.on_device(function.device):
-        (status,) = prepare_launcher()["launch"](function.handle, *grid, *block, shared, stream.handle, arguments.pointer, 0)
+        (status,) = prepare_launcher()["launch"](
+            function.handle, *grid, *block, shared, stream.handle, arguments.pointer, 0
+        )
     launcher["recent"](function)
     if status:
         fail(status, function.name)

@@ -1,8 +1,10 @@
-"""Device times of kernels, library calls and copies, taken with events; JSON and a trace for chrome://tracing.
+"""Device times of kernels, library calls and copies, taken with events; JSON and a trace for
+chrome://tracing.
 
-While profiling is on, the launcher's `launch` (see runtime/module.py) is replaced by one that records an event before
-and one after each launch; library calls and copies go through the same. Off, nothing is measured and nothing is paid.
-Two events cost about 2 us of host time a launch, so sums of device times are right while gaps between them are not.
+While profiling is on, the launcher's `launch` (see runtime/module.py) is replaced by one that
+records an event before and one after each launch; library calls and copies go through the same.
+Off, nothing is measured and nothing is paid. Two events cost about 2 us of host time a launch, so
+sums of device times are right while gaps between them are not.
 """
 
 from __future__ import annotations
@@ -24,12 +26,15 @@ from . import memory, module
 from . import stream as streams
 from .work import UNKNOWN, Work, peak
 
-MOST_PENDING = 4096  # launches whose events have not been read yet; more, and the oldest are waited for
+MOST_PENDING = (
+    4096  # launches whose events have not been read yet; more, and the oldest are waited for
+)
 MOST_TRACED = 100_000  # events kept for the trace; statistics go on beyond it
 
 
 class Traced(NamedTuple):
-    """One timed piece of work; times in microseconds, `start` since the profile began on that device."""
+    """One timed piece of work; times in microseconds, `start` since the profile began on that
+    device."""
 
     name: str
     kind: str  # "kernel", "library", "copy" or "range"
@@ -42,8 +47,9 @@ class Traced(NamedTuple):
 
 @dataclasses.dataclass
 class _Total:
-    """Sums over one kernel's launches; nbytes, operations: None once they were not known of one. arithmetic: the
-    microseconds that the operations take at the device's highest rate, None once that was not known."""
+    """Sums over one kernel's launches; nbytes, operations: None once they were not known of one.
+    arithmetic: the microseconds that the operations take at the device's highest rate, None once
+    that was not known."""
 
     kind: str
     count: int = 0
@@ -58,11 +64,16 @@ class _Total:
         self.count += 1
         self.time += duration
         self.least, self.most = min(self.least, duration), max(self.most, duration)
-        self.nbytes = None if self.nbytes is None or work.nbytes is None else self.nbytes + work.nbytes
+        self.nbytes = (
+            None if self.nbytes is None or work.nbytes is None else self.nbytes + work.nbytes
+        )
         known = self.operations is not None and work.operations is not None
         self.operations = self.operations + work.operations if known else None  # type: ignore[operator]
-        self.arithmetic = (self.arithmetic + work.operations / rate * 1e6  # type: ignore[operator]
-                           if known and rate and self.arithmetic is not None else None)
+        self.arithmetic = (
+            self.arithmetic + work.operations / rate * 1e6  # type: ignore[operator]
+            if known and rate and self.arithmetic is not None
+            else None
+        )
 
 
 class Profile:
@@ -102,7 +113,14 @@ class Profile:
         memory.observe = None
         active = None
 
-    def _timed(self, name: str, kind: str, work: Work, stream: streams.Stream | None, call: Callable[[], Any]) -> Any:
+    def _timed(
+        self,
+        name: str,
+        kind: str,
+        work: Work,
+        stream: streams.Stream | None,
+        call: Callable[[], Any],
+    ) -> Any:
         if stream is None or stream.capturing:  # inside a graph events would become part of it
             return call()
         if self._ranges is not None:
@@ -123,18 +141,32 @@ class Profile:
     def _timed_launch(self, handle: Any, *rest: Any) -> tuple:
         function = module.functions.get(int(handle))
         name = str(function) if function else f"kernel {int(handle):#x}"
-        return self._timed(name, "kernel", _work(function, rest[8]), streams.local.stream,
-                           lambda: self._launch(handle, *rest))
+        return self._timed(
+            name,
+            "kernel",
+            _work(function, rest[8]),
+            streams.local.stream,
+            lambda: self._launch(handle, *rest),
+        )
 
-    def _timed_call(self, op: str, work: Work, fn: Callable, stream: streams.Stream, *values: Any) -> Any:
+    def _timed_call(
+        self, op: str, work: Work, fn: Callable, stream: streams.Stream, *values: Any
+    ) -> Any:
         return self._timed(f"{op} (library)", "library", work, stream, lambda: fn(stream, *values))
 
-    def _timed_copy(self, kind: str, nbytes: int, stream: streams.Stream, work: Callable[[], tuple]) -> tuple:
-        return self._timed(kind, "copy" if nbytes else "graph", Work(nbytes=nbytes or None), stream, work)
+    def _timed_copy(
+        self, kind: str, nbytes: int, stream: streams.Stream, work: Callable[[], tuple]
+    ) -> tuple:
+        return self._timed(
+            kind, "copy" if nbytes else "graph", Work(nbytes=nbytes or None), stream, work
+        )
 
     def _event(self, stream: streams.Stream) -> streams.Event:
         if stream.device not in self._origins:
-            self._origins[stream.device] = stream.record(streams.Event(device=stream.device)), time.perf_counter()
+            self._origins[stream.device] = (
+                stream.record(streams.Event(device=stream.device)),
+                time.perf_counter(),
+            )
         try:
             return self._spare[stream.device].pop()
         except IndexError:
@@ -152,7 +184,17 @@ class Profile:
             duration = time.perf_counter() - start
             if self._ranges is not None:
                 self._ranges.pop_range()
-            self._trace(Traced(name, "range", -1, threading.get_ident(), (start - self.began) * 1e6, duration * 1e6, UNKNOWN))
+            self._trace(
+                Traced(
+                    name,
+                    "range",
+                    -1,
+                    threading.get_ident(),
+                    (start - self.began) * 1e6,
+                    duration * 1e6,
+                    UNKNOWN,
+                )
+            )
 
     def _trace(self, entry: Traced) -> None:
         if len(self._traced) < MOST_TRACED:
@@ -161,7 +203,8 @@ class Profile:
             self.untraced += 1
 
     def _collect(self, count: int | None = None) -> None:
-        """Read the events of the oldest `count` pieces of work (all by default), waiting for them."""
+        """Read the events of the oldest `count` pieces of work (all by default), waiting for
+        them."""
         with self._lock:
             for _ in range(len(self._pending) if count is None else count):
                 try:
@@ -172,51 +215,87 @@ class Profile:
                 origin, at = self._origins[stream.device]
                 start = origin.elapsed(before) * 1e3 + (at - self.began) * 1e6
                 rate = peak(stream.device, work.unit) if work.unit else 0.0
-                self._totals.setdefault((name, stream.device), _Total(kind)).add(duration, work, rate)
+                self._totals.setdefault((name, stream.device), _Total(kind)).add(
+                    duration, work, rate
+                )
                 self._trace(Traced(name, kind, stream.device, stream.ptr, start, duration, work))
                 self._spare[stream.device] += [before, after]
 
     # ------------------------------------------------------------ results
 
     def stats(self) -> list[dict[str, Any]]:
-        """One row for each kernel, library call and kind of copy, the longest total first; waits for what is queued.
+        """One row for each kernel, library call and kind of copy, the longest total first; waits
+        for what is queued.
 
-        name, kind, device, count, total_us, mean_us, min_us, max_us, nbytes, gb_per_s, operations, tflop_per_s,
-        of_bandwidth, of_arithmetic, of_peak, hint.
+        name, kind, device, count, total_us, mean_us, min_us, max_us, nbytes, gb_per_s, operations,
+        tflop_per_s, of_bandwidth, of_arithmetic, of_peak, hint.
 
-        `nbytes`: of a kernel's or library call's array arguments, each counted once. `operations`: of products, convolutions,
-        attention and Fourier transforms (see kernels/work.py for what counts). None where they are not known, and so
-        is what follows from them: the rates; `of_bandwidth`, the share of the memory's nominal bandwidth, and
-        `of_arithmetic`, of the rate at which the device could do these operations in their dtype (runtime/work.py);
-        `of_peak`, the larger of the two: how near the row is to the roofline. `hint` says what limits the row.
+        `nbytes`: of a kernel's or library call's array arguments, each counted once. `operations`:
+        of products, convolutions, attention and Fourier transforms (see kernels/work.py for what
+        counts). None where they are not known, and so is what follows from them: the rates;
+        `of_bandwidth`, the share of the memory's nominal bandwidth, and `of_arithmetic`, of the
+        rate at which the device could do these operations in their dtype (runtime/work.py);
+        `of_peak`, the larger of the two: how near the row is to the roofline. `hint` says what
+        limits the row.
         """
         self._collect()
         rows = []
         for (name, index), t in sorted(self._totals.items(), key=lambda item: -item[1].time):
-            bandwidth = devices.info(index).memory_bandwidth if t.kind in ("kernel", "library") else 0
+            bandwidth = (
+                devices.info(index).memory_bandwidth if t.kind in ("kernel", "library") else 0
+            )
             moved = t.nbytes / t.time / 1e3 if t.nbytes and t.time else None
             done = t.operations / t.time / 1e6 if t.operations and t.time else None
-            shares = (moved * 1e9 / bandwidth if moved is not None and bandwidth else None,
-                      t.arithmetic / t.time if t.arithmetic and t.time else None)
-            rows.append({"name": name, "kind": t.kind, "device": index, "count": t.count, "total_us": t.time,
-                         "mean_us": t.time / t.count, "min_us": t.least, "max_us": t.most, "nbytes": t.nbytes,
-                         "gb_per_s": moved, "operations": t.operations, "tflop_per_s": done, "of_bandwidth": shares[0],
-                         "of_arithmetic": shares[1], "of_peak": max((s for s in shares if s is not None), default=None),
-                         "hint": _hint(t.kind, t.time / t.count, *shares)})
+            shares = (
+                moved * 1e9 / bandwidth if moved is not None and bandwidth else None,
+                t.arithmetic / t.time if t.arithmetic and t.time else None,
+            )
+            rows.append(
+                {
+                    "name": name,
+                    "kind": t.kind,
+                    "device": index,
+                    "count": t.count,
+                    "total_us": t.time,
+                    "mean_us": t.time / t.count,
+                    "min_us": t.least,
+                    "max_us": t.most,
+                    "nbytes": t.nbytes,
+                    "gb_per_s": moved,
+                    "operations": t.operations,
+                    "tflop_per_s": done,
+                    "of_bandwidth": shares[0],
+                    "of_arithmetic": shares[1],
+                    "of_peak": max((s for s in shares if s is not None), default=None),
+                    "hint": _hint(t.kind, t.time / t.count, *shares),
+                }
+            )
         return rows
 
     def export(self, path: str | os.PathLike) -> None:
-        """Write a JSON file: {"stats": rows of stats(), "devices": ..., "traceEvents": ...}; chrome://tracing and
-        Perfetto open it as a trace."""
+        """Write a JSON file: {"stats": rows of stats(), "devices": ..., "traceEvents": ...};
+        chrome://tracing and Perfetto open it as a trace."""
         rows = self.stats()
         events: list[dict[str, Any]] = []
         for index in sorted(self._origins):
-            events.append({"ph": "M", "name": "process_name", "pid": index, "args": {"name": f"cuda:{index}"}})
+            events.append(
+                {"ph": "M", "name": "process_name", "pid": index, "args": {"name": f"cuda:{index}"}}
+            )
         for e in self._traced:
             known = {"bytes": e.work.nbytes, "operations": e.work.operations}
             arguments = {name: value for name, value in known.items() if value is not None}
-            events.append({"ph": "X", "name": e.name, "cat": e.kind, "pid": e.device if e.device >= 0 else "host",
-                           "tid": e.stream, "ts": e.start, "dur": e.duration, "args": arguments})
+            events.append(
+                {
+                    "ph": "X",
+                    "name": e.name,
+                    "cat": e.kind,
+                    "pid": e.device if e.device >= 0 else "host",
+                    "tid": e.stream,
+                    "ts": e.start,
+                    "dur": e.duration,
+                    "args": arguments,
+                }
+            )
         about = {f"cuda:{i}": dataclasses.asdict(devices.info(i)) for i in sorted(self._origins)}
         report = {"stats": rows, "devices": about, "untraced": self.untraced, "traceEvents": events}
         folder = os.path.dirname(os.path.abspath(path))
@@ -234,22 +313,28 @@ class Profile:
         if not rows:
             return "profile: nothing ran on a GPU"
         width = max(len(row["name"]) for row in rows)
-        lines = [f"{'':{width}}  {'count':>7} {'total us':>11} {'mean us':>9} {'GB/s':>7} {'TFLOP/s':>7} {'peak':>5}  hint"]
+        lines = [
+            f"{'':{width}}  {'count':>7} {'total us':>11} {'mean us':>9} {'GB/s':>7} "
+            f"{'TFLOP/s':>7} {'peak':>5}  hint"
+        ]
         for row in rows:
             moved = "" if row["gb_per_s"] is None else f"{row['gb_per_s']:.0f}"
             done = "" if row["tflop_per_s"] is None else f"{row['tflop_per_s']:.3g}"
             share = "" if row["of_peak"] is None else f"{row['of_peak']:.0%}"
-            lines.append(f"{row['name']:{width}}  {row['count']:7} {row['total_us']:11.1f} {row['mean_us']:9.2f} {moved:>7} "
-                         f"{done:>7} {share:>5}  {row['hint']}".rstrip())
+            lines.append(
+                f"{row['name']:{width}}  {row['count']:7} {row['total_us']:11.1f} "
+                f"{row['mean_us']:9.2f} {moved:>7} "
+                f"{done:>7} {share:>5}  {row['hint']}".rstrip()
+            )
         return "\n".join(lines)
 
 
 def _hint(kind: str, mean: float, moved: float | None, done: float | None) -> str:
-    """What limits a row of this mean time (us) that moves its arguments at this share of the nominal bandwidth, and does its
-    operations at this share of the highest rate.
+    """What limits a row of this mean time (us) that moves its arguments at this share of the
+    nominal bandwidth, and does its operations at this share of the highest rate.
 
-    0.7 of the nominal bandwidth is about what a device copy reaches, 0.6 of the rate what large products do, as the clock
-    falls under their load.
+    0.7 of the nominal bandwidth is about what a device copy reaches, 0.6 of the rate what large
+    products do, as the clock falls under their load.
     """
     if kind not in ("kernel", "library"):
         return ""
@@ -258,7 +343,9 @@ def _hint(kind: str, mean: float, moved: float | None, done: float | None) -> st
     if done is not None and done >= 0.6:
         return "arithmetic: fewer operations, or a dtype that tensor cores do faster"
     if mean < 5:
-        return "launches: too little work each; a CUDA graph or fusing saves more than a faster kernel"
+        return (
+            "launches: too little work each; a CUDA graph or fusing saves more than a faster kernel"
+        )
     if moved is None and done is None:
         return ""
     if done is None:
@@ -272,8 +359,9 @@ active: Profile | None = None
 
 
 def _work(function: module.Function | None, pointer: int) -> Work:
-    """What a launch has to do, read from its argument block: the bytes of its array arguments, an element of a stride-0 axis
-    once, and behind the arguments (module.Block) where its operations stand."""
+    """What a launch has to do, read from its argument block: the bytes of its array arguments, an
+    element of a stride-0 axis once, and behind the arguments (module.Block) where its operations
+    stand."""
     if function is None or not function.arguments:
         return UNKNOWN
     total = at = 0

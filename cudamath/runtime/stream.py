@@ -1,9 +1,9 @@
 """Streams, events and each thread's current stream.
 
-`local.stream` is the current stream of the calling thread; it also says which device is active (its context
-is current in this thread). The launch path reads that one attribute. A stream owns free lists of the memory
-blocks last used on it: reusing a block on the same stream needs no synchronisation, because the stream
-executes in order.
+`local.stream` is the current stream of the calling thread; it also says which device is active (its
+context is current in this thread). The launch path reads that one attribute. A stream owns free
+lists of the memory blocks last used on it: reusing a block on the same stream needs no
+synchronisation, because the stream executes in order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from .errors import check
 class _Local(threading.local):
     stream: Stream | None = None  # current stream of the active device
     by_device: dict[int, Stream] | None = None  # current stream of each device this thread has used
-    #: for each `with stream:` that this thread is in: what was current before, and what was on the stream's device
+    #: for each `with stream:` that this thread is in: what was current before, and what was on the
+    #: stream's device
     entered: tuple[tuple[Stream, Stream], ...] = ()
 
 
@@ -28,13 +29,18 @@ _external: dict[tuple[int, int, int], Stream] = {}
 
 
 class relaxed:
-    """Context: this thread may call what a capture under way would forbid (memory of its own, other streams, what ends)."""
+    """Context: this thread may call what a capture under way would forbid (memory of its own, other
+    streams, what ends)."""
 
     __slots__ = ("mode",)
 
     def __enter__(self) -> None:
         cu = devices.driver()
-        self.mode = check(cu.cuThreadExchangeStreamCaptureMode(cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
+        self.mode = check(
+            cu.cuThreadExchangeStreamCaptureMode(
+                cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+            )
+        )
 
     def __exit__(self, *exc: object) -> None:
         check(devices.driver().cuThreadExchangeStreamCaptureMode(self.mode))
@@ -44,8 +50,8 @@ class relaxed:
 class Stream:
     """An in-order queue of work on one device. `with stream:` makes it current in this thread.
 
-    Work on different streams may overlap and is not ordered: `wait` orders it. Memory needs no care: an array used on
-    a second stream is kept until that stream has passed.
+    Work on different streams may overlap and is not ordered: `wait` orders it. Memory needs no
+    care: an array used on a second stream is kept until that stream has passed.
 
     Parameters
     ----------
@@ -60,12 +66,27 @@ class Stream:
         There is no such device.
     """
 
-    # free: cached blocks, size -> addresses. graph_only: the memory belongs to a graph, which finds it at each replay;
-    # kept: the memory of others that the graph uses; feeds: what is called, with the stream, before each replay; borrowed:
-    # free blocks of the stream `lender`, while a graph is captured. Of another library's stream, within: in how many `with`
-    # blocks it is current; settled: what the default stream waited for when the last of them ended.
-    __slots__ = ("handle", "device", "free", "pool", "capturing", "graph_only", "kept", "feeds", "borrowed", "lender", "within",
-                 "settled", "_owned", "__weakref__")
+    # free: cached blocks, size -> addresses. graph_only: the memory belongs to a graph, which finds
+    # it at each replay; kept: the memory of others that the graph uses; feeds: what is called, with
+    # the stream, before each replay; borrowed: free blocks of the stream `lender`, while a graph is
+    # captured. Of another library's stream, within: in how many `with` blocks it is current;
+    # settled: what the default stream waited for when the last of them ended.
+    __slots__ = (
+        "handle",
+        "device",
+        "free",
+        "pool",
+        "capturing",
+        "graph_only",
+        "kept",
+        "feeds",
+        "borrowed",
+        "lender",
+        "within",
+        "settled",
+        "_owned",
+        "__weakref__",
+    )
 
     def __init__(self, device: int | None = None, *, priority: int = 0, _handle: Any = None):
         from .memory import pool_of
@@ -84,7 +105,11 @@ class Stream:
         if _handle is None:
             cu = devices.driver()
             with in_context(self.device):
-                _handle = check(cu.cuStreamCreateWithPriority(cu.CUstream_flags.CU_STREAM_NON_BLOCKING, priority))
+                _handle = check(
+                    cu.cuStreamCreateWithPriority(
+                        cu.CUstream_flags.CU_STREAM_NON_BLOCKING, priority
+                    )
+                )
         self.handle = _handle
         with devices.lock:
             self.pool.streams.add(self)
@@ -133,7 +158,8 @@ class Stream:
         return True
 
     def wait(self, event: Event | Stream) -> None:
-        """Make later work on this stream wait for an event, or for all work queued on another stream so far."""
+        """Make later work on this stream wait for an event, or for all work queued on another
+        stream so far."""
         if isinstance(event, Stream):
             event = event.record()
         with in_context(self.device):
@@ -146,8 +172,12 @@ class Stream:
             check(devices.driver().cuEventRecord(event.handle, self.handle))
         return event
 
-    def refuse_capture(self, name: str, why: str = "the function waits for the device or reads a result on the host "
-                       "(float(x), x.to_numpy(), printing, a boolean index)") -> None:
+    def refuse_capture(
+        self,
+        name: str,
+        why: str = "the function waits for the device or reads a result on the host "
+        "(float(x), x.to_numpy(), printing, a boolean index)",
+    ) -> None:
         """RuntimeError, naming `name`, while a graph is captured from this stream."""
         if self.capturing:
             raise RuntimeError(f"{name}: cannot be part of a CUDA graph: {why}")
@@ -160,7 +190,9 @@ class Stream:
         if self.external:
             with devices.lock:
                 self.within += 1
-            if self.settled is not None and not self._recorded():  # a new stream may have the address of one that is gone
+            if (
+                self.settled is not None and not self._recorded()
+            ):  # a new stream may have the address of one that is gone
                 self.wait(self.settled)
         return self
 
@@ -176,16 +208,19 @@ class Stream:
 
     @property
     def external(self) -> bool:
-        """Whether another library owns this stream. It may end at any time: it is never touched after its `with`."""
+        """Whether another library owns this stream. It may end at any time: it is never touched
+        after its `with`."""
         return not self._owned and self.ptr not in (0, 1)
 
     def standing(self) -> Stream:
-        """The stream to order later work after: this one, or the default one if this is another library's and in nobody's
-        `with`. It may be gone then, and the default stream has waited for it."""
+        """The stream to order later work after: this one, or the default one if this is another
+        library's and in nobody's `with`. It may be gone then, and the default stream has waited for
+        it."""
         return default_stream(self.device) if self.external and not self.within else self
 
     def settle(self) -> Event | None:
-        """Order the default stream after the work done here: from then on memory used here is safe to hand on."""
+        """Order the default stream after the work done here: from then on memory used here is safe
+        to hand on."""
         if self._recorded():
             return None
         done = self.record()
@@ -197,7 +232,8 @@ class Stream:
         return int(check(devices.driver().cuStreamIsCapturing(self.handle))) != 0
 
     def __del__(self) -> None:
-        # A stream that ends gives its cached blocks back in stream order, then the driver retires it.
+        # A stream that ends gives its cached blocks back in stream order, then the driver retires
+        # it.
         if getattr(self, "_owned", False) and hasattr(self, "handle"):
             try:
                 with relaxed():
@@ -213,7 +249,8 @@ class Stream:
 
 @devices.finalised
 class Event:
-    """A mark in a stream: something to wait for, and a time. `start.elapsed(end)` gives the milliseconds between two.
+    """A mark in a stream: something to wait for, and a time. `start.elapsed(end)` gives the
+    milliseconds between two.
 
     Parameters
     ----------
@@ -257,7 +294,8 @@ class Event:
         return True
 
     def elapsed(self, end: Event) -> float:
-        """Milliseconds of device time from this event to `end`, which is waited for; both recorded with timing."""
+        """Milliseconds of device time from this event to `end`, which is waited for; both recorded
+        with timing."""
         end.synchronize()
         return float(check(devices.driver().cuEventElapsedTime(self.handle, end.handle)))
 
@@ -318,13 +356,15 @@ def make_current(stream: Stream) -> None:
 
 
 def refuse_capture(name: str, why: str = "its result would be the same at every replay") -> None:
-    """RuntimeError, naming `name`, while this thread captures a graph. One call guards what a graph cannot hold."""
+    """RuntimeError, naming `name`, while this thread captures a graph. One call guards what a graph
+    cannot hold."""
     if local.stream is not None:
         local.stream.refuse_capture(name, why)
 
 
 def current_device() -> int:
-    """Ordinal of this thread's active device: the one set, else the first one the thread used, else 0."""
+    """Ordinal of this thread's active device: the one set, else the first one the thread used, else
+    0."""
     return current_stream().device
 
 
@@ -336,10 +376,11 @@ def set_device(index: int) -> None:
 
 
 class on_device:
-    """Context: another device is active inside, with its current stream; the previous one again afterwards.
+    """Context: another device is active inside, with its current stream; the previous one again
+    afterwards.
 
-    In a thread that had no active device yet this one stays active, unless `restore`: the first device that a thread
-    computes on is its own, and later calls need not switch.
+    In a thread that had no active device yet this one stays active, unless `restore`: the first
+    device that a thread computes on is its own, and later calls need not switch.
     """
 
     __slots__ = ("index", "previous", "restore")
@@ -351,7 +392,9 @@ class on_device:
     def __enter__(self) -> on_device:
         self.previous = local.stream
         if self.previous is None or self.previous.device != self.index:
-            refuse_capture("graph", f"it is captured on one device and the function uses cuda:{self.index} too")
+            refuse_capture(
+                "graph", f"it is captured on one device and the function uses cuda:{self.index} too"
+            )
             make_current(stream_of(self.index))
         return self
 
@@ -364,8 +407,8 @@ class on_device:
 
 
 def take_back(index: int) -> bool:
-    """Make a device's context current in this thread if it is not, because another library (torch.cuda.set_device) has made
-    another one so behind our back; whether it was."""
+    """Make a device's context current in this thread if it is not, because another library
+    (torch.cuda.set_device) has made another one so behind our back; whether it was."""
     cu = devices.driver()
     mine = int(check(cu.cuCtxGetCurrent())) == int(devices.context(index))
     if not mine:
@@ -374,7 +417,8 @@ def take_back(index: int) -> bool:
 
 
 class in_context:
-    """Context: the driver's calls inside go to a device; this thread's active device and stream stay what they are."""
+    """Context: the driver's calls inside go to a device; this thread's active device and stream
+    stay what they are."""
 
     __slots__ = ("index", "switched")
 
@@ -393,13 +437,16 @@ class in_context:
 
 
 def external_stream(ptr: int, device: int | None = None) -> Stream:
-    """Use another library's CUstream (its address) as a Stream; it stays that library's, and must outlive its use here.
+    """Use another library's CUstream (its address) as a Stream; it stays that library's, and must
+    outlive its use here.
 
     The same address gives the same Stream; address 2 is each thread's own default stream.
     """
     index = current_device() if device is None else devices.validate(device, "external_stream")
     if not isinstance(ptr, int):
-        raise TypeError(f"external_stream: wants the address of a CUstream (an int), got {type(ptr).__name__}")
+        raise TypeError(
+            f"external_stream: wants the address of a CUstream (an int), got {type(ptr).__name__}"
+        )
     if ptr in (0, 1):  # both are names of the legacy default stream
         return default_stream(index)
     key = (index, ptr, threading.get_ident() if ptr == 2 else 0)

@@ -170,7 +170,7 @@ def doubled(x: np.ndarray, axis: int) -> np.ndarray:
     return x.take(first, axis) * (1 - share) + x.take(np.minimum(first + 1, n - 1), axis) * share
 
 
-# ------------------------------------------------------------------------------------------------ m
+# -------------------- measuring
 
 
 def ulps(found: np.ndarray, exact: np.ndarray, dtype: np.dtype) -> float:
@@ -361,7 +361,7 @@ def write(record: dict[str, Any], out: pathlib.Path) -> None:
     (out / "accuracy.json").write_text(f'{head},\n "rows": [\n  {text}\n ]\n}}\n')
 
 
-# ------------------------------------------------------------------------------------------------ t
+# -------------------- the table
 
 
 def figure(error: float | None) -> str:

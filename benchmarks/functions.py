@@ -86,7 +86,7 @@ def named(family: str, names: str, *makers: Maker, **more: Any) -> None:
         )
 
 
-# ---------------------------------------------------------------- arguments
+# -------------------- arguments
 
 
 def side(n: int) -> int:
@@ -211,7 +211,7 @@ def sides(rng: np.random.Generator, n: int) -> np.ndarray:
     return rng.standard_normal((n, 8)).astype(np.float32)
 
 
-# ---------------------------------------------------------------- creation and elementwise
+# -------------------- creation and elementwise
 
 case("creation", "zeros", lambda lib, a: lib.zeros(a.shape, dtype="float32"), x)
 case("creation", "full", lambda lib, a: lib.full(a.shape, 3.5, dtype="float32"), x)
@@ -256,7 +256,7 @@ case("selection", "clip", lambda lib, a: lib.clip(a, -0.5, 0.5), x)
 case("selection", "nan_to_num", lambda lib, a: lib.nan_to_num(a), holes)
 case("selection", "select", lambda lib, m, a, b: lib.select([m], [a], 0.0), mask, x, x)
 
-# ---------------------------------------------------------------- reductions, statistics, scans
+# -------------------- reductions, statistics, scans
 
 named("reductions", "sum mean prod max min var std argmax argmin ptp count_nonzero", unit)
 named("reductions", "any all", mask)
@@ -292,7 +292,7 @@ case("scans", "trapezoid", lambda lib, a: lib.trapezoid(a), x)
 case("scans", "interp", lambda lib, a, b: lib.interp(a, b, b), x, ordered)
 case("scans", "convolve", lambda lib, a: lib.convolve(a, a[:31]), x)
 
-# ---------------------------------------------------------------- manipulation and indexing
+# -------------------- manipulation and indexing
 
 case("manipulation", "concatenate", lambda lib, a, b: lib.concatenate([a, b]), x, x)
 case("manipulation", "stack", lambda lib, a, b: lib.stack([a, b]), x, x)
@@ -346,7 +346,7 @@ case("indexing", "a[::2] = 0", lambda lib, a: assigned(lib, a, slice(None, None,
 case("indexing", "a[:] = b", lambda lib, a, b: assigned(lib, a, slice(None), b), x, x)
 case("indexing", "diagonal, copied", lambda lib, a: lib.diagonal(a).copy(), square)
 
-# ---------------------------------------------------------------- sorting, searching, sets, histogr
+# -------------------- sorting, searching, sets, histograms
 
 for _dtype in ("uint8", "int16", "float16", "int32", "float32", "int64", "float64"):
     case("sorting", f"sort {_dtype}", lambda lib, a: lib.sort(a), of(_dtype))
@@ -384,7 +384,7 @@ case("histograms", "bincount, weights", lambda lib, i, w: lib.bincount(i, w), in
 case("histograms", "histogram", lambda lib, a: lib.histogram(a, 100)[0], x)
 case("histograms", "histogram2d", lambda lib, a, b: lib.histogram2d(a, b, 16)[0], x, x)
 
-# ---------------------------------------------------------------- products, linear algebra, transfo
+# -------------------- products, linear algebra, transforms
 
 case("products", "matmul", lambda lib, a, b: a @ b, square, square)
 case(
@@ -486,7 +486,7 @@ case("fft", "fft of rows", lambda lib, a: lib.fft.fft(a), complex_square)
 case("fft", "fft, axis 0", lambda lib, a: lib.fft.fft(a, axis=0), complex_square)
 case("fft", "fftshift", lambda lib, a: lib.fft.fftshift(a), complexes)
 
-# ---------------------------------------------------------------- random numbers
+# -------------------- random numbers
 
 _generators: dict[Any, Any] = {}
 

@@ -117,7 +117,7 @@ def cupy_softmax(lib: Any, x: Any) -> Call:
     return lambda: softmax(x, -1)
 
 
-# ---------------------------------------------------------------- host: small arrays, cost of a cal
+# -------------------- host: small arrays, cost of a call
 
 SMALL = 4096
 
@@ -166,7 +166,7 @@ row(
     {**everywhere(lambda lib, a: lambda: lib.exp(a)), "jax": jitted(lambda jax: jax.numpy.exp)},
 )
 
-# ---------------------------------------------------------------- device: large arrays, time on the
+# -------------------- device: large arrays, time on the GPU
 
 MEBI = 1 << 20
 BIG = 1 << 28  # 1 GiB of float32
@@ -379,7 +379,7 @@ row(
     unit="B",
 )
 
-# ---------------------------------------------------------------- cpu: time from call to result, be
+# -------------------- cpu: time from call to result, beside NumPy and torch
 
 CPU = ("cudamath", "numpy", "torch")
 

@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.rows import repeated, row
 from benchmarks.rows_bandwidth import IMAGES, PIXELS, SIDE, VOCABULARY, N, in_bfloat16, pair, slopes
 
-# ---------------------------------------------------------------- pools: with their gradient x, y;
+# -------------------- pools: with their gradient x, y; dy, dx (and which, 4 bytes)
 
 row(
     "max_pool2d_bf16",
@@ -58,7 +58,7 @@ for kind, ending, width in (("float32", "", 4), ("bfloat16", "_bf16", 2)):
         unit="B",
     )
 
-# ---------------------------------------------------------------- transposes, joins, gathers
+# -------------------- transposes, joins, gathers
 
 
 def ordered(lib: Any, a: Any) -> Any:
@@ -189,7 +189,7 @@ row(
     hide_host=True,
 )
 
-# ---------------------------------------------------------------- dropout: x, y; dy, dx
+# -------------------- dropout: x, y; dy, dx
 
 row(
     "dropout_bf16",

@@ -99,7 +99,7 @@ def of_rows(
     )
 
 
-# ---------------------------------------------------------------- softmax: with its gradient x, y;
+# -------------------- softmax: with its gradient x, y; y, g, dx
 
 for name, rows, columns, kind in (
     ("64", N // 64, 64, "float32"),
@@ -157,7 +157,7 @@ for name, rows, columns in (
         5,
     )
 
-# ---------------------------------------------------------------- cross entropy: x; x, dx
+# -------------------- cross entropy: x; x, dx
 
 for name, kind, rows, columns in (
     ("", "float32", 4096, VOCABULARY),
@@ -182,7 +182,7 @@ for name, kind, rows, columns in (
         unit="B",
     )
 
-# ---------------------------------------------------------------- normalisation: x, y; x, g, dx
+# -------------------- normalisation: x, y; x, g, dx
 
 for name, columns, kind in (
     ("64", 64, "float32"),

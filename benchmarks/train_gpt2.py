@@ -66,7 +66,7 @@ CHECKED_RATE, WARMUP, MEANS = (
 )  # of --check: the learning rate, steps until it is reached; losses in a mean
 
 
-# ------------------------------------------------------------ who is measured
+# -------------------- who is measured
 
 
 class Ours:
@@ -247,7 +247,7 @@ PEERS: dict[str, Any] = {kind.name: kind for kind in (Ours, Torch, Compiled, Tun
 USUAL = "cudamath,torch,torch.compile"
 
 
-# ------------------------------------------------------------ what is measured
+# -------------------- what is measured
 
 
 def beginning(config: gpt2.Config) -> dict[str, np.ndarray]:

@@ -35,7 +35,7 @@ RATE, MOMENTUM, DECAY = 0.1, 0.9, 5e-5
 Tree = dict[str, Any]
 
 
-# ------------------------------------------------------------ who is measured
+# -------------------- who is measured
 
 
 class Ours:
@@ -239,7 +239,7 @@ class Compiled(Torch):
 PEERS: dict[str, type] = {kind.name: kind for kind in (Ours, Torch, Compiled)}
 
 
-# ------------------------------------------------------------ what is measured
+# -------------------- what is measured
 
 
 def beginning(config: resnet.Config) -> tuple[Tree, Tree]:

@@ -62,7 +62,7 @@ def _library() -> Any:
     return safetensors
 
 
-# ------------------------------------------------------------ trees
+# -------------------- trees
 
 # A tree is described by nested lists, which JSON can hold: ["dict", [[key, node], ...]], ["list",
 # [node, ...]], ["tuple", [node, ...]], ["none"], ["quantized", [dtype, axis, group, shape], [[key,
@@ -198,7 +198,7 @@ def _is_scalar(leaf: list) -> bool:
     return leaf[0] in ("value", "complex")
 
 
-# ------------------------------------------------------------ save
+# -------------------- save
 
 
 def save(
@@ -303,7 +303,7 @@ def save(
         raise OSError(f"save: cannot write {target}: {error}") from error
 
 
-# ------------------------------------------------------------ load
+# -------------------- load
 
 
 class _File:

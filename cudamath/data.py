@@ -67,7 +67,7 @@ def _array_part(x: np.ndarray) -> _Part:
     return _Part(x.shape[1:], dtype, fill)
 
 
-# ------------------------------------------------------------ tokens
+# -------------------- tokens
 
 
 class Tokens:
@@ -265,7 +265,7 @@ def _text(codes: np.ndarray) -> str:
     return codes.astype("<u4").tobytes().decode("utf-32-le", "surrogatepass")
 
 
-# ------------------------------------------------------------ batches
+# -------------------- batches
 
 
 class _Maker:

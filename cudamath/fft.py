@@ -58,7 +58,7 @@ __all__ = [
 Axes = int | Sequence[int] | None
 _ANY = Category("numeric or bool", NUMERIC | dtypes.BOOLEAN)
 
-# ------------------------------------------------------------------------------------------- what t
+# -------------------- what they share
 
 
 def _input(name: str, x: Any, category: Category = _ANY) -> ndarray:
@@ -228,7 +228,7 @@ def _one(name: str, n: int | None) -> Sequence[int] | None:
     return (_length(name, n),)  # -1 means an axis' own length only among several
 
 
-# ------------------------------------------------------------------------------------------------ o
+# -------------------- one axis
 
 
 def fft(
@@ -381,7 +381,7 @@ def ihfft(
     return y if out is None else deliver("ihfft", y, out)
 
 
-# ------------------------------------------------------------------------------------------------ s
+# -------------------- several axes
 
 
 def fftn(
@@ -562,7 +562,7 @@ def irfft2(
     return y if out is None else deliver("irfft2", y, out)
 
 
-# ------------------------------------------------------------------------------------------------ f
+# -------------------- frequencies
 
 
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> ndarray:

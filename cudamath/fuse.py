@@ -50,7 +50,7 @@ class _Unfusible(Exception):
     """A value cannot be computed row by row beside its neighbours; the message says why."""
 
 
-# ------------------------------------------------------------------------------------------------ l
+# -------------------- lowering
 
 
 class _Stage(NamedTuple):
@@ -506,7 +506,7 @@ def _symbols(outputs: Sequence[ndarray], layouts: Sequence[Layout]) -> Callable[
     return run
 
 
-# ------------------------------------------------------------------------------------------------ c
+# -------------------- calls
 
 
 class _Fused:

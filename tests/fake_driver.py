@@ -142,7 +142,7 @@ class FakeDriver:
 
         return call
 
-    # ------------------------------------------------------------ threads, contexts, devices
+    # -------------------- threads, contexts, devices
 
     @property
     def contexts(self):
@@ -198,7 +198,7 @@ class FakeDriver:
             return (CUresult.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED,)
         self.peers.add(pair)
 
-    # ------------------------------------------------------------ streams and events
+    # -------------------- streams and events
 
     def stream(self, handle):
         found = self.streams.get((self.current - 100, handle)) if self.current else None
@@ -337,7 +337,7 @@ class FakeDriver:
         times = [self.events[e].time for e in (start, end)]
         return (CUresult.CUDA_ERROR_INVALID_HANDLE, None) if None in times else times[1] - times[0]
 
-    # ------------------------------------------------------------ memory
+    # -------------------- memory
 
     def in_use(self, index):
         return sum(b.size for b in self.blocks.values() if b.device == index)
@@ -465,7 +465,7 @@ class FakeDriver:
 
         return self.enqueue(on, copy)
 
-    # ------------------------------------------------------------ kernels
+    # -------------------- kernels
 
     def compiler(self, kernel, signature, capability):
         """Stands in for core.plan.compiler: the "machine code" is a number in `libraries`."""
@@ -575,7 +575,7 @@ class FakeDriver:
     ):
         return self.cuTensorMapEncodeTiled(kind, rank, address, shape, strides, shape, steps)
 
-    # ------------------------------------------------------------ graphs
+    # -------------------- graphs
 
     def cuStreamBeginCapture(self, handle, mode):
         assert mode == "CU_STREAM_CAPTURE_MODE_THREAD_LOCAL"

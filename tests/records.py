@@ -110,7 +110,7 @@ ELEMENTWISE = [
     E("cbrt", np.cbrt, "biuf", 0.2, 3, grad=ONE, ulp=2),
 ]
 
-# ---------------------------------------------------------------- the other functions
+# -------------------- the other functions
 
 
 def at(x: np.ndarray, index: np.ndarray, values: np.ndarray) -> np.ndarray:

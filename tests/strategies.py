@@ -88,7 +88,7 @@ def awkward(dtype: np.dtype) -> np.ndarray:
     return np.array([*some, *[-x for x in some], np.nan]).astype(dtype)
 
 
-# ---------------------------------------------------------------- shapes and strides
+# -------------------- shapes and strides
 
 
 def shapes(max_dims: int = 4, max_side: int = 5) -> st.SearchStrategy[tuple[int, ...]]:

@@ -11,7 +11,7 @@ import cudamath as cm
 amp, schedules = cm.ml.amp, cm.ml.schedules
 
 
-# ---------------------------------------------------------------- cast
+# -------------------- cast
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
@@ -113,7 +113,7 @@ def test_computing_in(device):
     assert wide.dtype == np.float64 and wide.tolist() == np.ones((4, 3)).tolist()
 
 
-# ---------------------------------------------------------------- loss scaling
+# -------------------- loss scaling
 
 
 def test_the_scale_goes_as_torchs(device):
@@ -368,7 +368,7 @@ def test_a_whole_step_as_a_graph():
     np.testing.assert_array_equal(np.array(eager[0]), np.array(graphed[0]))
 
 
-# ---------------------------------------------------------------- schedules
+# -------------------- schedules
 
 
 def torch_rates(make, steps):

@@ -26,7 +26,7 @@ def same(ours, expected) -> None:
     np.testing.assert_array_equal(ours.to_numpy().astype(wide), expected.astype(wide))
 
 
-# ---------------------------------------------------------------- attributes
+# -------------------- attributes
 
 
 @given(data=st.data())
@@ -80,7 +80,7 @@ def test_arrays_are_not_made_by_the_class():
         hash(cm.zeros(2))
 
 
-# ---------------------------------------------------------------- NumPy's protocols
+# -------------------- NumPy's protocols
 
 
 def test_array_protocol(device):
@@ -168,7 +168,7 @@ def test_array_namespace():
         x.__array_namespace__(api_version="1999.01")
 
 
-# ---------------------------------------------------------------- pickling, copies, printing
+# -------------------- pickling, copies, printing
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -224,7 +224,7 @@ def test_printing(device):
     assert "<script" not in cm.asarray([1])._repr_html_()
 
 
-# ---------------------------------------------------------------- as a Python object
+# -------------------- as a Python object
 
 
 def test_iteration(device):
@@ -394,7 +394,7 @@ def test_unknown_objects_get_their_turn():
     assert (x != "text") is True
 
 
-# ---------------------------------------------------------------- other libraries
+# -------------------- other libraries
 
 
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if d != BF16], ids=str)

@@ -239,7 +239,7 @@ def test_any_shape(batch, shared, repeats, queries, keys, depth, causal, kind):
         )
 
 
-# ------------------------------------------------------------------------------------------------ g
+# -------------------- gradients
 
 
 @pytest.mark.parametrize("kind", ["none", "bool", "added"])
@@ -312,7 +312,7 @@ def test_torch_agrees(device, causal):
         assert_close(a, b.numpy(), rtol=1e-11, atol=1e-12)
 
 
-# ------------------------------------------------------------------------------------------------ d
+# -------------------- dropout
 
 
 def dropped(q, k, v, mask, seed):
@@ -357,7 +357,7 @@ def test_second_order_with_dropout(device):
     check_second_order(lambda *a: attend(*a, dropout=0.3, rng=cm.random.default_rng(5)), q, k, v)
 
 
-# ------------------------------------------------------------------------------------------------ e
+# -------------------- errors
 
 
 def test_errors(device):
@@ -425,7 +425,7 @@ def test_errors(device):
             call()
 
 
-# ------------------------------------------------------------------------------------------------ v
+# -------------------- versions
 
 #: causal, mask, lengths, dropout
 OPTIONS = [(False, "none", False, False), (True, "bool", True, False), (True, "added", False, True)]

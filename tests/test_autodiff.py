@@ -21,7 +21,7 @@ def leaf_values(tree):
     return {key: value.tolist() for key, value in tree.items()}
 
 
-# ---------------------------------------------------------------- values
+# -------------------- values
 
 
 def test_trees(device):
@@ -136,7 +136,7 @@ def test_vjp_checks_what_is_pulled():
         cm.vjp(lambda x: 2.0, arr(1.0))
 
 
-# ---------------------------------------------------------------- orders
+# -------------------- orders
 
 
 def test_higher_orders(device):
@@ -183,7 +183,7 @@ def test_inner_levels_do_not_see_outer_constants(device):
     assert cm.grad(lambda x: x * cm.grad(lambda y: x + y)(1.0))(1.0).item() == 1.0
 
 
-# ---------------------------------------------------------------- constants, in-place, errors
+# -------------------- constants, in-place, errors
 
 
 def test_stop_gradient(device):
@@ -426,7 +426,7 @@ def test_nothing_is_recorded_outside():
     assert (x * x)._node is None and cm.exp(x)._node is None and x[0]._node is None
 
 
-# ---------------------------------------------------------------- memory
+# -------------------- memory
 
 
 def watch(refs, x):
@@ -626,7 +626,7 @@ def test_a_gradient_that_is_shared_is_not_added_to(device):
     assert pull((u, arr(5, 5), arr(7)))[0].tolist() == [8, 6, 6] and u.tolist() == [1, 1, 1]
 
 
-# ---------------------------------------------------------------- beside torch
+# -------------------- beside torch
 
 
 def everything(xp, x, w, b, table, tokens, rows, mask):

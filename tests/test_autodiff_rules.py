@@ -28,7 +28,7 @@ def bits(*arrays):
     return [x.to_numpy().tobytes() for x in arrays]
 
 
-# ---------------------------------------------------------------- jvp
+# -------------------- jvp
 
 
 def test_jvp_as_torchs(device):
@@ -230,7 +230,7 @@ def test_jvp_of_elementwise_functions(row):
         np.testing.assert_allclose(dy.to_numpy(), expected, rtol=1e-9, atol=1e-12)
 
 
-# ---------------------------------------------------------------- checkpoint
+# -------------------- checkpoint
 
 
 def layer(x, w, rng=None):
@@ -525,7 +525,7 @@ def test_memory_of_checkpoint_on_a_gpu():
     assert peaks[0] >= depth * width and peaks[1] <= depth + width + 6
 
 
-# ---------------------------------------------------------------- custom_vjp
+# -------------------- custom_vjp
 
 
 def make_log1pexp():
@@ -721,7 +721,7 @@ def test_fused_functions_in_all_of_them():
             np.testing.assert_allclose(fused, plain, rtol=1e-9, atol=1e-10)
 
 
-# ---------------------------------------------------------------- memory and integers
+# -------------------- memory and integers
 
 
 def test_a_cast_keeps_nothing():

@@ -41,7 +41,7 @@ def slopes(function: Any, *points: Any) -> list[cm.ndarray]:
     return list(found)
 
 
-# ---------------------------------------------------------------- gradients at the ends of the rang
+# -------------------- gradients at the ends of the range
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
@@ -89,7 +89,7 @@ def test_logaddexp_shares_its_gradient_whatever_the_numbers(device, name, base):
     np.testing.assert_allclose(dy.to_numpy(), [0.5, 0.5, 0, 1, 1 - share, 1], rtol=1e-12)
 
 
-# ---------------------------------------------------------------- what is changed between a functio
+# -------------------- what is changed between a function and its gradient
 
 
 CHANGES: dict[str, Any] = {
@@ -199,7 +199,7 @@ def test_changes_are_noted_as_long_as_a_pull_lives(device):
     assert not tape.holders
 
 
-# ---------------------------------------------------------------- NumPy's habits
+# -------------------- NumPy's habits
 
 
 @pytest.mark.parametrize("k", [-1, 0, 2])
@@ -381,7 +381,7 @@ def test_parts_of_complex_numbers_are_assigned(device):
         cm.grad(lambda x: (setattr(x, "real", 1), x.sum())[1])(x)
 
 
-# ---------------------------------------------------------------- mistakes that are named
+# -------------------- mistakes that are named
 
 
 NO_DTYPE: dict[str, Any] = {
@@ -446,7 +446,7 @@ def test_indices_out_of_range_name_their_function():
     assert x.tolist() == [0, 0, 0]
 
 
-# ---------------------------------------------------------------- language models
+# -------------------- language models
 
 
 def test_scores_that_are_no_numbers(device):
@@ -490,7 +490,7 @@ def test_what_a_language_model_is_given():
         gpt2.Config(width=7, heads=2)
 
 
-# ---------------------------------------------------------------- sizes, sequences, numbers
+# -------------------- sizes, sequences, numbers
 
 
 @pytest.mark.parametrize(
@@ -567,7 +567,7 @@ def test_differences_of_sets_keep_their_numbers(device):
     agree(cm.setdiff1d([4, 1, 3, 4], [3]), np.setdiff1d([4, 1, 3, 4], [3]))
 
 
-# ---------------------------------------------------------------- files
+# -------------------- files
 
 
 def test_checkpoints_with_a_flipped_bit(tmp_path):

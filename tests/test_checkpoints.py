@@ -245,7 +245,7 @@ def test_files_of_torch(path):
     )
 
 
-# ---------------------------------------------------------------- unfit files
+# -------------------- unfit files
 
 
 def test_what_does_not_fit_is_named(path):
@@ -428,7 +428,7 @@ def test_missing_library_is_named():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-# ---------------------------------------------------------------- resuming
+# -------------------- resuming
 
 
 def test_training_resumes_bit_for_bit(device, path):

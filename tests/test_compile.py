@@ -166,7 +166,7 @@ def only_for(kernel: Any) -> tuple[tuple[int, int], ...]:
     return ONLY_FOR.get(kernel.py_func.__name__, build.CAPABILITIES)
 
 
-# ---------------------------------------------------------------- what calls reach
+# -------------------- what calls reach
 
 
 class Reached(NamedTuple):
@@ -280,7 +280,7 @@ class remembered_nothing:
                 getattr(card, name, {}).clear()
 
 
-# ---------------------------------------------------------------- machine code
+# -------------------- machine code
 
 #: Low bits of the opcodes of float64 arithmetic since compute capability 7.0: DMUL, DADD, DSETP,
 #: DFMA. An instruction has 16 bytes; bits 9 to 11 of the opcode say whether an operand comes from a
@@ -385,7 +385,7 @@ def uses(function: Any, names: re.Pattern[str]) -> bool:
     return look(function)
 
 
-# ---------------------------------------------------------------- tests
+# -------------------- tests
 
 SHARDS = 24
 

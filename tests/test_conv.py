@@ -17,7 +17,7 @@ from cudamath.testing import assert_close, layout_of, simulate
 BF16 = np.dtype(ml_dtypes.bfloat16)
 F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 
-# ---------------------------------------------------------------------------------- the reference:
+# -------------------- the reference: loops over taps
 
 
 def geometry(x_shape, w_shape, stride, padding, dilation):
@@ -190,7 +190,7 @@ def test_against_torch(device, case):
         assert_close(actual, wanted, rtol=1e-5, atol=1e-5 * np.abs(wanted).max())
 
 
-# ------------------------------------------------------------------------------------------- gradie
+# -------------------- gradients, twice
 
 
 def test_gradient_is_the_central_difference(device):
@@ -252,7 +252,7 @@ def second_in(x, v, w):
     return (cm.grad(lambda w: (cm.grad(f)(w) * v).sum())(w) * v).sum()
 
 
-# ---------------------------------------------------------------------------------------------- spe
+# -------------------- special inputs
 
 
 @pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
@@ -351,7 +351,7 @@ def test_a_gradient_nobody_waits_for_is_not_computed(monkeypatch):
     assert called
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- errors
 
 GOOD = np.ones((2, 4, 5, 6), np.float32), np.ones((6, 4, 3, 3), np.float32)
 
@@ -397,7 +397,7 @@ def test_errors(device, x, w, options, error, says):
     assert str(raised.value).startswith("conv2d: ")
 
 
-# ------------------------------------------------------------------------------------------- kernel
+# -------------------- kernels, by name
 
 
 def planned(name, x, w, grad, stride, padding, dilation, groups, version):

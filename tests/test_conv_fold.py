@@ -138,7 +138,7 @@ def test_few_channels_on_tensor_cores(x_shape, w_shape, padding, dtype):
                 check(one, wanted, bound, dtype, what)
 
 
-# ------------------------------------------------------------------------- gradients of images, 4 x
+# -------------------- gradients of images, 4 x 4 pixels as one
 
 IMAGES = [  # images, channels, height, width; filters, taps; stride; padding
     ((1, 3, 7, 10), (8, (7, 7)), (2, 2), (3, 3)),

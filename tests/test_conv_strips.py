@@ -279,7 +279,7 @@ def test_what_is_served(weight, outputs, stride, dilation, expected):
     assert conv_depthwise.serves(weight, outputs, 8, (stride,) * 2, (dilation,) * 2) == expected
 
 
-# -------------------------------------------------------------------------- weight gradients of sma
+# -------------------- weight gradients of small groups
 
 
 FEW = [  # images, groups, outputs and channels of a group, height, width; taps; stride; padding
@@ -425,7 +425,7 @@ def test_tiles_of_one_group_fit(outputs, channels, size, taps, stride):
     assert outputs * cut.rows_dy * cut.pitch_dy < 1 << 16
 
 
-# -------------------------------------------------------------------------------- gradients of imag
+# -------------------- gradients of images of few channels
 
 FEW_CHANNELS = [  # images, channels, height, width; filters, taps; stride; padding
     ((2, 3, 13, 18), (5, (7, 7)), (2, 2), (3, 3)),
@@ -573,7 +573,7 @@ def test_where_gradients_of_few_channels_run(
         )  # 64 images by those: 40 ms
 
 
-# -------------------------------------------------------------------------------- filters of one ta
+# -------------------- filters of one tap, by cuBLAS
 
 
 @pytest.mark.gpu
@@ -737,7 +737,7 @@ def test_where_products_put_apart_run(monkeypatch):
         )
 
 
-# -------------------------------------------------------------------------------- filters of one ta
+# -------------------- filters of one tap, by wgmma
 
 
 def one_tap(shape, outputs, kind, dtype):

@@ -228,7 +228,7 @@ def test_shared_taps_on_the_gpu(case, together, dtype):
         assert first.tobytes() == run(grad, x).tobytes()
 
 
-# ---------------------------------------------------------------------------------- sums split over
+# -------------------- sums split over blocks
 
 
 @pytest.mark.parametrize(

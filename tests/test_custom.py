@@ -246,7 +246,7 @@ def test_float32_stays_float32():
             ]
 
 
-# ---------------------------------------------------------------- vectorize
+# -------------------- vectorize
 
 
 def test_vectorize_is_numpys(device):

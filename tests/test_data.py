@@ -42,7 +42,7 @@ def nothing_left():
 PREFETCH = pytest.mark.parametrize("prefetch", [0, 1, 3])
 
 
-# ---------------------------------------------------------------- which rows
+# -------------------- which rows
 
 
 @PREFETCH
@@ -117,7 +117,7 @@ def test_batches_belong_to_the_reader():
     assert x.tolist() == [0, 1, 2, 3]
 
 
-# ---------------------------------------------------------------- where it is
+# -------------------- where it is
 
 
 @PREFETCH
@@ -150,7 +150,7 @@ def test_a_broken_loop_goes_on():
         assert not threads() and rows(loader, 1) == [[0, 1]]
 
 
-# ---------------------------------------------------------------- what goes wrong
+# -------------------- what goes wrong
 
 
 def test_arguments():
@@ -328,7 +328,7 @@ def test_a_forked_process_cannot_have_batches_on_a_gpu(fake, monkeypatch):
     ended()
 
 
-# ---------------------------------------------------------------- on a stream of its own, against t
+# -------------------- on a stream of its own, against the fake driver
 
 
 @PREFETCH
@@ -445,7 +445,7 @@ def test_the_next_batches_arrive_while_the_device_works():
             np.testing.assert_array_equal(batch.to_numpy(), x[i * 8 : i * 8 + 8])
 
 
-# ---------------------------------------------------------------- tokens
+# -------------------- tokens
 
 
 @PREFETCH

@@ -402,7 +402,7 @@ def test_two_gpus_share_a_batch():
     check([step(params, x, y, {"s": np.float32(2)}, training=False) for _ in range(2)], "cuda:0")
 
 
-# ---------------------------------------------------------------------------------------------- MPI
+# -------------------- MPI itself
 
 
 #: All on this machine, by whatever user, more processes than cores: for MPICH and for Open MPI.

@@ -494,7 +494,7 @@ def test_16_bit_results_are_rounded_float32(device, dtype):
         np.testing.assert_allclose(ours, want, rtol=1.01 * eps, atol=tiny + 1e-6, err_msg=name)
 
 
-# ------------------------------------------------------------------------------------------ kernel
+# -------------------- kernel versions by name
 
 SAMPLERS = [
     ("gamma", dict(dtype=np.dtype("f4"), log=False), (2.5,)),

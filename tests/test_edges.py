@@ -19,7 +19,7 @@ import cudamath as cm
 SQUARE = np.arange(1.0, 26).reshape(5, 5)
 
 
-# ---------------------------------------------------------------- memory that is read and written
+# -------------------- memory that is read and written
 
 
 def _assign(target: Any, value: Any) -> None:
@@ -81,7 +81,7 @@ def test_results_that_overlap_operands(device, name, dtype):
     np.testing.assert_allclose(x.to_numpy(), expected, rtol=1e-5 if dtype == "float32" else 1e-12)
 
 
-# ---------------------------------------------------------------- odd arguments
+# -------------------- odd arguments
 
 #: Calls (xp, a): `a` makes an array of the library's.
 CALLS: list[Callable[[Any, Callable], Any]] = [

@@ -20,7 +20,7 @@ def ones(*shape: int, dtype: Any = np.float64) -> cm.ndarray:
     return cm.ones(shape, dtype)
 
 
-# ---------------------------------------------------------------- elementwise
+# -------------------- elementwise
 
 
 @pytest.mark.parametrize("row", [r for r in ELEMENTWISE if r.inputs == 2], ids=lambda r: r.name)
@@ -62,7 +62,7 @@ def test_operators_name_their_function(device):
         ones(2, 3) @ ones(2, 3)
 
 
-# ---------------------------------------------------------------- everything else: (call, class, na
+# -------------------- everything else: (call, class, name, words)
 
 X = ones
 MISTAKES: list[tuple[Any, type[Exception], str, str]] = [
@@ -465,7 +465,7 @@ def test_rows_refuse_what_is_no_array(device, row):
         row.run(cm, *arrays)
 
 
-# ---------------------------------------------------------------- devices
+# -------------------- devices
 
 
 @pytest.mark.parametrize("wrong", ["gpu", "cuda:x", "cuda:-1", "", 1.5, None.__class__, "CPU"])
@@ -515,7 +515,7 @@ def test_mixed_gpus():
     assert (x.to("cuda:1") + y).tolist() == [2.0, 2.0]
 
 
-# ---------------------------------------------------------------- too much memory
+# -------------------- too much memory
 
 
 def test_too_large_an_array_on_the_cpu():

@@ -47,7 +47,7 @@ def argument(name: str, rng: np.random.Generator, shape: tuple[int, ...], dtype:
     return numbers(rng, shape, wanted.type(0).real.dtype if name in REAL_IN else wanted)
 
 
-# ---------------------------------------------------------------- values
+# -------------------- values
 
 
 @settings(max_examples=40)
@@ -192,7 +192,7 @@ def test_numpy_calls_ours(device):
     check(out, np.fft.fft(x.to_numpy()))
 
 
-# ---------------------------------------------------------------- gradients
+# -------------------- gradients
 
 
 @pytest.mark.parametrize("norm", [None, "ortho"])
@@ -236,7 +236,7 @@ def test_second_order(device):
     assert_close(cm.grad(lambda x: cm.grad(power)(x).sum())(x), np.full(6, 12.0), rtol=1e-10)
 
 
-# ---------------------------------------------------------------- errors
+# -------------------- errors
 
 F = cm.fft
 
@@ -268,7 +268,7 @@ def test_errors(device, call, error, says):
         call()
 
 
-# ---------------------------------------------------------------- what cuFFT is asked for
+# -------------------- what cuFFT is asked for
 
 
 class FakeFFT:
@@ -549,7 +549,7 @@ def test_kernels_compile_without_spills(dtype):
                 assert found.spills == 0 and found.registers <= 40
 
 
-# ---------------------------------------------------------------- the cache of plans
+# -------------------- the cache of plans
 
 
 def spec(n: int) -> runtime.Spec:

@@ -66,7 +66,7 @@ def ours(values):
     return {name: cm.asarray(x) for name, x in values.items()}
 
 
-# ------------------------------------------------------------ the architecture
+# -------------------- the architecture
 
 
 def test_sizes():
@@ -166,7 +166,7 @@ def test_wrong_tokens():
             gpt2.forward(ours(weights(SMALL)), cm.full((1, 2), bad, dtype="int32"), SMALL)
 
 
-# ------------------------------------------------------------ training
+# -------------------- training
 
 
 def made(dtype="float32", dropout=0.0, config=SMALL):
@@ -334,7 +334,7 @@ def test_learns_to_write(device):
 STEPS = 750
 
 
-# ------------------------------------------------------------ sampling
+# -------------------- sampling
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -409,7 +409,7 @@ def test_sampling_errors():
             call()
 
 
-# ------------------------------------------------------------ the command line
+# -------------------- the command line
 
 
 def test_command_line(tmp_path, capsys, monkeypatch):

@@ -100,7 +100,7 @@ def check_gradient(
     assert abs((up - down) / (2 * STEP) - promised) <= 1e-6 * size + 1e-8
 
 
-# ---------------------------------------------------------------- every function
+# -------------------- every function
 
 DIFFERENTIABLE = [row for row in ELEMENTWISE if any(row.grad)]
 
@@ -283,7 +283,7 @@ def test_gpu_agrees_with_cpu(row: Row, dtype):
         )
 
 
-# ---------------------------------------------------------------- strides, sharing, special places
+# -------------------- strides, sharing, special places
 
 
 @given(data=st.data())
@@ -390,7 +390,7 @@ def test_higher_orders(device):
         f = cm.grad(f)
 
 
-# ---------------------------------------------------------------- the machinery
+# -------------------- the machinery
 
 
 def test_trees_and_aux(device):

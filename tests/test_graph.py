@@ -74,7 +74,7 @@ def counted(fn):
     return wrapper
 
 
-# ---------------------------------------------------------------- values
+# -------------------- values
 
 
 def test_replays_give_what_the_function_gives(ops):
@@ -226,7 +226,7 @@ def test_on_another_device(ops):
     assert cm.cuda.current_device() == before == 0
 
 
-# ---------------------------------------------------------------- memory
+# -------------------- memory
 
 
 def test_memory_of_a_graph_is_nobody_elses(ops):
@@ -360,7 +360,7 @@ def test_host_arrays_inside_are_those_of_the_capture(ops):
     assert step(x).tolist() == [8] * N and len(noise) == 5
 
 
-# ---------------------------------------------------------------- refusals
+# -------------------- refusals
 
 
 def refusals(ops):
@@ -504,7 +504,7 @@ def test_without_a_gpu():
         step(1)
 
 
-# ---------------------------------------------------------------- capture()
+# -------------------- capture()
 
 
 def test_capture(ops):
@@ -538,7 +538,7 @@ def test_capture_of_nothing(ops):
     recorded.replay()
 
 
-# ---------------------------------------------------------------- on a GPU
+# -------------------- on a GPU
 
 
 @pytest.mark.gpu

@@ -128,7 +128,7 @@ def test_errors(device):
             )(w).to_numpy()
 
 
-# ------------------------------------------------------------------------------------- kernels, eac
+# -------------------- kernels, each by name
 
 
 def planned(which, version, x, other, ends):

@@ -38,7 +38,7 @@ def raises_on(device, error, call, match=None):
             cm.cuda.synchronize()
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- keys
 
 BASIC = st.one_of(
     st.none(), st.just(...), st.integers(-4, 3), st.slices(4), st.integers(-2, 2).map(np.int32)
@@ -305,7 +305,7 @@ def test_0d_arrays_and_numpy_integers(device):
     same(cm.asarray(5.0)[...], np.array(5.0))
 
 
-# ---------------------------------------------------------------------------------------------- ass
+# -------------------- assignment
 
 
 def test_setitem_overlapping(device):
@@ -558,7 +558,7 @@ def test_put(device, positions, count, dtype, turned):
     same(ours, x)
 
 
-# ----------------------------------------------------------------------------------------------- se
+# -------------------- selection
 
 
 @given(st.sampled_from(DTYPES), st.sampled_from(DTYPES), st.data())

@@ -64,7 +64,7 @@ class Exporter:
         return self.x.__dlpack__(**{"copy": self.copy} | arguments)
 
 
-# ---------------------------------------------------------------- on the CPU
+# -------------------- on the CPU
 
 
 def test_numpy_shares_memory():
@@ -320,7 +320,7 @@ def test_what_dlpack_cannot_say():
         cm.from_dlpack(Elsewhere(cm.zeros(3, device="cpu")))
 
 
-# ---------------------------------------------------------------- the GPU side of the protocols, by
+# -------------------- the GPU side of the protocols, by the fake driver
 
 
 def test_dlpack_between_gpu_libraries(fake):
@@ -577,7 +577,7 @@ def test_memory_lent_to_the_default_stream_is_reused_after_it(fake, protocol):
         assert out.tolist() == [0, 1, 2, 3] and again.tolist() == [-1] * 4
 
 
-# ---------------------------------------------------------------- on a GPU
+# -------------------- on a GPU
 
 
 @pytest.mark.gpu

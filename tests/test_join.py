@@ -182,7 +182,7 @@ def test_join(dtype):
     )
 
 
-# ------------------------------------------------------------------------------------------------ r
+# -------------------- rolling several axes
 
 #: shape, shifts: two to four axes of the kernel, words of 1 to 16 bytes, one that stays in front,
 #: between and behind

@@ -91,7 +91,7 @@ def expected(row: Elementwise, *arrays: np.ndarray) -> np.ndarray:
         return row.numpy(*[a.astype(F32) if a.dtype == BF16 else a for a in arrays]).astype(dtype)
 
 
-# ---------------------------------------------------------------- every expression
+# -------------------- every expression
 
 SIMULATED = [
     (row, np.dtype(dtype))
@@ -134,7 +134,7 @@ def test_complex_special_cases_in_the_simulator(name):
     check_special(row, simulate(plan(row, layout_of(SPECIAL), version="plain"), SPECIAL))
 
 
-# ---------------------------------------------------------------- versions at their borders
+# -------------------- versions at their borders
 
 SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 255, 256, 257]
 BIG = [1023, 1024, 1025, 4095, 4096, 4097, 16 * 256 * 3 + 5, 1 << 20]

@@ -41,7 +41,7 @@ from cudamath.runtime.work import Work
 ROOT = pathlib.Path(__file__).parent.parent
 
 
-# ---------------------------------------------------------------- words
+# -------------------- words
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_triple(size, three):
     assert triple(size) == three
 
 
-# ---------------------------------------------------------------- run code, by kernels in Python
+# -------------------- run code, by kernels in Python
 
 
 def test_one_input(fake):
@@ -381,7 +381,7 @@ def test_threads_have_streams_and_devices_of_their_own(fake):
     together(6, lambda i: work(i % 2))
 
 
-# ---------------------------------------------------------------- failures
+# -------------------- failures
 
 
 def test_a_refused_launch_names_the_kernel_and_leaves_the_pool_as_it_was(fake):
@@ -436,7 +436,7 @@ def test_an_asynchronous_fault_names_the_lines_on_demand(fake):
         cm.cuda.synchronize()
 
 
-# ---------------------------------------------------------------- the cache on disk
+# -------------------- the cache on disk
 
 
 @pytest.fixture
@@ -531,7 +531,7 @@ def test_a_second_process_compiles_nothing(tmp_path):
     assert said == [["1", "0", "True"], ["0", "1", "True"]]
 
 
-# ---------------------------------------------------------------- users' kernels
+# -------------------- users' kernels
 
 
 def scale(x, factor, out):
@@ -676,7 +676,7 @@ def test_without_a_gpu_kernels_explain():
             call()
 
 
-# ---------------------------------------------------------------- on a GPU
+# -------------------- on a GPU
 
 
 def jitted():

@@ -21,7 +21,7 @@ la = cm.linalg
 LinAlgError = np.linalg.LinAlgError
 
 
-# ---------------------------------------------------------------- systems
+# -------------------- systems
 
 
 @settings(max_examples=25)
@@ -99,7 +99,7 @@ def test_cholesky(device, dtype, upper):
         near(la.cholesky(look(how, poisoned), upper=upper), np.linalg.cholesky(a, upper=upper))
 
 
-# ---------------------------------------------------------------- orthogonal factors, eigenvalues,
+# -------------------- orthogonal factors, eigenvalues, singular values
 
 
 def orthonormal(q: np.ndarray) -> None:
@@ -178,7 +178,7 @@ def test_svd(device, draw, m, full):
     near(la.svd(look(how, a), compute_uv=False), theirs.S)
 
 
-# ---------------------------------------------------------------- what is composed
+# -------------------- what is composed
 
 
 @settings(max_examples=20)
@@ -417,7 +417,7 @@ def test_products(device):
     assert la.trace(cm.asarray(m), dtype="float32").dtype == np.float32
 
 
-# ---------------------------------------------------------------- shapes and dtypes at the edge
+# -------------------- shapes and dtypes at the edge
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3, 3), (2, 0, 0)])
@@ -498,7 +498,7 @@ def test_numpy_calls_ours(device):
     assert isinstance(np.linalg.svd(x, full_matrices=False).S, cm.ndarray)
 
 
-# ---------------------------------------------------------------- errors
+# -------------------- errors
 
 X = cm.ones
 

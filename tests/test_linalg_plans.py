@@ -550,7 +550,7 @@ def test_nothing_is_moved_twice():
     assert found[1:] == ["library", "check_info"]
 
 
-# ---------------------------------------------------------------- failures and handles, without a G
+# -------------------- failures and handles, without a GPU
 
 
 def test_a_flagged_failure_is_raised_at_the_next_synchronisation(fake):

@@ -60,7 +60,7 @@ def in_thread(work):
     return found[0]
 
 
-# ---------------------------------------------------------------- graphs
+# -------------------- graphs
 
 
 def test_what_a_graph_freezes_is_in_nobody_elses_way(fake):
@@ -136,7 +136,7 @@ def test_threads_replay_one_graph_in_turn(fake, monkeypatch):
     assert most == [1] * 4
 
 
-# ---------------------------------------------------------------- streams of other libraries
+# -------------------- streams of other libraries
 
 
 def test_what_another_librarys_stream_owned_outlives_it(fake):
@@ -219,7 +219,7 @@ def test_each_thread_has_a_default_stream_of_its_own(fake):
     assert cm.cuda.external_stream(2) is cm.cuda.external_stream(2)
 
 
-# ---------------------------------------------------------------- another library's device
+# -------------------- another library's device
 
 
 def test_another_library_changes_the_device(fake):
@@ -238,7 +238,7 @@ def test_another_library_changes_the_device(fake):
     assert fake.blocks[buffer.address].device == 0
 
 
-# ---------------------------------------------------------------- memory that runs out
+# -------------------- memory that runs out
 
 
 def test_cached_blocks_make_room_for_libraries_and_kernels(fake):
@@ -294,7 +294,7 @@ def test_tables_of_any_number_of_shapes(fake):
     fake.check(big, MB, 0)
 
 
-# ---------------------------------------------------------------- errors in between
+# -------------------- errors in between
 
 
 def test_a_table_whose_upload_failed_is_not_remembered(fake):
@@ -322,7 +322,7 @@ def test_a_callback_that_raises_loses_no_memory(fake):
     assert pool_of(0).reserved == 0
 
 
-# ---------------------------------------------------------------- libraries and threads
+# -------------------- libraries and threads
 
 
 def test_threads_do_not_share_cusolvers_host_workspace(fake, monkeypatch):

@@ -207,7 +207,7 @@ def test_infinities_and_nan(device):
         assert np.array_equal((cm.asarray(a) @ cm.asarray(b)).to_numpy(), a @ b, equal_nan=True)
 
 
-# -------------------------------------------------------------------------------------------- compo
+# -------------------- compositions
 
 
 @pytest.mark.parametrize("dtype", [np.dtype("f8"), np.dtype("c16"), np.dtype("i8")], ids=str)
@@ -266,7 +266,7 @@ def test_gemm_and_gemv(device):
     assert cm.gemm(p.astype("float32"), q.astype("float32"), 2.0).dtype == np.float32
 
 
-# ------------------------------------------------------------------------------------------------ g
+# -------------------- gradients
 
 
 def slope(f, x, h=1e-6):
@@ -326,7 +326,7 @@ def test_gradient_of_gradient(device, left, right):
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- errors
 
 
 def test_a_second_call_does_no_less_than_the_first(device):
@@ -388,7 +388,7 @@ def test_errors(device):
         cm.set_matmul_precision("low")
 
 
-# ------------------------------------------------------------------------------------- kernels, eac
+# -------------------- kernels, each by name
 
 
 def planned(a, b, version, capability=(9, 0)):

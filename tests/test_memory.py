@@ -18,7 +18,7 @@ from cudamath.runtime.memory import Buffer, human, parse_size, pool_of, rounded
 KB, MB = 1 << 10, 1 << 20
 
 
-# ---------------------------------------------------------------- sizes
+# -------------------- sizes
 
 
 @given(st.integers(0, 1 << 45))
@@ -78,7 +78,7 @@ def test_human():
     ]
 
 
-# ---------------------------------------------------------------- reuse and statistics
+# -------------------- reuse and statistics
 
 
 def figures(index=0):
@@ -154,7 +154,7 @@ def test_pools_of_devices_are_apart(fake):
     assert cm.cuda.memory_reserved(1) == 0
 
 
-# ---------------------------------------------------------------- limits and exhaustion
+# -------------------- limits and exhaustion
 
 
 def test_exhaustion_trims_first(fake):
@@ -275,7 +275,7 @@ def test_callback(fake):
         cm.cuda.set_memory_callback(print, threshold=0)
 
 
-# ---------------------------------------------------------------- who holds what
+# -------------------- who holds what
 
 
 def test_snapshot(fake):
@@ -313,7 +313,7 @@ def test_debugging_names_lines_and_leaks(fake):
     assert before.shape == (10,)
 
 
-# ---------------------------------------------------------------- several streams
+# -------------------- several streams
 
 
 def fill(x, value):
@@ -525,7 +525,7 @@ def test_a_live_address_belongs_to_one_buffer_whatever_the_threads(fake):
     assert not errors and pool_of(0).used == 0
 
 
-# ---------------------------------------------------------------- other memory
+# -------------------- other memory
 
 
 def test_pinned_and_managed(fake):
@@ -625,7 +625,7 @@ def test_without_a_gpu_memory_is_empty():
             call()
 
 
-# ---------------------------------------------------------------- on a GPU
+# -------------------- on a GPU
 
 
 @pytest.mark.gpu

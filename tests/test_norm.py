@@ -19,7 +19,7 @@ from differences import (
 import cudamath as cm
 from cudamath.testing import assert_close
 
-# ------------------------------------------------------------------------------------------------ r
+# -------------------- references
 
 
 def channels(v, x):
@@ -73,7 +73,7 @@ def channels_last(x):
     return np.ascontiguousarray(np.moveaxis(x, 1, -1))
 
 
-# ------------------------------------------------------------------------------------------------ b
+# -------------------- batch norm
 
 SHAPES = [
     (8, 3),
@@ -479,7 +479,7 @@ def test_batch_norm_errors(device):
             call()
 
 
-# ----------------------------------------------------------------------------------------- layer an
+# -------------------- layer and RMS norm
 
 ROWS = [
     ((4, 10), 1),
@@ -713,7 +713,7 @@ def test_agrees_with_torch(device):
     assert_close(cm.ml.rms_norm(x, 5), f.rms_norm(t(x), (5,)).numpy(), rtol=1e-11)
 
 
-# ------------------------------------------------------------------------------------------------ k
+# -------------------- kernel versions
 
 
 @pytest.mark.parametrize("dtype, param", [(d, d) for d in DTYPES] + [("bfloat16", "float32")])
@@ -855,7 +855,7 @@ def test_gradients_are_bitwise_reproducible(dtype):
             )
 
 
-# ------------------------------------------------------------------------------------------ group a
+# -------------------- group and instance norm
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])

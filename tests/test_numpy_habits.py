@@ -336,7 +336,7 @@ def test_nan_among_infinities(device):
             getattr(cm, name)([np.nan, np.nan])
 
 
-# ---------------------------------------------------------------- any shape, strides, dtype, NaN, e
+# -------------------- any shape, strides, dtype, NaN, empties
 
 ALONG = [
     "nansum",
@@ -526,7 +526,7 @@ def test_gradient_function(device, data):
     agree(ours, theirs)
 
 
-# ---------------------------------------------------------------- gradients of compositions, errors
+# -------------------- gradients of compositions, errors
 
 DIFFERENTIABLE: list[Callable[[Any], Any]] = [
     lambda x: cm.median(x, axis=0),

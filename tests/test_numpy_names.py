@@ -112,7 +112,7 @@ def test_out_is_taken_where_numpy_takes_it():
     assert without == set()
 
 
-# ---------------------------------------------------------------- answers
+# -------------------- answers
 
 Call = Callable[[Any, Callable[[Any], Any]], Any]
 BITS = (WHOLE > 0).astype(np.uint8)

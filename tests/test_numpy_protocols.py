@@ -15,7 +15,7 @@ import cudamath as cm
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
-# ---------------------------------------------------------------- out, where, initial, dtype, order
+# -------------------- out, where, initial, dtype, order
 
 
 def test_out_where_dtype_of_elementwise_functions(device):
@@ -149,7 +149,7 @@ def test_order_and_flags(device):
         x.astype("int64", casting="safe")
 
 
-# ---------------------------------------------------------------- ufuncs and their methods, NumPy's
+# -------------------- ufuncs and their methods, NumPy's functions on our arrays
 
 
 UFUNCS = [

@@ -38,7 +38,7 @@ def with_nan(dtype: str) -> np.ndarray:
     return x
 
 
-# ------------------------------------------------------------------------------------------------ g
+# -------------------- grids
 
 
 @pytest.mark.parametrize("name", ["tril_indices", "triu_indices"])
@@ -260,7 +260,7 @@ def test_grids_simulated():
         np.testing.assert_allclose(window, getattr(np, name)(5), atol=1e-15)
 
 
-# ------------------------------------------------------------------------------------------ order s
+# -------------------- order statistics
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -316,7 +316,7 @@ def test_quantile_kernel_simulated(dtype):
             )
 
 
-# ------------------------------------------------------------------------------------------------ s
+# -------------------- sets, indices
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u8", "f2", "f4", "f8"])
@@ -568,7 +568,7 @@ def test_joins_and_powers_of_numbers(device):
             np.testing.assert_allclose(got.to_numpy(), want, rtol=1e-12)
 
 
-# ------------------------------------------------------------------------------------------------ s
+# -------------------- systems
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
@@ -586,7 +586,7 @@ def test_small_triangular_systems(device, dtype):
                     assert (np.abs(clean @ got - b) <= 4 * rounding).all()
 
 
-# ------------------------------------------------------------------------------------------------ v
+# -------------------- volumes, draws
 
 
 def windows(x: np.ndarray, kernel: int, stride: int, padding: int, fill: float) -> np.ndarray:
@@ -748,7 +748,7 @@ def test_geometric_simulated():
             )
 
 
-# ------------------------------------------------------------------------------------------------ l
+# -------------------- launches
 
 
 @pytest.mark.parametrize("name", ["window", "nan_quantile", "distinct_runs"])

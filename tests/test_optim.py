@@ -441,7 +441,7 @@ def test_clip_grad_norm_has_a_gradient(device):
     )
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- kernels by name
 
 
 def clip_case(dtype, double):
@@ -572,7 +572,7 @@ def test_the_table_of_chunks():
     assert kernels.chunks([]).shape == (0, 3)
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- initial values
 
 
 @pytest.mark.parametrize("shape", [(200, 100), (40, 30, 5, 5)])
@@ -612,7 +612,7 @@ def test_init_constants_and_errors(device):
             call()
 
 
-# ---------------------------------------------------------------- what changes from step to step, i
+# -------------------- what changes from step to step, in arrays
 
 UPDATES = [
     ("sgd_update", {"weight_decay": 0.1}),

@@ -22,7 +22,7 @@ ROUNDING = {
     BF16: 4e-3,
 }  # of one result, relative to the largest summand
 
-# ------------------------------------------------------------------------------ the reference: one
+# -------------------- the reference: one window at a time
 
 
 def windows(shape, kernel, stride=None, padding=0, dilation=1, ceil_mode=False):
@@ -236,7 +236,7 @@ def test_gradients_of_gradients(device):
     assert_close(cm.grad(third)(x), 6 * v * v * at, rtol=1e-12, atol=1e-12)
 
 
-# ---------------------------------------------------------------------------------------------- spe
+# -------------------- special inputs
 
 
 def test_nan_infinity_and_ties(device):
@@ -311,7 +311,7 @@ def test_empty_and_strided(device):
             )
 
 
-# --------------------------------------------------------------------------------------------- adap
+# -------------------- adaptive, global
 
 SIZES = [(3, 4), (7, 10), (1, 1), 5, (None, 3), (9, 12), (7, 5)]
 
@@ -384,7 +384,7 @@ def test_errors_of_adaptive_and_global_pools(device, call, error, says):
         call()
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- errors
 
 X = np.ones((2, 3, 5, 6), np.float32)
 
@@ -419,7 +419,7 @@ def test_dilation_errors(device):
         cm.ml.max_pool2d(X, 3, 1, 0, 3)
 
 
-# ------------------------------------------------------------------------------------------- kernel
+# -------------------- kernels, by name
 
 
 def plans(x, grad, kernel, stride, padding, dilation, size, dtype, form):

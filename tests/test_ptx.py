@@ -61,7 +61,7 @@ def exact(a, b):
     return a.astype(np.float64) @ b.astype(np.float64)
 
 
-# ---------------------------------------------------------------- wgmma
+# -------------------- wgmma
 
 
 def accumulators_out(n, kind):
@@ -196,7 +196,7 @@ def test_wgmma_with_registers(kind, b_major):
     assert np.array_equal(got, exact(a, b))
 
 
-# ---------------------------------------------------------------- TMA
+# -------------------- TMA
 
 
 @pytest.mark.parametrize("rank", [2, 3, 4, 5])
@@ -392,7 +392,7 @@ def test_bulk_copies():
     assert np.array_equal(copy, x) and np.array_equal(sums, x + np.float32(1))
 
 
-# ---------------------------------------------------------------- mma.sync
+# -------------------- mma.sync
 
 
 @pytest.mark.parametrize("kind", ["bf16", "f16", "tf32", "s8"])

@@ -38,7 +38,7 @@ WAYS = [
 ]
 
 
-# ---------------------------------------------------------------- quantize, dequantize
+# -------------------- quantize, dequantize
 
 
 @pytest.mark.parametrize(("dtype", "how"), WAYS, ids=str)
@@ -144,7 +144,7 @@ def test_torch_per_tensor_and_per_channel(device, symmetric):
         assert tie.mean() < 0.01
 
 
-# ---------------------------------------------------------------- float8
+# -------------------- float8
 
 
 @pytest.mark.parametrize("kind", [E4M3, E5M2], ids=str)
@@ -208,7 +208,7 @@ def test_float8_is_storage(device, kind):
         x.__dlpack__()
 
 
-# ---------------------------------------------------------------- products
+# -------------------- products
 
 
 @pytest.mark.parametrize(
@@ -401,7 +401,7 @@ def test_scaled_matmul(device, dtype):
                     )
 
 
-# ---------------------------------------------------------------- trees and files
+# -------------------- trees and files
 
 
 def test_a_node_of_trees(device, tmp_path):
@@ -439,7 +439,7 @@ def test_a_node_of_trees(device, tmp_path):
     )
 
 
-# ---------------------------------------------------------------- errors
+# -------------------- errors
 
 
 def test_errors(device):

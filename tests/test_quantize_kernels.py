@@ -738,7 +738,7 @@ def test_a_layer_of_float8_by_cublaslt():
             )
 
 
-# ---------------------------------------------------------------- a language model
+# -------------------- a language model
 
 
 def test_a_language_model(device):

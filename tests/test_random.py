@@ -34,7 +34,7 @@ def numpy(x):
     return x.to_numpy()
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- exact values
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_choice(device):
     assert numpy(rng.choice(0, 0)).shape == (0,)
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- statistics
 
 
 def chi_square_is_plausible(counts, expected=None):
@@ -290,7 +290,7 @@ def test_bernoulli_statistics(device):
     assert abs(x.mean() - 0.3) < 5 * math.sqrt(0.21 / N)
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- generators
 
 
 def test_a_draw_continues_where_the_last_ended(device):
@@ -614,7 +614,7 @@ def test_errors(device, call, error, words):
     assert rng.state == before  # a call that fails draws nothing
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- dropout
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -675,7 +675,7 @@ def test_dropout_gradient(device):
     np.testing.assert_allclose(second, 8 * numpy(x) * mask**4 * numpy(weight) ** 2, rtol=1e-13)
 
 
-# ------------------------------------------------------------------------------------------ kernel
+# -------------------- kernel versions by name
 
 VERSIONS = ("each", "vectors")
 LOW = (1 << 64) - 5  # -5 as the kernels get it

@@ -212,7 +212,7 @@ def test_host_arrays_are_checked_before_they_go_to_a_gpu(fake):
     assert rng.state["offset"] == 0 and not fake.calls["cuLaunchKernel"]
 
 
-# ---------------------------------------------------------------- the kernels that read a cell, in
+# -------------------- the kernels that read a cell, in the simulator
 
 COUNTER = (0x0123456789ABCDEF, 0xFEDCBA9876543210, (1 << 40) + 3)
 
@@ -291,7 +291,7 @@ def test_kernels_read_their_cell():
         np.testing.assert_array_equal(held, told, err_msg=planner.__name__)
 
 
-# ---------------------------------------------------------------- on a GPU
+# -------------------- on a GPU
 
 
 def every_draw(rng):

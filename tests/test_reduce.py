@@ -131,7 +131,7 @@ def views(draw):
     return (lambda x: x.transpose(order)[tuple(slice(None, None, s) for s in steps)]), shape
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- values
 
 
 @given(
@@ -346,7 +346,7 @@ def test_methods(device):
         np.testing.assert_allclose(getattr(a, kind)().to_numpy(), getattr(x, kind)(), rtol=1e-13)
 
 
-# ------------------------------------------------------------------------------------------------ g
+# -------------------- gradients
 
 
 def slope(f, x, h=1e-6):
@@ -421,7 +421,7 @@ def test_gradients_at_ties_and_zeros(device):
     )
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- errors
 
 
 def test_errors(device):
@@ -461,7 +461,7 @@ def test_errors(device):
         cm.norm(cm.zeros((2, 2, 2)), ord=1)
 
 
-# ------------------------------------------------------------------------------------- kernels, eac
+# -------------------- kernels, each by name
 
 KINDS = ARITHMETIC[:2] + ["prod", "var", "std"] + EXACT
 VERSIONS = ["plain", "rows", "columns", "rows_split", "columns_split"]

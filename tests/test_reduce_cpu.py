@@ -185,7 +185,7 @@ def test_a_changed_default_dtype_changes_known_calls():
     assert x.mean().dtype == np.float64
 
 
-# ------------------------------------------------------------------------------------ choices: cpu/
+# -------------------- choices: cpu/extremes.py
 
 CHOICES = ["max", "min", "argmax", "argmin", "any", "all"]
 

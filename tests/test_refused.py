@@ -10,7 +10,7 @@ import pytest
 
 import cudamath as cm
 
-# ---------------------------------------------------------------- files
+# -------------------- files
 
 
 @pytest.mark.parametrize("save", [cm.savez, cm.savez_compressed])
@@ -136,7 +136,7 @@ def test_paths_and_metadata_that_are_none(tmp_path):
     assert cm.load(name).tolist() == [1, 1]
 
 
-# ---------------------------------------------------------------- optimizers
+# -------------------- optimizers
 
 
 OPTIMIZERS = {
@@ -210,7 +210,7 @@ def test_steps_that_are_none(device, name):
     assert device != "cpu" or [int(step) for step, *_ in wrong[-2:]] == [0, -7]
 
 
-# ---------------------------------------------------------------- layers
+# -------------------- layers
 
 IMAGES, SEQUENCES, WEIGHT = np.ones((1, 2, 6, 6)), np.ones((1, 2, 6)), np.ones((1, 2, 3, 3))
 
@@ -328,7 +328,7 @@ def test_the_probability_of_attention_may_be_an_array(device):
     assert cm.ml.pad(np.ones((1, 3)), 0).shape == (1, 3)
 
 
-# ---------------------------------------------------------------- NumPy's functions
+# -------------------- NumPy's functions
 
 X, THREE = np.ones((2, 3)), np.arange(3.0)
 PATH = "ij,jk,kl->il", np.ones((2, 3)), np.ones((3, 4)), np.ones((4, 2))
@@ -528,7 +528,7 @@ def test_gradient_of_numbers_instead_of_infinities(device):
     ]
 
 
-# ---------------------------------------------------------------- random numbers
+# -------------------- random numbers
 
 
 def _recorded(rng):
@@ -592,7 +592,7 @@ def test_what_is_refused_draws_nothing(device, call, error, words):
     assert str(rng.state) == before
 
 
-# ---------------------------------------------------------------- results
+# -------------------- results
 
 
 @pytest.mark.parametrize("name", ["divmod", "modf", "frexp"])

@@ -200,7 +200,7 @@ def test_bad_input():
         resnet.Config((2, 0))
 
 
-# ---------------------------------------------------------------- training
+# -------------------- training
 
 
 def train(digits, epochs, dtype="float32", start=None, stop=None, seed=0, rate=1e-2):

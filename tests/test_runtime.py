@@ -26,7 +26,7 @@ from cudamath.runtime.errors import check, fail
 ROOT = pathlib.Path(__file__).parent.parent
 
 
-# ---------------------------------------------------------------- the driver's names
+# -------------------- the driver's names
 
 
 def test_every_driver_function_we_call_exists():
@@ -53,7 +53,7 @@ def test_the_fake_knows_what_the_runtime_calls():
     assert {name for name in called if not hasattr(FakeDriver, name)} == set()
 
 
-# ---------------------------------------------------------------- errors
+# -------------------- errors
 
 
 def test_check():
@@ -68,7 +68,7 @@ def test_check():
         fail(CUresult.CUDA_ERROR_OUT_OF_MEMORY, "launch")
 
 
-# ---------------------------------------------------------------- devices
+# -------------------- devices
 
 
 def test_devices(fake):
@@ -213,7 +213,7 @@ def test_a_copy_between_devices_waits_for_both(fake):
     assert y.tolist() == [0, 1, 2, 3] and again.tolist() == [-1] * 4
 
 
-# ---------------------------------------------------------------- streams and events
+# -------------------- streams and events
 
 
 def test_stream_stack(fake):
@@ -345,7 +345,7 @@ def test_foreign_memory_goes_back_after_our_work(fake):
     assert out.tolist() == [0, 1, 2, 3] and lender.tolist() == [-1] * 4
 
 
-# ---------------------------------------------------------------- without a GPU, and across a fork
+# -------------------- without a GPU, and across a fork
 
 
 no_gpu = pytest.mark.skipif(cm.cuda.is_available(), reason="there is a GPU")
@@ -465,7 +465,7 @@ def test_every_public_name_is_there():
     assert len(set(cm.cuda.__all__)) == len(cm.cuda.__all__)
 
 
-# ---------------------------------------------------------------- on a GPU
+# -------------------- on a GPU
 
 
 @pytest.mark.gpu
@@ -605,7 +605,7 @@ def test_shared_memory_beyond_48_kib_counts_what_the_kernel_has_itself(
     assert calls == ([wanted] if asked else [])
 
 
-# ------------------------------------------------------------ keys of compiled kernels
+# -------------------- keys of compiled kernels
 
 
 def test_a_kernels_key_holds_what_it_calls_in_another_module(monkeypatch):

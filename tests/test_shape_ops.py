@@ -83,7 +83,7 @@ def is_view(ours, of, theirs, base):
         assert np.shares_memory(ours.to_numpy(), of.to_numpy()) == np.shares_memory(theirs, base)
 
 
-# ------------------------------------------------------------------------------------------------ o
+# -------------------- one input
 
 
 VIEWS = {
@@ -304,7 +304,7 @@ def test_roll_of_several_axes(device, case, data):
     check_adjoint(lambda x: cm.roll(x, shifts, axis=axes), ours)
 
 
-# ------------------------------------------------------------------------------------------- severa
+# -------------------- several inputs, outputs
 
 
 @given(st.data(), st.sampled_from(DTYPES), st.sampled_from(DTYPES))
@@ -379,7 +379,7 @@ def test_splits(device, case, data):
         cm.array_split(ours, 0)
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- casts
 
 
 @pytest.mark.parametrize("target", DTYPES, ids=str)
@@ -447,7 +447,7 @@ def test_second_gradients_pass_through_views(device):
     same(second, 12 * np.array([1.0, 2.0, 3.0, 4.0]) * [1, 10, 100, 1000])
 
 
-# ------------------------------------------------------------------------------------------- kernel
+# -------------------- kernels by name
 
 
 def named(plan):

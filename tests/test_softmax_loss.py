@@ -47,7 +47,7 @@ def reference(name, x, axis=-1):
         return np.exp(d) / total if name == "softmax" else d - np.log(total)
 
 
-# ------------------------------------------------------------------------------------------------ s
+# -------------------- softmax
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -250,7 +250,7 @@ def test_column_versions(machine, version, log, dtype):
         )
 
 
-# ------------------------------------------------------------------------------------------------ l
+# -------------------- losses
 
 
 def loss_reference(x, targets, reduction="mean", ignore_index=-100, smoothing=0.0):

@@ -90,7 +90,7 @@ def check(a: np.ndarray, x: cm.ndarray, full: bool, own: int = 4) -> None:
     )
 
 
-# ---------------------------------------------------------------- LAPACK in the library's place, on
+# -------------------- LAPACK in the library's place, on the simulator's memory
 
 
 def at(address: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -252,7 +252,7 @@ def test_what_is_not_finite_has_no_singular_values():
                 cm.cuda.synchronize()
 
 
-# ---------------------------------------------------------------- the kernels by name
+# -------------------- the kernels by name
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -376,7 +376,7 @@ def test_vectors_from_double_precision(machine, dtype):
     np.testing.assert_array_equal(right, H(v).astype(dtype))
 
 
-# ---------------------------------------------------------------- eigenvalues on the host
+# -------------------- eigenvalues on the host
 
 
 def check_eig(a: np.ndarray, x: cm.ndarray) -> None:

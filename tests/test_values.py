@@ -270,7 +270,7 @@ def test_strides_and_broadcasts(device, data):
         check(row, out, arrays if kind(common) in "iu" else [a.astype(common) for a in arrays])
 
 
-# ---------------------------------------------------------------- Python scalars (NEP 50)
+# -------------------- Python scalars (NEP 50)
 
 BINARY = [
     r for r in ELEMENTWISE if r.inputs == 2 and r.name != "pow" and not r.name.startswith("bitwise")
@@ -368,7 +368,7 @@ def test_sixteen_bits_overflow_and_round_once(device):
             np.testing.assert_array_equal(got.view(np.uint16), expected.view(np.uint16))
 
 
-# ---------------------------------------------------------------- in place
+# -------------------- in place
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -428,7 +428,7 @@ def test_in_place_refusals(device):
     assert x.tolist() == [0, 1, 2, 3]
 
 
-# ---------------------------------------------------------------- everything else
+# -------------------- everything else
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

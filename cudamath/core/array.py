@@ -78,7 +78,7 @@ class ndarray:
     def __new__(cls, *args: Any, **kwargs: Any) -> ndarray:
         raise TypeError("ndarray: make arrays with cm.array, cm.zeros, cm.empty, ... or cm.asarray")
 
-    # ------------------------------------------------------------ attributes
+    # -------------------- attributes
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -154,7 +154,7 @@ class ndarray:
             equal if isinstance(equal, bool) else bool(equal.any())
         )  # None, a string: nothing that an array holds
 
-    # ------------------------------------------------------------ views and aliases
+    # -------------------- views and aliases
 
     def _alias(self) -> ndarray:
         """Another array object over the same elements, not recorded."""
@@ -189,7 +189,7 @@ class ndarray:
         out._layout, out._data, out._owner, out._node = seen, self._data + offset, self._owner, None
         return out
 
-    # ------------------------------------------------------------ transfer
+    # -------------------- transfer
 
     def to_numpy(self) -> np.ndarray:
         """The elements as a NumPy array. On the CPU this shares memory; from a GPU it is a copy,
@@ -317,7 +317,7 @@ class ndarray:
             )
         return math.trunc(self.item())
 
-    # ------------------------------------------------------------ protocols
+    # -------------------- protocols
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if self._node is not None:
@@ -436,7 +436,7 @@ def _numpy_view(base: np.ndarray, layout: Layout, offset: int) -> np.ndarray:
         return numpy_over(base, base.ctypes.data + offset, layout, not base.flags.writeable)
 
 
-# ---------------------------------------------------------------- making arrays
+# -------------------- making arrays
 
 
 def wrap(data: np.ndarray) -> ndarray:

@@ -183,7 +183,7 @@ def advanced(shape: Shape, strides: Shape, key: Any) -> Advanced:
     return Advanced(*view, tuple(arrays), tuple(axes), run_starts[0] if len(run_starts) == 1 else 0)
 
 
-# ------------------------------------------------------------------------------------------ the par
+# -------------------- the parts of a key
 
 
 def _is_integer(item: Any) -> bool:

@@ -25,7 +25,7 @@ from . import shapes
 from .array import ndarray
 from .layout import Layout
 
-# ---------------------------------------------------------------- arguments of a step
+# -------------------- arguments of a step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,7 +179,7 @@ class Ticket:
     at the next sync."""
 
 
-# ---------------------------------------------------------------- steps
+# -------------------- steps
 
 
 def triple(size: int | Sequence[int]) -> tuple[int, int, int]:

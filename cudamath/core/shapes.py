@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-# ---------------------------------------------------------------------------------------------- con
+# -------------------- contiguity
 
 
 def contiguous_strides(shape: Shape, itemsize: int) -> Shape:
@@ -125,7 +125,7 @@ def collapse(shape: Shape, *strides: Shape) -> tuple[Shape, ...]:
     return (tuple(sizes), *map(tuple, steps))
 
 
-# -------------------------------------------------------------------------------------------- broad
+# -------------------- broadcasting
 
 
 def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
@@ -157,7 +157,7 @@ def broadcast_strides(shape: Shape, strides: Shape, to_shape: Shape) -> Shape:
     )
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- axes
 
 
 def normalize_axis(name: str, axis: int, ndim: int) -> int:
@@ -201,7 +201,7 @@ def as_integer(name: str, what: str, number: Any, least: int | None = None) -> i
     return value
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- reshape
 
 
 _NO_SHAPES = (
@@ -296,7 +296,7 @@ def reshape_strides(
     return tuple(result)
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- overlap
 
 
 def byte_bounds(shape: Shape, strides: Shape, itemsize: int) -> tuple[int, int]:

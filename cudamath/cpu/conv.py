@@ -52,7 +52,7 @@ CACHED = 384 * 1024  # bytes of an item's line: it and the weights share a 1 MB 
 PARTIALS = 64 * 1024 * 1024  # bytes of partial weight gradients at most
 
 
-# --------------------------------------------------------------------------------------- the regist
+# -------------------- the register tiles
 
 
 def _make_shifted_tile(columns, rows):
@@ -210,7 +210,7 @@ def product_tile(
     ), codegen
 
 
-# ------------------------------------------------------------------------------------------- the tw
+# -------------------- the two drivers
 
 
 @njit(cache=True, nogil=True)
@@ -449,7 +449,7 @@ def _product(
             )
 
 
-# -------------------------------------------------------------------------------------- tables and
+# -------------------- tables and functions
 
 
 def _shifts(channels, planes, rows, columns):

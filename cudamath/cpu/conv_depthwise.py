@@ -302,7 +302,7 @@ def products(grad, source, shifts, planes, step, halo, pitch, block, partial):
                     )
 
 
-# ------------------------------------------------------------------------------------------------ f
+# -------------------- for conv.py
 
 
 def pays(channels: int, outputs: int, groups: int, itemsize: int) -> bool:

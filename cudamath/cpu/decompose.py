@@ -131,7 +131,7 @@ def inverted(s: np.ndarray, *, ratio: float) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-# ------------------------------------------------------------------------------------------------ i
+# -------------------- in blocks
 
 
 def lu_factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -40,7 +40,7 @@ SPLIT = 1 << 18  # elements a thread must have to be worth starting (~0.1 ms of 
 UNIFORM_BITS = {"float32": 24, "float16": 11, "bfloat16": 8}
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- Philox
 
 
 @njit(cache=True, nogil=True)
@@ -102,7 +102,7 @@ def fill_words64(out, first, stream, key):
             out[2 * b + 1] = join(w2, w3)
 
 
-# -------------------------------------------------------------------------------------- one loop a
+# -------------------- one loop a distribution
 
 
 @njit(cache=True, nogil=True)
@@ -314,7 +314,7 @@ def split(fill, out, per_block, first, *args):
         thread.join()
 
 
-# ------------------------------------------------------- the CPU functions; scalars = (key, stream,
+# -------------------- the CPU functions; scalars = (key, stream, offset, ...)
 
 
 def keyed(scalars):

@@ -202,7 +202,7 @@ def normal64(w0, w1):
     return r * c, r * s
 
 
-# ------------------------------------------------------------------------------ one number from one
+# -------------------- one number from one word
 #
 # A word stands for u, uniform between 0 and 1. Near 1 a float has few digits, so what a
 # distribution has far out there is computed from m = 1 - u instead: both tails have all their

@@ -16,7 +16,7 @@ ATTEMPTS = 255
 HALF_LOG_2PI = 0.9189385332046727
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- gamma
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -105,7 +105,7 @@ def gamma64(block, stream, key, shape, log):
     return d * v * (np.exp(log64(last) / shape) if small else 1.0)
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- beta
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -164,7 +164,7 @@ def beta64(block, stream, key, a, b):
     return one / (one + np.exp(y - x))
 
 
-# -------------------------------------------------------------------------------------------- Poiss
+# -------------------- Poisson, binomial
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -303,7 +303,7 @@ def bounded64(block, stream, key, low, last):
     return low
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- the loops
 #
 # out: (m,), elements start .. start + m - 1 of the draw. a, b: (n,) or (1,) parameters, walked
 # through by step 1 or 0.
@@ -358,7 +358,7 @@ def fill_bounded(out, start, first, stream, key, a, step_a, b, step_b):
         out[j] = bounded64(first + np.uint64(i), stream, key, a[i * step_a], b[i * step_b])
 
 
-# -------------------------------------------------- the CPU functions; scalars = (key, stream, offs
+# -------------------- the CPU functions; scalars = (key, stream, offset, a, b)
 
 
 def sampled(fill, out, arrays, scalars, given, used, *rest):

@@ -46,7 +46,7 @@ def _pool(device: Any, name: str) -> Pool | None:
     return pool_of(index_of(device, name))
 
 
-# ---------------------------------------------------------------- statistics
+# -------------------- statistics
 
 
 def memory_stats(device: int | None = None) -> dict[str, Any]:
@@ -180,7 +180,7 @@ def memory_summary(device: int | None = None) -> str:
     return "\n".join(lines)
 
 
-# ---------------------------------------------------------------- limits
+# -------------------- limits
 
 
 def empty_cache(device: int | None = None) -> None:
@@ -292,7 +292,7 @@ def configure_pool(
         pool.prefetch(first)
 
 
-# ---------------------------------------------------------------- who holds what
+# -------------------- who holds what
 
 
 def memory_snapshot(device: int | None = None) -> list[dict[str, Any]]:
@@ -478,7 +478,7 @@ def set_memory_callback(
     pool.watch = watch
 
 
-# ---------------------------------------------------------------- host memory
+# -------------------- host memory
 
 
 def _host_array(name: str, shape: int | Sequence[int], dtype: Any) -> np.ndarray:

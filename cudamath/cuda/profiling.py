@@ -177,7 +177,7 @@ def launch_lines() -> Iterator[None]:
         module.launch_lines(before)
 
 
-# ---------------------------------------------------------------- compiled kernels
+# -------------------- compiled kernels
 
 
 def cache_info() -> dict[str, Any]:

@@ -39,7 +39,7 @@ from .lazy import SIMULATOR, Module, cuda, types
 CAPABILITIES = ((7, 5), (8, 0), (8, 9), (9, 0), (10, 0), (12, 0))
 
 
-# ---------------------------------------------------------------- types
+# -------------------- types
 
 
 @functools.cache
@@ -132,7 +132,7 @@ def power_of_two(n: int) -> int:
     return 1 << max(0, math.ceil(math.log2(max(n, 1))))
 
 
-# ---------------------------------------------------------------- compiling
+# -------------------- compiling
 
 _lock = threading.RLock()
 _capability: list[tuple] = []  # the target of the compilation under way, or of the last one
@@ -277,7 +277,7 @@ def ptx_of(kernel: Any, signature: list[Any], capability: tuple[int, int]) -> st
 plan.compiler = compile_cubin
 
 
-# ---------------------------------------------------------------- keys
+# -------------------- keys
 
 _TOOLS = sys.stdlib_module_names | {"numba", "numba_cuda", "numpy", __package__.partition(".")[0]}
 

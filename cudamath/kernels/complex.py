@@ -39,7 +39,7 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
     def make(a, b):
         return T(complex(R(a), R(b)))
 
-    # ------------------------------------------------------------ arithmetic
+    # -------------------- arithmetic
 
     @device
     def divide(
@@ -113,7 +113,7 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
     def isinf(x):
         return math.isinf(x.real) or math.isinf(x.imag)
 
-    # ------------------------------------------------------------ powers, exponentials, logarithms
+    # -------------------- powers, exponentials, logarithms
 
     @device
     def sqrt(x):  # Kahan: the part that is a sum of equal signs first, the other by division
@@ -215,7 +215,7 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
             return reciprocal(result) if c < nought else result
         return exp(T(y * log(x)))
 
-    # ------------------------------------------------------------ trigonometric and hyperbolic
+    # -------------------- trigonometric and hyperbolic
 
     # Where a part is infinite or NaN: what annex G of the C standard and the array API say.
 
@@ -287,7 +287,7 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
         u, v = tanh_parts(-x.imag, x.real)
         return make(v, -u)
 
-    # ------------------------------------------------------------ their inverses
+    # -------------------- their inverses
 
     @device
     def half_excess(a, b, size):  # (sqrt(a^2 + b^2) - b) / 2 without cancellation; size is the root

@@ -143,7 +143,7 @@ FEW_OUTPUTS = 32
 WEIGHTS = 1 << 22  # up to which weight gradients do; beyond, ours have enough blocks
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- cuDNN
 
 ROLES = {"forward": "xwy", "input": "ywx", "weight": "yxw"}  # first and second operand, result
 
@@ -282,7 +282,7 @@ def one_tap(
     )
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planners
 
 
 def _little(

@@ -137,7 +137,7 @@ def scheme(
     return Scheme(rows, columns)
 
 
-# --------------------------------------------------------------------------------------------- devi
+# -------------------- device functions
 
 
 @device
@@ -230,7 +230,7 @@ def straight(how: Scheme, arguments: str, term: str, C: Any) -> Any:
     )
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- kernels
 
 
 @functools.cache
@@ -450,7 +450,7 @@ def conv2d_depthwise_weight(dtype: np.dtype, how: Scheme, reads: int, reads_dy: 
     return conv2d_depthwise_weight
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- planners
 
 
 def serves(

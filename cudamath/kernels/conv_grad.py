@@ -314,7 +314,7 @@ def conv2d_weight_gemm(dtype: np.dtype, tile: Tile) -> Any:
     return conv2d_weight_gemm
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- planner
 
 
 def direct(dtype: np.dtype, dy: View, x: View, dw: View, *along: Walk) -> Launch:

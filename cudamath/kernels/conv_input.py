@@ -145,7 +145,7 @@ def conv2d_input_direct(dtype: np.dtype, large: bool) -> Any:
     return conv2d_input_direct
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planners
 
 
 def direct(

@@ -74,7 +74,7 @@ def axis(taps: int, stride: int, before: int) -> Axis:
     return Axis(FOLD // stride, back, (FOLD - 1 + first) // stride + 1, first)
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- kernels
 
 
 @functools.cache
@@ -141,7 +141,7 @@ def unfold_images(dtype: np.dtype, channels: int, width: int, last: bool) -> Any
     return unfold_images
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- planner
 
 
 def access(channels: int, columns: int, last: bool) -> int:

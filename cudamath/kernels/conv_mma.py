@@ -314,7 +314,7 @@ def conv2d_mma(dtype: np.dtype, columns: int, across: bool, biased: bool) -> Any
     return conv2d_mma
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planner
 
 
 def serves(dtype: np.dtype, capability: tuple[int, int], *channels: int) -> bool:

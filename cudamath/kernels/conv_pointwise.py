@@ -48,7 +48,7 @@ LOW = (
 MOST = 1 << 28  # bytes that products of single images may take in a weight gradient
 
 
-# -------------------------------------------------------------------------------- 16 bits, channels
+# -------------------- 16 bits, channels last
 
 
 def one_tap(
@@ -129,7 +129,7 @@ def as_product(
     return whole.plan()
 
 
-# -------------------------------------------------------------------------------- float32 and float
+# -------------------- float32 and float64, by cuBLAS
 
 
 def serves(

@@ -101,7 +101,7 @@ class Tile(NamedTuple):
 TILES = {128: Tile(128, 2, 8), 64: Tile(64, 1, 8), 32: Tile(32, 1, 4)}
 
 
-# ------------------------------------------------------------------------------------------- simple
+# -------------------- simple kernels
 
 
 @functools.cache
@@ -142,7 +142,7 @@ def split_position(n, area, width):
     return image, row, types.int32(rest - row * width)
 
 
-# -------------------------------------------------------------------------------------- the tile in
+# -------------------- the tile in registers
 
 
 @functools.cache
@@ -368,7 +368,7 @@ def conv2d_implicit_gemm(dtype: np.dtype, tile: Tile) -> Any:
     return conv2d_implicit_gemm
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planners
 
 
 class View(NamedTuple):

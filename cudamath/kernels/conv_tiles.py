@@ -27,7 +27,7 @@ MULTIPROCESSORS = 132
 i32 = types.int32
 
 
-# ------------------------------------------------------------------------------------------------ c
+# -------------------- counting
 
 
 @device_function
@@ -60,7 +60,7 @@ def skip(stage, phase, count, stages):
     return i32(at % all_stages), i32((phase + at // all_stages) & 1)
 
 
-# ------------------------------------------------------------------------------------------------ h
+# -------------------- how sums leave
 
 
 @functools.cache
@@ -97,7 +97,7 @@ def store_channels(partial, to, sums, e, channel, channels):
             ptx.store_vector(partial, to + 8 * k, (sums[e + 4 * k], sums[e + 4 * k + 1]))
 
 
-# ------------------------------------------------------------------------------------------------ w
+# -------------------- what TMA is told
 
 
 def reach(product: Product, size: Pair) -> tuple[Pair, Pair]:

@@ -18,7 +18,7 @@ from .conv_simt import Sources, Walk, grouped
 Triple = tuple[int, ...]  # planes, rows, columns; of padding: in front and behind of each
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- cuDNN
 
 
 @functools.lru_cache(maxsize=1024)
@@ -95,7 +95,7 @@ def served(
     )
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planners
 
 
 def _walks(stride: Triple, padding: Triple, dilation: Triple) -> list[Walk]:

@@ -327,7 +327,7 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
     return conv2d_wgmma
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planner
 
 TILES = (
     *[Tile(128, n) for n in (64, 96, 128, 160, 192, 224, 256)],

@@ -277,7 +277,7 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
     return conv2d_weight_wgmma
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- planner
 
 TILES = (
     Tile(128, 256),

@@ -266,7 +266,7 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
     return conv2d_wgmma_kept
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planner
 
 PIXELS = {
     64: 256,

@@ -232,7 +232,7 @@ def conv2d_weight_pairs(dtype: np.dtype, whole: bool) -> Any:
     return conv2d_weight_pairs
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- planner
 
 
 def parts_of(tiles: int, steps: int) -> int:

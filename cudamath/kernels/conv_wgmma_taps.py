@@ -357,7 +357,7 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
     return conv2d_weight_wgmma_taps
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- planner
 
 
 def tiles_for(outputs: int, taps: tuple[int, int], apart: int, stride: int) -> list[Tile]:

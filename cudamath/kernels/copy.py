@@ -69,7 +69,7 @@ LONG_LINE = 64  # elements of lines that are filled one by one
 MOST_LINES = 65_535  # of a grid's second dimension
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- casts
 
 
 @functools.cache
@@ -109,7 +109,7 @@ def converter(source: np.dtype, target: np.dtype) -> Any:
     return cast
 
 
-# ----------------------------------------------------------------------------------------------- ke
+# -------------------- kernels
 
 
 @functools.cache
@@ -279,7 +279,7 @@ def ramp_line(dtype: np.dtype) -> Any:
     return ramp_line
 
 
-# ------------------------------------------------------------------------------- launches for parts
+# -------------------- launches for parts of arguments
 
 
 class Part(NamedTuple):
@@ -470,7 +470,7 @@ def fill_part(target: Part, even: Any, odd: Any, temp: Any) -> list[Launch]:
     ]
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planners
 
 
 def copy(x: Layout, *, dtype: np.dtype | None = None) -> Plan:

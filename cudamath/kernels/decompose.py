@@ -96,7 +96,7 @@ flags.failures.update(
     }
 )
 
-# ------------------------------------------------------------------------------------------ buildin
+# -------------------- building a plan
 
 
 def batch(layout: Layout, trailing: int = 2) -> int:
@@ -198,7 +198,7 @@ def _factor(
     return lu, inner, pivots, info, table
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planners
 # Arrays are never empty here (ops/decompose.py sees to that). a: (..., m, n); batch axes of all
 # inputs are the same.
 

@@ -372,7 +372,7 @@ def eigh_small(dtype: np.dtype) -> Any:
     return eigh_small
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- plans
 
 
 def diagonal(a: Layout, outputs: list[Layout], *, upper: bool) -> Plan | None:

@@ -51,7 +51,7 @@ MOST_CALLS = (
 MOST_AXES = 3  # that cuFFT transforms at a time
 
 
-# ------------------------------------------------------------------------------------------------ k
+# -------------------- kernels
 
 
 @functools.cache
@@ -178,7 +178,7 @@ def _scaling(argument: Any, layout: Layout, scale: float, conjugate: bool = Fals
     ]
 
 
-# ---------------------------------------------------------------------------------------- what cuFF
+# -------------------- what cuFFT can read
 
 
 def _walk(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], int] | None:
@@ -320,7 +320,7 @@ class _Steps:
             self.copy(source, target)
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planners
 
 
 def c2c(x: Layout, *, axes: tuple[int, ...], inverse: bool, scale: float) -> Plan:

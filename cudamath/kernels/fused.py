@@ -94,7 +94,7 @@ class Program(NamedTuple):
 _REDUCTIONS = ("sum", "max", "min")
 
 
-# ------------------------------------------------------------------------------------------------ s
+# -------------------- scalar functions
 
 
 @functools.cache
@@ -207,7 +207,7 @@ def composed(program: Program) -> tuple[Any, tuple[int, ...]]:
     return device_function(compiled(source, "fused", write.namespace)), loads
 
 
-# ------------------------------------------------------------------------------------------------ r
+# -------------------- rows
 
 QUOTIENT = "x / y"
 
@@ -489,7 +489,7 @@ def fused_rows(program: Program, shape: Shape) -> Any:
 _MORE = {"sum": add, "max": larger, "min": smaller}
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planner
 
 
 def segments_of(program: Program, rows: int, columns: int) -> int:

@@ -137,7 +137,7 @@ def triangle_places(upper: bool) -> Any:
     return triangle_places
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planners
 
 
 def powers(*, layout: Layout, device: int, count: int, kind: np.dtype) -> Plan:

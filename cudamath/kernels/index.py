@@ -57,7 +57,7 @@ PAIRED = 1 << 16  # elements of a result up to which each finds its row by two i
 LONG_WARPS = 8  # of a block of ``gather_long``
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- positions
 
 
 @device_function
@@ -110,7 +110,7 @@ def first_two_positions(
             positions[j] = i * columns + k
 
 
-# ------------------------------------------------------------------------------------------ gather
+# -------------------- gather and scatter
 
 
 @device_function
@@ -269,7 +269,7 @@ def long_rows(
     )
 
 
-# ----------------------------------------------------------------------------------------- along on
+# -------------------- along one axis
 
 
 @functools.cache
@@ -352,7 +352,7 @@ def add_along(dtype: np.dtype) -> Any:
     return add_along
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- planners
 
 
 def _blocks(n: int) -> int:

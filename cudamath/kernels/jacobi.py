@@ -468,7 +468,7 @@ def svd_small(dtype: np.dtype, lanes: int, deep: int, whole: bool) -> Any:
     return svd_small
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- plans
 
 
 def _lanes(rows: int, n: int, itemsize: int) -> tuple[int, int, bool]:

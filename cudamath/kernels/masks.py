@@ -58,7 +58,7 @@ TILE = THREADS * ITEMS
 STRETCHES = 1024
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- conditions
 
 
 @functools.cache
@@ -145,7 +145,7 @@ def block_sum(value, shared):
     return total
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- kernels
 
 
 @functools.cache
@@ -358,7 +358,7 @@ def plain_write_chosen(holds: Any, positions: bool, ndim: int, index: Any, alone
     return plain_write_chosen
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- planners
 
 
 def _plain(version: str | None) -> bool:

@@ -108,7 +108,7 @@ def arithmetic(dtype: np.dtype) -> tuple[Any, Any, Any]:
     return load, store, computed
 
 
-# ------------------------------------------------------------------------------------------------ k
+# -------------------- kernels
 
 
 @functools.cache
@@ -371,7 +371,7 @@ def matmul_register(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> 
     return matmul_register
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planner
 
 
 def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = None) -> Plan:

@@ -435,7 +435,7 @@ def matmul_async(order_a: str, order_b: str, wide: bool, tile: Tile = LARGE) -> 
     return matmul_async
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planner
 
 
 def planned(p: Product, a: Layout, b: Layout, tile: Tile = LARGE) -> Plan:

@@ -166,7 +166,7 @@ def outer_tiled(dtype: np.dtype) -> Any:
     return outer_tiled
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planners
 
 
 def fits(a: Layout, b: Layout, *sizes: int) -> bool:

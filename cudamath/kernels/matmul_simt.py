@@ -268,7 +268,7 @@ def matmul_small(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any
     return matmul_small
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planner
 
 
 LARGE = 1 << 26  # multiplications that pay for copies of operands

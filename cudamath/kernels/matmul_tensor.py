@@ -64,7 +64,7 @@ class Choice(NamedTuple):
         return " ".join(w for w in words if w)
 
 
-# ------------------------------------------------------------------------------------------------ o
+# -------------------- operands
 
 
 class _Operand(NamedTuple):
@@ -198,7 +198,7 @@ def _transposed(layout: Layout) -> Layout:
     )
 
 
-# ------------------------------------------------------------------------------------------------ s
+# -------------------- summing parts
 
 
 @functools.cache
@@ -224,7 +224,7 @@ def sum_parts(part: np.dtype, dtype: np.dtype) -> Any:
     return sum_parts
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planners
 
 
 def mma(a: Layout, b: Layout, *, tf32: bool = False, wide: bool = False) -> Plan:

@@ -161,7 +161,7 @@ def pointwise_finish(dtype: np.dtype):
     return pointwise_finish
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planners
 
 
 def loss(x: Layout, t: Layout, *, kind: str, reduction: str, version: str | None = None) -> Plan:

@@ -252,7 +252,7 @@ def window_size(kind: str) -> Any:
     return window_size
 
 
-# ------------------------------------------------------------------------------- constant windows,
+# -------------------- constant windows, known orders
 
 
 class Window(NamedTuple):
@@ -477,7 +477,7 @@ def pool_gather(
     return pool_gather
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planners
 
 
 def _plan(kernel: Any, outputs: list[Layout], inputs: int, *pairs: tuple[int, int]) -> Plan:

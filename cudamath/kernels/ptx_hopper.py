@@ -38,7 +38,7 @@ def _action(name: str, assembly: str, arguments: tuple, doc: str, convergent: bo
     return instruction(name, assembly, None, arguments, doc, pure=False, convergent=convergent)
 
 
-# ---------------------------------------------------------------- barriers
+# -------------------- barriers
 
 barrier_init = _action(
     "barrier_init",
@@ -162,7 +162,7 @@ def registers_down(count: int) -> Any:
     )
 
 
-# ---------------------------------------------------------------- kernels that follow each other
+# -------------------- kernels that follow each other
 
 let_next_begin = _action(
     "let_next_begin",
@@ -182,7 +182,7 @@ wait_for_previous = _action(
 )
 
 
-# ---------------------------------------------------------------- TMA
+# -------------------- TMA
 
 
 def _coordinates(first: int, rank: int) -> str:
@@ -297,7 +297,7 @@ def bulk_wait(pending: int, *, read: bool = False) -> Any:
     )
 
 
-# ---------------------------------------------------------------- wgmma
+# -------------------- wgmma
 
 #: kind -> (numbers along k of one instruction, type of A and B, type of the result, whether
 #: operands may be transposed)

@@ -55,7 +55,7 @@ def global_address(typingctx, array):
     return types.int64(array), generate
 
 
-# ---------------------------------------------------------------- fragments
+# -------------------- fragments
 
 _FOUR, _TWO = (i32,) * 4, (i32,) * 2
 
@@ -179,7 +179,7 @@ def mma_double(whole: bool) -> Any:
     )
 
 
-# ---------------------------------------------------------------- shared and global memory
+# -------------------- shared and global memory
 
 load_shared_double = instruction(
     "load_shared_double",
@@ -422,7 +422,7 @@ store_global_float_4 = instruction(
     pure=False,
 )
 
-# ---------------------------------------------------------------- between blocks and warps
+# -------------------- between blocks and warps
 
 fence_gpu = instruction(
     "fence_gpu",
@@ -482,7 +482,7 @@ any_lane = instruction(
     convergent=True,
 )
 
-# ---------------------------------------------------------------- arithmetic
+# -------------------- arithmetic
 
 pack_bf16 = instruction(
     "pack_bf16",

@@ -249,7 +249,7 @@ def qr_small(dtype: np.dtype, lanes: int, deep: int) -> Any:
     return qr_small
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- plans
 
 
 def factored(a: Layout, outputs: list[Layout]) -> Plan | None:

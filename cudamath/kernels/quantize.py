@@ -349,7 +349,7 @@ def dequantize_wide(form: str, dtype: np.dtype, zeros: bool, narrow: bool, group
     return dequantize_wide
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planners
 
 
 def _wide(inner: int, *layouts: Layout) -> bool:

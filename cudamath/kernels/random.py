@@ -96,7 +96,7 @@ flags.failures["random.choice"], flags.exceptions["random.choice"] = (
 if not SIMULATOR:
     from .rows import writer
 
-# ------------------------------------------------------------------------------------------------ d
+# -------------------- distributions
 #
 # Device functions (block, stream, key, a, b, c, v, e): the numbers of one Philox block into v[e],
 # v[e + 1], ...; a, b, c are the parameters of the distribution. `each` and `vectors` below call
@@ -288,7 +288,7 @@ def below_of(dtype, T):
     return below
 
 
-# ------------------------------------------------------------------------------------- the two kern
+# -------------------- the two kernels of draws
 
 
 @functools.cache
@@ -475,7 +475,7 @@ def bernoulli(*cell, shape, device, version="vectors"):
     )
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- permutations
 
 
 @functools.cache
@@ -574,7 +574,7 @@ def permutation(*cell, count, ranked, bits, device):
     return Plan([out], [Launch(bijection(held), grid, THREADS, [*arguments, *parts])])
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- choice by weight
 
 
 @functools.cache

@@ -45,7 +45,7 @@ else:
         return cuda.fma(cuda.fma(-y, y, x), types.float32(0.5) * r, y)
 
 
-# ------------------------------------------------------------------------------ float32
+# -------------------- float32
 
 
 def near32(factor):
@@ -147,7 +147,7 @@ def sincos32(turn):
     return s, c
 
 
-# ------------------------------------------------------------------------------ float64
+# -------------------- float64
 
 
 @cuda.jit(device=True, **INLINE)
@@ -271,7 +271,7 @@ def pair64(w0, w1):
     return r * c, r * s
 
 
-# ------------------------------------------------------------------------------ one number from one
+# -------------------- one number from one word
 #
 # A word stands for u, uniform between 0 and 1. Near 1 a float has few digits, so what a
 # distribution has far out there is computed from m = 1 - u instead: both tails have all their

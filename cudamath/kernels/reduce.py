@@ -119,7 +119,7 @@ EACH_EXTREME = 16  # .. and of 16-bit numbers' max and min
 EACH_EIGHTS = 16
 
 
-# ------------------------------------------------------------------------------------------------ k
+# -------------------- kernels
 
 
 @functools.cache
@@ -426,7 +426,7 @@ def reduce_partials(
     return reduce_partials_early
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planner
 
 
 class _View(NamedTuple):

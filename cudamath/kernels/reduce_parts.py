@@ -17,7 +17,7 @@ from .rows import device
 FULL = 0xFFFFFFFF  # all lanes of a warp
 
 
-# ------------------------------------------------------------------------------------------------ w
+# -------------------- walking
 
 
 @functools.cache
@@ -152,7 +152,7 @@ def pairwise(reduce: Reduction, width: int) -> Any:
     return pairs
 
 
-# ------------------------------------------------------------------------------------------------ m
+# -------------------- meeting
 
 
 @functools.cache

@@ -145,7 +145,7 @@ def resize_grad_kernel(dtype: np.dtype, mixed: bool, width: int, across: bool, l
     return resize_grad
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planners
 
 
 def _tables(

@@ -56,7 +56,7 @@ ATTEMPTS = 255
 HALF_LOG_2PI = 0.9189385332046727
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- gamma
 
 
 @cuda.jit(device=True, **INLINE)
@@ -147,7 +147,7 @@ def gamma64(block, stream, key, shape, unused, log):
     return d * v * (math.exp(log64(last) / shape) if small else types.float64(1))
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- beta
 
 
 @cuda.jit(device=True, **INLINE)
@@ -206,7 +206,7 @@ def beta64(block, stream, key, a, b, log):
     return one / (one + math.exp(y - x))
 
 
-# -------------------------------------------------------------------------------------------- Poiss
+# -------------------- Poisson, binomial
 
 
 @cuda.jit(device=True, **INLINE)
@@ -351,7 +351,7 @@ def bounded64(block, stream, key, low, last, log):
     return low
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- the kernel
 
 
 def element(given):

@@ -98,7 +98,7 @@ LINE_RUN = 64
 MOST_SEGMENTS = 64
 
 
-# ------------------------------------------------------------------------------------------------ o
+# -------------------- one thread per line
 
 
 @functools.cache
@@ -186,7 +186,7 @@ def scan_lines(kind: str, source: np.dtype, target: np.dtype) -> Any:
     return scan_lines
 
 
-# ----------------------------------------------------------------------------------------------- sh
+# -------------------- short rows
 
 
 @functools.cache
@@ -236,7 +236,7 @@ def scan_rows(
     return scan_rows
 
 
-# ----------------------------------------------------------------------------------------------- ti
+# -------------------- tiles of a line
 
 
 @functools.cache
@@ -329,7 +329,7 @@ def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vector
     return scan_tiles
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- planners
 
 MANY_LINES = 1 << 14  # so many threads are enough for ``scan_lines`` with a few segments each
 SHORT = 64  # lines of neighbours up to this length are walked by a thread

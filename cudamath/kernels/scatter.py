@@ -81,7 +81,7 @@ def positions_of(
     return steps, positions, own
 
 
-# ------------------------------------------------------------------------------------------------ t
+# -------------------- the last one wins
 
 
 @functools.cache
@@ -183,7 +183,7 @@ def correct(row_of: Any, number: Any, index: Any, single: bool) -> Any:
     return correct
 
 
-# ----------------------------------------------------------------------------------------- single s
+# -------------------- single small elements
 
 
 @functools.cache
@@ -228,7 +228,7 @@ def award(word: Any) -> Any:
     return award
 
 
-# ------------------------------------------------------------------------------- single elements of
+# -------------------- single elements of a long array
 
 
 @functools.cache
@@ -296,7 +296,7 @@ def last(row_of: Any, number: Any) -> Any:
     return last
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- few
 
 
 @functools.cache
@@ -331,7 +331,7 @@ def assign_few(row_of: Any, number: Any) -> Any:
     return assign_few
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- one number
 
 
 @functools.cache
@@ -373,7 +373,7 @@ def place_number_by_pairs(index: Any) -> Any:
     return place_number_by_pairs
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- planners
 
 
 def scatter_number(x: Layout, *positions: Layout, axis: int) -> Plan:

@@ -73,7 +73,7 @@ CLAIMED = "each source claims a slot of its row"
 FEW_STEPS = 64  # along an axis, that a thread may make one after another
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- sorting
 
 
 @cuda.jit
@@ -103,7 +103,7 @@ def sort_steps(
     return steps, ordered, order
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- summing
 
 
 @functools.cache
@@ -264,7 +264,7 @@ def add_few(dtype: np.dtype) -> Any:
     return add_few
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- planners
 
 
 def index_add(x: Layout, index: Layout, values: Layout, *, axis: int) -> Plan:

@@ -217,7 +217,7 @@ def soft_rows_grad(dtype, reduced, threads, rows, width, edges):
     return soft_rows_grad
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- planners
 
 
 def _numbers(x: Layout, label_smoothing: float) -> list:

@@ -91,7 +91,7 @@ MOST_LINES, MANY = (
     1 << 20,
 )  # of them; elements of all of them, below which launches would cost as much as a sort
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- short rows
 
 
 @functools.cache
@@ -273,7 +273,7 @@ def sort_held(coding: Coding, positions: bool, threads: int) -> Any:
     return sort_held
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- long rows
 
 
 @functools.cache
@@ -458,7 +458,7 @@ def radix_steps(
     return steps
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- planners
 
 
 def key_steps(

@@ -52,7 +52,7 @@ def user_kernel(kernel: Any) -> UserKernel:
     return UserKernel(kernel)
 
 
-# ---------------------------------------------------------------- scalar functions
+# -------------------- scalar functions
 
 
 @functools.cache

@@ -114,7 +114,7 @@ def _nbytes(plan: Plan, call: Call, inputs: list[Layout]) -> int | None:
     return total or None
 
 
-# ---------------------------------------------------------------- by op
+# -------------------- by op
 
 Counted = list[float] | dict[str, float]
 

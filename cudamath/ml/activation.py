@@ -69,7 +69,7 @@ def _ternary(
     return lambda *operands: card.call(operands)
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- cards
 
 relu = _unary(
     "relu", np.positive, "maximum(x, 0)", "_relu_grad(g, out)", category=REAL, cpu="activation.relu"
@@ -371,7 +371,7 @@ def _gelu_tanh_second(y: ndarray) -> ndarray:
     return s * (1 - s) * (2 * slope + y * (y * 0.42812889763560147 + slope * slope * (1 - 2 * s)))
 
 
-# -------------------------------------------------------------------------------------------- publi
+# -------------------- public functions
 
 
 def leaky_relu(x: Any, negative_slope: Any = 0.01) -> ndarray:

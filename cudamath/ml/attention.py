@@ -144,7 +144,7 @@ def scaled_dot_product_attention(
     return drawn(_attention, *_dropping(q, k, dropout, rng), *arrays, **params)[0]
 
 
-# ---------------------------------------------------------------- checks
+# -------------------- checks
 
 
 @functools.lru_cache(4096)
@@ -225,7 +225,7 @@ def _dropping(q: ndarray, k: ndarray, dropout: float, rng: Generator | None) -> 
     return counter, (round(p * (1 << 32)), 1 / (1 - p) if p < 1 else 0.0)
 
 
-# ---------------------------------------------------------------- gradients
+# -------------------- gradients
 
 
 def _rule(

@@ -25,7 +25,7 @@ from .softmax import in_order
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- checks
 
 
 def _parameters(
@@ -88,7 +88,7 @@ def _ordered_as(g: ndarray, x: ndarray) -> ndarray:
     return in_order(g) if x.is_contiguous else moveaxis(copy(moveaxis(g, 1, -1)), -1, 1)
 
 
-# ----------------------------------------------------------------------------------------------- ba
+# -------------------- batch norm
 
 
 def batch_norm(
@@ -389,7 +389,7 @@ _batch_norm_inference = Op(
 )
 
 
-# --------------------------------------------------------------------------------------- layer and
+# -------------------- layer and RMS norm
 
 _known: dict[
     tuple, tuple[int, bool]
@@ -742,7 +742,7 @@ _rms_norm_grad = Op(
 )
 
 
-# ------------------------------------------------------------------------------------ group and ins
+# -------------------- group and instance norm
 
 
 def group_norm(

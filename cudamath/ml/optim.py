@@ -54,7 +54,7 @@ _lion = Op("lion_update", cpu="optim.lion", cuda="optim.lion")
 _sound: set[tuple] = set()  # (name, layouts) that have passed `_check`
 
 
-# ------------------------------------------------------------ checks
+# -------------------- checks
 
 
 def _paths(tree: Tree) -> list[str]:
@@ -307,7 +307,7 @@ def _zeros(params: Tree, name: str) -> Tree:
     return optree.tree_map(like, params)
 
 
-# ------------------------------------------------------------ stochastic gradient descent
+# -------------------- stochastic gradient descent
 
 
 def sgd_init(params: Tree) -> Tree:
@@ -408,7 +408,7 @@ def sgd_update(
     return params, state
 
 
-# ------------------------------------------------------------ Adam
+# -------------------- Adam
 
 
 def adam_init(params: Tree) -> dict[str, Any]:
@@ -633,7 +633,7 @@ def adamw_update(
     )
 
 
-# ------------------------------------------------------------ RMSprop, Adagrad, Lion
+# -------------------- RMSprop, Adagrad, Lion
 
 
 def _one_state(

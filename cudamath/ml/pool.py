@@ -287,7 +287,7 @@ def avg_pool2d(
     return y
 
 
-# ------------------------------------------------------------------------------------------- adapti
+# -------------------- adaptive and global
 
 
 def _bins(name: str, what: str, length: int, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -101,7 +101,7 @@ class Continuous(Source):
             return self._fill(op, p, (*p.values, 0.0), asked, **more)
         return _scaled(self._fill(op, p, (0.0, 1.0, 0.0), **more), *p.values)
 
-    # ------------------------------------------------------------ uniform, normal
+    # -------------------- uniform, normal
 
     def random(
         self, size: Size = None, dtype: Any = None, device: Any = None, *, out: Any = None
@@ -276,7 +276,7 @@ class Continuous(Source):
         p.dtype = p.result  # which one kernel gives at once
         return self._fill(_tail, p, (*p.values, 0.0), asked, kind="lognormal")
 
-    # ------------------------------------------------------------ functions of one word
+    # -------------------- functions of one word
 
     def exponential(
         self, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None
@@ -535,7 +535,7 @@ class Continuous(Source):
             )
         )
 
-    # ------------------------------------------------------------ gamma and what is made of it
+    # -------------------- gamma and what is made of it
 
     def _gamma(self, p: Parameters, index: int, log: bool, factor: float = 1.0) -> ndarray:
         """Gamma samples with scale 1 (log: their logarithms); the shape is parameter `index` times

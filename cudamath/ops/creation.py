@@ -75,7 +75,7 @@ _band: Op = Op(
 _FAR = 1 << 40  # further than any diagonal
 dtypes.forget.append(_ramp.plans.clear)  # ranges of the default dtype
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- from objects
 
 
 def asarray(
@@ -164,7 +164,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> n
     return core.asarray(x, None, device, copy, name="from_dlpack")
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- filled
 
 
 _known: dict[tuple, Layout] = {}
@@ -467,7 +467,7 @@ def full_like(
     return made
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- ranges
 
 
 def arange(
@@ -694,7 +694,7 @@ def _between(
     )
 
 
-# ------------------------------------------------------------------------------------------ diagona
+# -------------------- diagonals and triangles
 
 
 def eye(

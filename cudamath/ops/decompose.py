@@ -53,7 +53,7 @@ class SlogdetResult(NamedTuple):
     logabsdet: ndarray
 
 
-# ------------------------------------------------------------------------------------------- what a
+# -------------------- what all share
 
 
 def matrices(name: str, x: Any, *, square: bool = False, device: Any = None) -> ndarray:
@@ -142,7 +142,7 @@ def _system(
     return x
 
 
-# ------------------------------------------------------------------------------------------------ L
+# -------------------- LU
 
 
 def _solve_grad(g: ndarray, x: ndarray, a: ndarray, _b: Any) -> tuple[ndarray, ndarray]:
@@ -353,7 +353,7 @@ def det(a: Any, /) -> ndarray:
     return sign * exp(logdet)
 
 
-# ------------------------------------------------------------------------------------------------ f
+# -------------------- factors
 
 
 def lu_factor(a: Any, /) -> tuple[ndarray, ndarray]:

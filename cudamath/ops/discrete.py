@@ -62,7 +62,7 @@ class Discrete(Continuous):
 
     __slots__ = ()
 
-    # ------------------------------------------------------------ integers
+    # -------------------- integers
 
     def integers(
         self,
@@ -253,7 +253,7 @@ class Discrete(Continuous):
         remember(_bernoulli, asked, (shape, place), blocks)
         return out
 
-    # ------------------------------------------------------------ counts
+    # -------------------- counts
 
     def _counted(self, op: Op, p: Parameters, asked: tuple, *values: Any) -> ndarray:
         """A draw of whole numbers; values: floats or arrays of the draw's shape, float64. asked:

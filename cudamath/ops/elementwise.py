@@ -125,7 +125,7 @@ binary = functools.partial(ufunc.binary, namespace=globals())
 
 PRECISE = Category("float32 or float64", [np.float32, np.float64])
 
-# ---------------------------------------------------------------- arithmetic
+# -------------------- arithmetic
 
 add = binary(
     "add", np.add, "x + y", ("g", "g"), category=ANY, doc="Sum of two arrays.", formula="x + y"
@@ -336,7 +336,7 @@ nextafter = binary(
     doc="The next representable number after x towards y.",
 )
 
-# ---------------------------------------------------------------- exponentials and logarithms
+# -------------------- exponentials and logarithms
 
 exp = unary("exp", np.exp, "exp(x)", "g * out", category=ANY, doc="Exponential.", formula="e ** x")
 expm1 = unary(
@@ -399,7 +399,7 @@ _logistic.__doc__ = (
 )
 LN2, LN10 = math.log(2), math.log(10)
 
-# ---------------------------------------------------------------- trigonometric and hyperbolic
+# -------------------- trigonometric and hyperbolic
 
 sin = unary("sin", np.sin, "sin(x)", "g * cos(x)", category=ANY, doc="Sine; radians.")
 cos = unary("cos", np.cos, "cos(x)", "-g * sin(x)", category=ANY, doc="Cosine; radians.")
@@ -472,7 +472,7 @@ atan2 = binary(
     doc="Angle of the point (y, x): inverse tangent of x / y in the right quadrant; radians.",
 )
 
-# ---------------------------------------------------------------- rounding
+# -------------------- rounding
 
 floor = unary(
     "floor",
@@ -516,7 +516,7 @@ _round_to.__doc__ = (
     "-y where y < 0. One kernel."
 )
 
-# ---------------------------------------------------------------- comparison, extremes
+# -------------------- comparison, extremes
 
 equal = binary(
     "equal", np.equal, "x == y", category=ANY, doc="Whether elements are equal.", formula="x == y"
@@ -679,7 +679,7 @@ def _sign_grad(g: ndarray, out: ndarray, x: ndarray) -> ndarray:
     return conj(where(x == 0, 0, (g - along) / where(x == 0, 1, abs(x))))
 
 
-# ---------------------------------------------------------------- logic and bits
+# -------------------- logic and bits
 
 logical_and = binary(
     "logical_and",
@@ -739,7 +739,7 @@ bitwise_right_shift = binary(
     example="[3, 5], [2, 4]",
 )
 
-# ---------------------------------------------------------------- complex
+# -------------------- complex
 
 _conj = unary(
     "conj",

@@ -107,7 +107,7 @@ def _weights(name: str, x: ndarray, weights: Any) -> ndarray:
     return astype(given, dtypes.default_float()) if given.dtype in INTEGER_OR_BOOL else given
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- edges
 
 
 def _spread(x: ndarray) -> float:
@@ -401,7 +401,7 @@ def _weighted(
     return reshape(counts[:size], shape)
 
 
-# ------------------------------------------------------------------------------------------- severa
+# -------------------- several dimensions
 
 
 def _one(bins: Any) -> bool:

@@ -53,7 +53,7 @@ _NUMBERS = {
     **{kind: range(int(np.iinfo(kind).min), int(np.iinfo(kind).max) + 1) for kind in INTEGER},
 }
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- cards
 
 
 def _gathering(name: str, cpu: str) -> Op:
@@ -127,7 +127,7 @@ _where_number = Op(
 )
 _where_into = Op("where_into", cpu="index.where_into", cuda="index.where_into")
 
-# ------------------------------------------------------------------------------------------------ x
+# -------------------- x[key], x[key] = v
 
 
 def getitem(x: ndarray, key: Any) -> ndarray:
@@ -518,7 +518,7 @@ def _neighbours(base: ndarray, axes: list[int], position: int) -> tuple[ndarray,
     return _permute(base, axes=(*rest[:position], *axes, *rest[position:])), position
 
 
-# ------------------------------------------------------------------------------------------------ g
+# -------------------- gather, scatter
 
 
 def _integers(name: str, indices: Any, device: Any) -> ndarray:
@@ -732,7 +732,7 @@ def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:
     _put_flat.remember(("put", mode), (x, v, ind), operands, axis=0)
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- selection
 
 
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:

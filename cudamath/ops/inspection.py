@@ -224,7 +224,7 @@ _promoted: dict[tuple, np.dtype] = {}
 _MOST_PAIRS = 4096
 
 
-# ----------------------------------------------------------------------------------------- the arra
+# -------------------- the array API's inspection
 
 _STANDARD = [
     np.dtype(n)

@@ -46,7 +46,7 @@ __all__ = [
     "vstack",
 ]
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- cards
 
 
 def _pieces(g: ndarray, axis: int, sizes: tuple) -> tuple[ndarray, ...]:
@@ -72,7 +72,7 @@ _roll: Op = Op(
 )
 
 
-# ---------------------------------------------------------------------------------------------- joi
+# -------------------- joining, splitting
 
 
 def concat(
@@ -417,7 +417,7 @@ def _integers(name: str, what: str, given: Any) -> list[int]:
         raise TypeError(f"{name}: wants {what} as integers, got {given!r:.80}") from None
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- rearranging
 
 
 def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:

@@ -59,7 +59,7 @@ def tf32_allowed() -> bool:
     return _tf32
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- products
 
 
 # Sums over broadcast batches are the tape's (`broadcasts`), except where one product does both.

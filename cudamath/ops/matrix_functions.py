@@ -64,7 +64,7 @@ class LstsqResult(NamedTuple):
     s: ndarray
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- pseudo-inverse
 
 
 def _cutoff(a: ndarray, rtol: Any) -> Any:
@@ -310,7 +310,7 @@ def cond(a: Any, /, p: float | str | None = None) -> ndarray:
     return where(regular, norms[0] * norms[1], otherwise)
 
 
-# ------------------------------------------------------------------------------------------------ p
+# -------------------- powers
 
 
 def matrix_power(a: Any, n: int) -> ndarray:
@@ -491,7 +491,7 @@ def _grouping(sizes: tuple[int, ...]) -> Any:
     return best[0, count - 1][1]
 
 
-# ------------------------------------------------------------------------------------------------ t
+# -------------------- tensors
 
 
 @speaks_for("tensorinv")

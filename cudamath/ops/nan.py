@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-# ---------------------------------------------------------------------------------------------- gra
+# -------------------- gradients
 
 
 def _there(x: ndarray, value: Any) -> ndarray:
@@ -100,7 +100,7 @@ def _std_grad(
     return (_there(x, apart * choose(deviation == 0, 0, reduce._kept(g, x.shape, axis) / below)),)
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- cards
 
 
 def _masked(x: ndarray, where: Any) -> ndarray:
@@ -134,7 +134,7 @@ _nanmin = Reduction("nanmin", _extreme_grad, chooses=True, combine=fmin)
 _nanvar = Reduction("nanvar", _var_grad, masked=_masked_nanvar)
 _nanstd = Reduction("nanstd", _std_grad, masked=_masked_nanstd)
 
-# ---------------------------------------------------------------------------------------------- red
+# -------------------- reductions
 
 
 @_nansum.quick

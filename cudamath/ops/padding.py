@@ -25,7 +25,7 @@ _TAKEN = {
     "wrap": "circular",
 }  # NumPy's modes in the words of core/taps.py
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- cards
 
 
 _pad = Op(
@@ -59,7 +59,7 @@ _resize_grad = Op(
 )
 
 
-# ----------------------------------------------------------------------------------------- elements
+# -------------------- elements of the array
 
 
 def padded(x: ndarray, widths: list[tuple[int, int]], mode: str) -> tuple[ndarray, list[tuple]]:
@@ -109,7 +109,7 @@ def _after(first: Callable | None, second: Any) -> Callable:
     return second if first is None else lambda x: second(first(x))
 
 
-# -------------------------------------------------------------------------------------------- NumPy
+# -------------------- NumPy's padding
 
 
 def pad(

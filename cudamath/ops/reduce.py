@@ -63,7 +63,7 @@ __all__ = [
 
 _INT, _BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 
-# ----------------------------------------------------------------------------------------------- gr
+# -------------------- gradients
 
 
 def _kept(y: ndarray, shape: tuple, axis: tuple) -> ndarray:
@@ -360,7 +360,7 @@ _argmax, _argmin = Reduction("argmax", chooses=True), Reduction("argmin", choose
 _any, _all = Reduction("any", neutral=0), Reduction("all", neutral=1)
 _count_nonzero = Reduction("count_nonzero", neutral=0)
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- checks
 
 
 def _total_dtype(name: str, own: np.dtype, dtype: Any) -> np.dtype:
@@ -396,7 +396,7 @@ def _freedom(name: str, correction: float | None, ddof: float | None) -> float:
     return number
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- summing
 
 
 @_sum.quick
@@ -613,7 +613,7 @@ def vector_length(
     )
 
 
-# ------------------------------------------------------------------------------------------------ c
+# -------------------- choosing
 
 
 @_max.quick
@@ -696,7 +696,7 @@ def argmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> nda
     return _position(_argmin, x, axis, keepdims)
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- logical
 
 
 @_any.quick

@@ -34,7 +34,7 @@ __all__ = [
     "nancumsum",
 ]
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- gradients
 
 
 def _from_behind(g: ndarray, axis: int) -> ndarray:
@@ -123,7 +123,7 @@ def _scan_grad(
 
 _scan: Op = Op("cumulative", cpu="scan.scan", cuda="scan.scan", vjp=_scan_grad)
 
-# ------------------------------------------------------------------------------------------------ s
+# -------------------- sums, products
 
 
 def _total(name: str, kind: str, x: Any, axis: int | None, dtype: Any, out: Any = None) -> ndarray:
@@ -298,7 +298,7 @@ def cumulative_prod(
     return _standard("cumulative_prod", "prod", x, axis, dtype, include_initial, out)
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- extremes
 
 
 def _extreme(name: str, kind: str, x: Any, axis: int | None) -> ndarray:

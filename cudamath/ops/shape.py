@@ -46,7 +46,7 @@ __all__ = [
 
 Axes = int | Sequence[int] | None
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- cards
 
 
 def _reshaped(layout: Layout, *, shape: tuple, old: tuple) -> tuple[Layout, int]:
@@ -175,7 +175,7 @@ def pattern(name: str, value: Any, dtype: np.dtype) -> tuple[int, int]:
         raise type(error)(f"{name}: {value!r} as {dtype}: {error}") from None
 
 
-# -------------------------------------------------------------------------------------------- copie
+# -------------------- copies and casts
 
 
 def in_order(name: str, x: ndarray, order: str | None, *, copy: bool = False) -> ndarray:
@@ -312,7 +312,7 @@ def view(x: ndarray, dtype: Any = None) -> ndarray:
     return x._view(layout.view(shape, strides, 0, wanted))
 
 
-# -------------------------------------------------------------------------------------------------
+# -------------------- new shapes
 
 
 @viewing
@@ -486,7 +486,7 @@ def atleast_2d(*arrays: Any) -> Any:
     return out[0] if len(out) == 1 else out
 
 
-# ------------------------------------------------------------------------------------------------ o
+# -------------------- order of axes
 
 
 @viewing
@@ -637,7 +637,7 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> ndar
     )
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- broadcasting
 
 
 def broadcast_shapes(*shape: Sequence[int]) -> tuple[int, ...]:

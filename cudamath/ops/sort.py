@@ -191,7 +191,7 @@ def lexsort(keys: Any, axis: int = -1) -> ndarray:
     return _by_keys(arrays, normalize_axis("lexsort", axis, arrays[0].ndim))
 
 
-# --------------------------------------------------------------------------------------------------
+# -------------------- in part
 
 
 def _checked_selection(name: str, kind: Any) -> None:

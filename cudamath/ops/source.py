@@ -43,7 +43,7 @@ _MOST_PLANS = 4096
 _HOST = "its result would be the same at every replay; do it outside"
 
 
-# ------------------------------------------------------------ arguments
+# -------------------- arguments
 
 
 def shape_of(name: str, size: Size) -> tuple[int, ...]:
@@ -249,7 +249,7 @@ def shape_for(name: str, size: Size, shapes: Sequence[tuple[int, ...]]) -> tuple
     return shape
 
 
-# ------------------------------------------------------------ the sequence
+# -------------------- the sequence
 
 
 class _Feed:

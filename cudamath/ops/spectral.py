@@ -52,7 +52,7 @@ class SVDResult(NamedTuple):
     Vh: ndarray
 
 
-# ------------------------------------------------------------------------------------------------ g
+# -------------------- gradients
 
 
 def _qr_grad(g: tuple, y: tuple, a: ndarray, *, complete: bool) -> tuple[ndarray]:
@@ -171,7 +171,7 @@ _eigvals = Op("eigvals", cpu="decompose.eigvals", cuda="decompose.eigvals")
 _svd = Op("svd", cpu="decompose.svd", cuda="singular.svd", vjp=_svd_grad, outputs=3)
 _svdvals = Op("svdvals", cpu="decompose.svdvals", cuda="singular.svdvals")
 
-# ------------------------------------------------------------------------------------------------ f
+# -------------------- functions
 # What computes less than the whole decomposition has no gradient of its own: where one is recorded,
 # the whole is computed.
 

@@ -200,7 +200,7 @@ class Elementwise:
             tape.record(self, operands, out, {})
         return out
 
-    # ------------------------------------------------------------ the slow path: once per combinati
+    # -------------------- the slow path: once per combination of layouts
 
     def call(self, operands: tuple, target: ndarray | None = None) -> ndarray:
         """The op on any operands: ndarrays, array-likes and Python scalars. With `target`, written
@@ -736,7 +736,7 @@ def _apart(target: ndarray, x: Any) -> Any:
     return x.copy() if shapes.may_overlap(*described) else x
 
 
-# ---------------------------------------------------------------- public functions from cards
+# -------------------- public functions from cards
 
 
 def unary(

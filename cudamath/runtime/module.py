@@ -28,7 +28,7 @@ from .work import UNKNOWN, Work
 statistics = {"compiled": 0, "loaded_from_disk": 0}
 
 
-# ---------------------------------------------------------------- the cache on disk
+# -------------------- the cache on disk
 
 
 _homeless = functools.cache(tempfile.TemporaryDirectory)  # goes when the interpreter ends
@@ -111,7 +111,7 @@ def link(ltoir: bytes, arch: str, registers: int | None = None) -> tuple[bytes, 
     return bytes(linker.link("cubin").code), linker.get_info_log() or ""
 
 
-# ---------------------------------------------------------------- loaded kernels
+# -------------------- loaded kernels
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -216,7 +216,7 @@ def load(
     return function
 
 
-# ---------------------------------------------------------------- launching
+# -------------------- launching
 
 
 class Block:

@@ -90,7 +90,7 @@ class Profile:
         self.untraced = 0
         self.began = time.perf_counter()
 
-    # ------------------------------------------------------------ measuring
+    # -------------------- measuring
 
     def start(self) -> None:
         """Begin to measure. Only one profile measures at a time."""
@@ -221,7 +221,7 @@ class Profile:
                 self._trace(Traced(name, kind, stream.device, stream.ptr, start, duration, work))
                 self._spare[stream.device] += [before, after]
 
-    # ------------------------------------------------------------ results
+    # -------------------- results
 
     def stats(self) -> list[dict[str, Any]]:
         """One row for each kernel, library call and kind of copy, the longest total first; waits

@@ -104,7 +104,7 @@ _handles = Handles(_Handle)
 handle = _handles.of
 
 
-# ------------------------------------------------------------------------------------------------ c
+# -------------------- cuSOLVER
 
 
 def _routine(name: str, what: str) -> Function:
@@ -502,7 +502,7 @@ def geev_on_host(dtype: np.dtype, n: int, vectors: bool, count: int) -> Function
     return run
 
 
-# ------------------------------------------------------------------------------------------------ c
+# -------------------- cuBLAS
 
 
 def _cublas(name: str, what: str) -> Callable[[Any, tuple], None]:

@@ -158,9 +158,11 @@ def modules() -> list[types.ModuleType]:
 
     root = pathlib.Path(cm.__file__).parent
     return [
-        importlib.import_module(".".join(("cudamath", folder, path.stem)))
+        importlib.import_module(
+            ".".join(("cudamath", *path.relative_to(root).with_suffix("").parts))
+        )
         for folder in ("ops", "ml")
-        for path in sorted((root / folder).glob("*.py"))
+        for path in sorted((root / folder).rglob("*.py"))
         if path.stem != "__init__"
     ]
 

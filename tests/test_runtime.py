@@ -31,7 +31,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 
 def test_every_driver_function_we_call_exists():
     real = pytest.importorskip("cuda.bindings.driver")
-    text = "".join(p.read_text() for p in (ROOT / "cudamath" / "runtime").glob("*.py"))
+    text = "".join(p.read_text() for p in (ROOT / "cudamath" / "runtime").rglob("*.py"))
     names = set(re.findall(r"\.((?:cu|CU)[A-Z_]\w+)", text)) | set(re.findall(r'"(cuM\w+)"', text))
     known = set(dir(real)) | {
         member for each in vars(real).values() if isinstance(each, type) for member in dir(each)
@@ -47,7 +47,7 @@ def test_the_fake_knows_what_the_runtime_calls():
     from fake_driver import FakeDriver
 
     text = "".join(
-        p.read_text() for p in (ROOT / "cudamath" / "runtime").glob("*.py") if p.name != "blas.py"
+        p.read_text() for p in (ROOT / "cudamath" / "runtime").rglob("*.py") if p.name != "blas.py"
     )
     called = set(re.findall(r"\.(cu[A-Z]\w+)\(", text)) | set(re.findall(r'"(cuM\w+)"', text))
     assert {name for name in called if not hasattr(FakeDriver, name)} == set()

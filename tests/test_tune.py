@@ -112,9 +112,21 @@ def test_a_damaged_file_counts_as_empty(file, text):
     assert tune.lookup("op", 0, "k", (8,)).choice == "a"
 
 
+def test_shipped_tables_that_are_not_there_are_an_error(tmp_path, monkeypatch):
+    """Else each planner would follow its own rule, in silence."""
+    monkeypatch.setattr(tune.importlib.resources, "files", lambda package: tmp_path)
+    tune.forget()
+    try:
+        with pytest.raises(FileNotFoundError, match="no table came along in cudamath.core.tuned"):
+            tune._shipped()
+    finally:
+        tune.forget()
+
+
 def test_the_shipped_tables_are_well_formed():
     from cudamath.kernels.matmul_tensor import Choice
 
+    assert "NVIDIA H200" in tune._shipped()
     for name, ops in tune._shipped().items():
         assert isinstance(name, str) and ops
         assert set(ops) <= {"matmul", "scaled_matmul", "conv2d"}

@@ -6,8 +6,8 @@ follows a rule of its own.
 
 Two tables answer, in this order. What `python -m cudamath tune` has measured on this machine: a
 JSON file, at the path in CUDAMATH_TUNE_CACHE or in the user's cache folder. And what was measured
-beforehand on devices of that name: `tuned/*.json` beside this file, so that nothing needs tuning to
-be good. Both hold
+beforehand on devices of that name: the JSON files of the package `tuned`, so that nothing needs
+tuning to be good. Both hold
 
     {device: {op: {kind: {"4096x4096x4096": {candidate: microseconds, ..}, ..}}}}
 
@@ -19,6 +19,7 @@ are alike.
 from __future__ import annotations
 
 import functools
+import importlib.resources
 import json
 import math
 import os
@@ -29,6 +30,7 @@ from typing import Any, NamedTuple
 
 from ..runtime import device as devices
 from ..runtime import module
+from . import tuned
 
 NEAR = 1.0
 LARGE = 16384  # larger sizes count as this: a device is full long before
@@ -65,9 +67,15 @@ def _own(file: pathlib.Path) -> dict[str, Any]:
 
 @functools.cache
 def _shipped() -> dict[str, Any]:
+    """The tables that come along. That there are none is an error: without them every choice would
+    be a guess, and nobody would notice."""
     table: dict[str, Any] = {}
-    for file in sorted(pathlib.Path(__file__).with_name("tuned").glob("*.json")):
-        table.update(_read(file))
+    found = importlib.resources.files(tuned).iterdir()
+    for file in sorted(found, key=lambda file: file.name):
+        if file.name.endswith(".json"):
+            table.update(json.loads(file.read_text(encoding="utf-8")))
+    if not table:
+        raise FileNotFoundError(f"tune: no table came along in {tuned.__name__}: install it again")
     return table
 
 

@@ -281,6 +281,11 @@ plan.compiler = compile_cubin
 
 _TOOLS = sys.stdlib_module_names | {"numba", "numba_cuda", "numpy", __package__.partition(".")[0]}
 
+#: The package of everything the GPU executes, in whichever of its folders this file lies.
+KERNELS = __name__.partition(".kernels.")[0] + ".kernels"
+#: PTX instructions: what lies directly in it, as a file or a folder, under a name that begins so.
+_PTX = "ptx"
+
 
 @functools.cache
 def _toolchain() -> str:
@@ -296,10 +301,19 @@ def _toolchain() -> str:
             "cuda-core",
         )
     ]
-    sources = sorted(
-        pathlib.Path(__file__).parent.glob("ptx*.py")
-    )  # intrinsics are named in keys: their code counts too
-    return ",".join([*found, hashlib.sha256(b"".join(s.read_bytes() for s in sources)).hexdigest()])
+    text = b"".join(source.read_bytes() for source in ptx_sources())
+    return ",".join([*found, hashlib.sha256(text).hexdigest()])
+
+
+def ptx_sources(folder: pathlib.Path | None = None) -> list[pathlib.Path]:
+    """The files of PTX instructions below the folder of the kernels. Intrinsics are named in keys,
+    so their text is a part of the toolchain."""
+    if folder is None:
+        folder = pathlib.Path(sys.modules[KERNELS].__path__[0])
+    found = [*folder.glob(f"{_PTX}*.py"), *folder.glob(f"{_PTX}*/**/*.py")]
+    if not found:
+        raise FileNotFoundError(f"kernel: no sources of PTX instructions below {folder}")
+    return sorted(found)
 
 
 def _installed() -> dict[str, str]:
@@ -407,8 +421,8 @@ def _generated(generator: Callable) -> bytes:
 
 
 def _members(module: Any, names: list[str], digest: Any, seen: set[int]) -> None:
-    """What a function that uses these names may mean by module.member, of the user's modules
-    module.module.member too."""
+    """What a function that uses these names may mean by module.member; of packages and of the
+    user's modules module.module.member too."""
     kit = _is_kit(module)
     if id(module) in seen or not (kit or _is_users(module)):
         return
@@ -419,17 +433,17 @@ def _members(module: Any, names: list[str], digest: Any, seen: set[int]) -> None
                 continue  # which Numba calls none of: the name is that of something else's member
             digest.update(member.encode())
             _digest(meant, digest, seen)
-            if not kit:
+            if not kit or hasattr(module, "__path__"):
                 _members(meant, names, digest, seen | {id(module)})
 
 
 def _is_kit(value: Any) -> bool:
-    """Whether it is a module of device functions that kernels share. Intrinsics (ptx*.py) are in
-    the toolchain's name."""
+    """Whether it is a module of device functions that kernels share: one of the package of kernels,
+    at any depth. Those of PTX instructions are in the toolchain's name."""
     if not isinstance(value, python_types.ModuleType):
         return False
-    package, _, name = value.__name__.rpartition(".")
-    return package == __package__ and not name.startswith("ptx")
+    name = f"{value.__name__}."
+    return name.startswith(f"{KERNELS}.") and not name.startswith(f"{KERNELS}.{_PTX}")
 
 
 def _is_users(value: Any) -> bool:

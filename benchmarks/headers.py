@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import pathlib
 import re
+import textwrap
 from typing import Any
 
 BLOCK = re.compile(
@@ -41,8 +42,9 @@ def table(record: dict[str, Any]) -> list[str]:
     operations = record["unit"] == "FLOP"
     library = list(results)[-1] if operations else "a copy"
     unit, scale = ("TFLOP/s", 1e12) if operations else ("GB/s", 1e9)
+    about = f"{record['title']}; {device}, commit {record['commit']}, {record['date']}"
     lines = [
-        f"{record['title']}; {device}, commit {record['commit']}, {record['date']}",
+        *textwrap.wrap(about, 100, break_on_hyphens=False),
         "",
         f"    {'':{width}}{unit:>8}{'of ' + library:>14}",
     ]

@@ -213,11 +213,11 @@ def tune(arguments: argparse.Namespace) -> int:
         )
     whole = [(1, *size)[-4:] for size in sizes]
     count = products(
-        whole or SIZES,
+        whole or SIZES,  # type: ignore[arg-type]
         dtypes,
         layouts,
         device=arguments.device,
-        file=arguments.file,  # type: ignore[arg-type]
+        file=arguments.file,
         seconds=arguments.seconds,
     )
     return 0 if count else 1

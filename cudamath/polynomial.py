@@ -62,7 +62,7 @@ class _Series:
     ) -> Any:
         """The series of a degree that is nearest to points, by least squares on the host;
         `cm.polyfit` stays on the device."""
-        return super().fit(
+        return super().fit(  # type: ignore[misc]
             _host(x),
             _host(y),
             deg,
@@ -70,7 +70,7 @@ class _Series:
             rcond,
             full,
             _host(w),
-            _host(window),  # type: ignore[misc]
+            _host(window),
             symbol,
         )
 

@@ -345,8 +345,10 @@ def share_memory(
     """As `may_overlap`, but exactly: whether two arrays share an element. max_work: how much to try
     before numpy.exceptions.TooHardError; None: no limit."""
     return may_overlap(a, b) and np.shares_memory(
-        np.asarray(_Place(*a)), np.asarray(_Place(*b)), max_work=max_work
-    )  # type: ignore[arg-type]
+        np.asarray(_Place(*a)),
+        np.asarray(_Place(*b)),
+        max_work=max_work,  # type: ignore[arg-type]
+    )
 
 
 @functools.lru_cache(4096)

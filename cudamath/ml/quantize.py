@@ -131,8 +131,11 @@ def _closed(more: Any, arrays: Any) -> Any:
 
 
 optree.register_pytree_node(
-    Quantized, _opened, _closed, namespace=optree.registry.__GLOBAL_NAMESPACE
-)  # type: ignore[arg-type]
+    Quantized,  # type: ignore[arg-type]
+    _opened,
+    _closed,
+    namespace=optree.registry.__GLOBAL_NAMESPACE,
+)
 
 
 def _inner(shape: tuple[int, ...], axis: int | None, group: int | None) -> int:

@@ -329,8 +329,8 @@ def unstack(x: Any, /, axis: int = 0) -> tuple[ndarray, ...]:
         remember(
             _parts,
             (x._layout, "unstack", asked, True),
-            [(y._layout, y._data - x._data) for y in parts],
-        )  # type: ignore
+            [(y._layout, y._data - x._data) for y in parts],  # type: ignore
+        )
     return parts  # type: ignore[return-value]
 
 

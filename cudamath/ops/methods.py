@@ -202,8 +202,9 @@ def _array_function(self: ndarray, func: Callable, types: Any, args: Any, kwargs
         return _ABOUT[func](*args, **kwargs)
     if func in _LOOKING:
         args, kwargs = optree.tree_map(
-            lambda a: a.to_numpy() if isinstance(a, ndarray) else a, (args, kwargs)
-        )  # type: ignore
+            lambda a: a.to_numpy() if isinstance(a, ndarray) else a,
+            (args, kwargs),  # type: ignore
+        )
         return func(*args, **kwargs)
     space: Any = cudamath
     for part in func.__module__.split(".")[1:]:
@@ -372,9 +373,9 @@ def install() -> None:
     for name, part in (("real", transfer.real), ("imag", transfer.imag)):
         setattr(ndarray, name, property(part, functools.partial(_set_part, part), doc=part.__doc__))
     ndarray.shape = ndarray.shape.setter(_set_shape)  # type: ignore[attr-defined, method-assign]
-    ndarray.flat = property(
+    ndarray.flat = property(  # type: ignore[attr-defined]
         Flat,
-        lambda x, value: Flat(x).__setitem__(..., value),  # type: ignore[attr-defined]
+        lambda x, value: Flat(x).__setitem__(..., value),
         doc="The elements in C order: iterate, index with one number, slice or array, assign.",
     )
     ufunc_methods.install()

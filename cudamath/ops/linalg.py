@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes, tape
+from ..core import dtypes, fast_path, tape
 from ..core.array import asarray, ndarray
 from ..core.op import ANY, INEXACT, MISTAKES, NUMERIC, Composed, Op, as_of, require
 from ..core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
@@ -51,7 +51,9 @@ def set_matmul_precision(precision: str) -> None:
     global _tf32
     if precision not in ("highest", "tf32"):
         raise ValueError(f"set_matmul_precision: wants 'highest' or 'tf32', got {precision!r}")
-    _tf32 = precision == "tf32"
+    if _tf32 != (precision == "tf32"):
+        _tf32 = not _tf32
+        fast_path.forget()
 
 
 def tf32_allowed() -> bool:

@@ -96,6 +96,7 @@ class Reduction(Op):
         # (x, where, axis, keepdims, **more): the reduction of the elements that are not left out
         self.masked = masked
         self.known: dict[tuple, Callable] = {}
+        self.taped: dict = {}
         self.parameters: dict[
             tuple, dict[str, Any]
         ] = {}  # the card's own of these calls, for `out=`

@@ -22,10 +22,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import operator
 import types
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+import numpy as np
 
 from . import dtypes, tape
 from .array import ndarray
@@ -95,13 +98,20 @@ def call({signature}):
 """
 
 
+#: Classes of options of which equal ones may differ: 1 and True in a tuple, 0.0 and -0.0.
+_INEXACT = frozenset({tuple, slice, float, complex, np.float64, np.float32, np.float16})
+
+
 def exact(value: Any) -> Any:
-    """A part of a key that tells 1 from 1.0 and True inside of a tuple or slice."""
+    """A part of a key that tells 1 from 1.0 and True inside of a tuple or slice, and 0.0 from
+    -0.0."""
     kind = value.__class__
     if kind is tuple:
         return (tuple, *map(exact, value))
     if kind is slice:
         return slice, exact(value.start), exact(value.stop), exact(value.step)
+    if kind in _INEXACT and (kind is complex or not value):
+        return value, kind, math.copysign(1, value.real), math.copysign(1, value.imag)
     return value, kind
 
 
@@ -170,7 +180,7 @@ class _Parameters:
             nodes.append(f"{n} is not None and {n}._node is not None")
             values.append(n)
         for n in self.options:
-            key.append(f"{n} if {n}.__class__ is not tuple else exact({n}), {n}.__class__")
+            key.append(f"{n} if {n}.__class__ not in inexact else exact({n}), {n}.__class__")
         if self.placeless:
             key.append("default_index()")
         return _WRAPPER.format(
@@ -196,6 +206,7 @@ def _bind(
         first=calls.first,
         records=open_records,
         exact=exact,
+        inexact=_INEXACT,
         layouts=layouts_of,
         nodes=nodes_of,
         unrecorded_all=unrecorded_all,
@@ -296,7 +307,7 @@ class _Calls:
                 key.append(None if x is None else x._layout)
         for n in self.parameters.options:
             value = values[n]
-            key += [value if value.__class__ is not tuple else exact(value), value.__class__]
+            key += [value if value.__class__ not in _INEXACT else exact(value), value.__class__]
         if self.parameters.placeless:
             key.append(default_index())
         return tuple(key)

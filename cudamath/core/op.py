@@ -436,7 +436,7 @@ class Composed:
     def value(self, *arrays: ndarray, **params: Any) -> ndarray:
         """The function, of which no gradient is recorded."""
         with tape.paused():
-            return self.function(*arrays, **params)
+            return self.function(*[x._alias() for x in arrays], **params)
 
 
 def apart(target: ndarray, x: ndarray) -> bool:

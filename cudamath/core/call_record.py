@@ -28,8 +28,8 @@ class Step:
     params : parameters of the plan
     run : `run(*inputs, *scalars)`, which does the op again; None for a view
     output : array, or tuple of arrays
-    draw : for a random draw, (source, number of Philox blocks, device): the first three of
-        `scalars` are then the place in the sequence, which moves on with each call
+    draw : for a random draw, (source, what its `take` was given): the first three of `scalars` are
+        then the place in the sequence, which moves on with each call
     """
 
     __slots__ = ("op", "inputs", "scalars", "params", "run", "output", "draw")
@@ -115,12 +115,12 @@ def report(
         record.steps.append(Step(op, inputs, scalars, params, run, output))
 
 
-def report_taken(source: Any, blocks: int, device: int | None) -> None:
+def report_taken(source: Any, name: str, blocks: int, device: int | None) -> None:
     """Report that so many Philox blocks of a source were taken: for the next step."""
     if (record := _local.record) is not None:
         if record.taken is not None:
             record.obstacle = "took several parts of a random sequence for one step"
-        record.taken = source, blocks, device
+        record.taken = source, name, blocks, device
 
 
 def report_draw() -> None:

@@ -24,7 +24,10 @@ import functools
 import inspect
 import types
 from collections.abc import Callable
+from numbers import Number
 from typing import Any, TypeVar
+
+import numpy as np
 
 from . import dtypes, tape
 from .array import ndarray
@@ -52,8 +55,9 @@ def fast_path(*arrays: str, source: str = "") -> Callable[[Function], Function]:
     Parameters
     ----------
     *arrays : str
-        The parameters that are arrays, or None; "*name" for one that is a sequence of arrays.
-        All others are options, which are part of the key.
+        The parameters that are arrays, or None; "*name" for one that is a sequence of arrays,
+        "name?" for one that is an array or a number. All others are options, which are part of
+        the key, as such a number is.
     source : str
         The parameter that random numbers are drawn from.
 
@@ -98,6 +102,7 @@ def call({signature}):
 #: equals -0.0, a list has no hash.
 MISTAKABLE = frozenset([tuple, list, slice, float, complex, *[t.type for t in dtypes.INEXACT]])
 LONGEST = 64  # list in a key
+_NUMBERS = ndarray, Number, np.generic, types.NoneType  # what may stand for "name?"
 
 
 def exact(value: Any) -> Any:
@@ -141,13 +146,15 @@ class _Parameters:
         parameters = self.signature.parameters
         self.names = list(parameters)
         self.sequences = {n.removeprefix("*") for n in arrays if n.startswith("*")}
-        self.arrays = [n.removeprefix("*") for n in arrays]
+        self.numbers = {n.removesuffix("?") for n in arrays if n.endswith("?")}  # or arrays
+        self.arrays = [n.strip("*?") for n in arrays]
         unknown = {*self.arrays, *([source] if source else [])} - {*self.names}
         assert not unknown, f"{function.__name__}: no parameters {unknown}"
         self.source = source
         self.optional = {n for n in self.arrays if parameters[n].default is None}
         self.options = [n for n in self.names if n not in self.arrays and n != source]
-        self.placeless = all(n in self.optional for n in self.arrays)  # the default device decides
+        # where there is no array, the default device decides
+        self.placeless = self.optional | self.numbers >= {*self.arrays}
 
     def text(self) -> str:
         """The wrapper's source."""
@@ -174,6 +181,12 @@ class _Parameters:
                 unrecorded.append(f"unrecorded_all({n})")
                 nodes.append(f"nodes({n})")
                 values.append(f"*{n}")
+                continue
+            if n in self.numbers:
+                key.append(f"{n}._layout if {n}.__class__ is ndarray else exact({n})")
+                unrecorded.append(f"({n}.__class__ is not ndarray or {n}._node is None)")
+                nodes.append(f"{n}.__class__ is ndarray and {n}._node is not None")
+                values.append(n)
                 continue
             absent = f"{n} is None or " if n in self.optional else ""
             key.append(f"None if {n} is None else {n}._layout" if absent else f"{n}._layout")
@@ -206,6 +219,7 @@ def _bind(
         recorded=calls.recorded,
         first=calls.first,
         records=open_records,
+        ndarray=ndarray,
         exact=exact,
         mistakable=MISTAKABLE,
         layouts=layouts_of,
@@ -253,14 +267,9 @@ class _Calls:
         """A call that has no replay: of the function, and a replay is made of it if it can be."""
         parameters = self.parameters
         values = dict(zip(parameters.names, given, strict=True))
-        arrays: list[Any] = []
-        for n in parameters.arrays:
-            if n not in parameters.sequences:
-                arrays.append(values[n])
-            elif values[n].__class__ in (list, tuple):
-                arrays.extend(values[n])
-            else:
-                return self.call(values)
+        if any([values[n].__class__ not in (list, tuple) for n in parameters.sequences]):
+            return self.call(values)
+        arrays = _flat(values, parameters)
         if not self.replayable(arrays, values):
             return self.call(values)
         distinct = _distinct(values, parameters, arrays)
@@ -291,6 +300,8 @@ class _Calls:
             devices.add(x._layout.device)
         if len(devices) > 1:
             return False
+        if not all([isinstance(values[n], _NUMBERS) for n in self.parameters.numbers]):
+            return False
         try:
             hash(tuple([exact(values[n]) for n in self.parameters.options]))
         except TypeError:  # a list, an array
@@ -304,6 +315,8 @@ class _Calls:
             x = values[n]
             if n in self.parameters.sequences:
                 key.append(layouts_of(x))
+            elif n in self.parameters.numbers and type(x) is not ndarray:
+                key.append(exact(x))
             else:
                 key.append(None if x is None else x._layout)
         for n in self.parameters.options:
@@ -322,15 +335,20 @@ def _nested(values: dict[str, Any], parameters: _Parameters) -> list[Any]:
     return [
         nodes_of(values[n])
         if n in parameters.sequences
-        else values[n] is not None and values[n]._node is not None
+        else type(values[n]) is ndarray and values[n]._node is not None
         for n in parameters.arrays
     ]
 
 
 def _flat(values: dict[str, Any], parameters: _Parameters) -> list[Any]:
+    """All arrays, one behind the other; None for a number in the place of one."""
     arrays: list[Any] = []
     for n in parameters.arrays:
-        arrays.extend(values[n]) if n in parameters.sequences else arrays.append(values[n])
+        x = values[n]
+        if n in parameters.sequences:
+            arrays.extend(x)
+        else:
+            arrays.append(None if n in parameters.numbers and type(x) is not ndarray else x)
     return arrays
 
 
@@ -343,7 +361,7 @@ def _distinct(values: dict[str, Any], parameters: _Parameters, arrays: list[Any]
     seen: set[int] = set()
 
     def another(x: Any) -> Any:
-        if x is None or id(x) not in seen:
+        if type(x) is not ndarray or id(x) not in seen:
             seen.add(id(x))
             return x
         twin = x._alias()
@@ -631,14 +649,11 @@ class _Writer:
     ) -> str:
         """Take a place in the sequence, and the call that draws from there. In a graph the place
         lies in an array."""
-        source, blocks, device = step.draw  # type: ignore[misc]
+        source, *taken = step.draw  # type: ignore[misc]
         at = [i for i, s in enumerate(self.sources) if s is source]
         if not at:
             raise _Unexplained
-        words = [
-            self.constant(kind, value)
-            for kind, value in (("op", step.op.name), ("blocks", blocks), ("device", device))
-        ]
+        words = [self.constant("taken", value) for value in taken]
         self.constants.setdefault("ndarray", ndarray)
         self.constants.setdefault("draw_in_graph", draw_in_graph)
         self.lines.append(f"place{k} = s{at[0]}.take({', '.join(words)})")

@@ -554,10 +554,6 @@ def cross(a: Any, b: Any, *, axis: int = -1) -> ndarray:
     >>> cm.linalg.cross([1, 0, 0], [0, 1, 0]).tolist()
     [0, 0, 1]
     """
-    key, given = ("cross", axis, axis.__class__), (a, b)
-    known = _cross.again(key, given)
-    if known is not None:
-        return known
     a, b = common_pair("cross", a, b)
     a, b = require("cross", a, NUMERIC), require("cross", b, NUMERIC)
     i, j = normalize_axis("cross", axis, a.ndim), normalize_axis("cross", axis, b.ndim)
@@ -573,9 +569,7 @@ def cross(a: Any, b: Any, *, axis: int = -1) -> ndarray:
         b if j == b.ndim - 1 else moveaxis(b, j, -1),
     )
     vectors = _cross(x, y)
-    out = vectors if axis == -1 else moveaxis(vectors, -1, axis)
-    _cross.remember(key, given, (x, y), (vectors, out))
-    return out
+    return vectors if axis == -1 else moveaxis(vectors, -1, axis)
 
 
 _cross: Op = Op(
@@ -599,30 +593,15 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> ndarray:
     >>> int(cm.linalg.trace([[1, 2], [3, 4]]))
     5
     """
-    key, given = ("linalg.trace", offset, offset.__class__), (x,)
-    known = reduce._sum.again(key, given) if dtype is None else None
-    if known is None:
-        x = require("trace", x, ANY)
-        if x.ndim < 2:
-            raise ValueError(
-                f"trace: wants matrices, an array of at least two dimensions, got shape {x.shape}"
-            )
-        line = diagonal(x, as_integer("trace", "offset", offset), -2, -1)
-        try:
-            known = reduce.sum(
-                line, -1, dtype=None if dtype is None else dtypes.as_dtype(dtype, "trace")
-            )
-        except MISTAKES as error:
-            raise as_of("trace", error) from None
-        if dtype is None:
-            reduce._sum.remember(
-                key,
-                given,
-                (line,),
-                kind="sum",
-                axis=(line.ndim - 1,),
-                keepdims=False,
-                dtype=known.dtype,
-                shape=(),
-            )
-    return known
+    x = require("trace", x, ANY)
+    if x.ndim < 2:
+        raise ValueError(
+            f"trace: wants matrices, an array of at least two dimensions, got shape {x.shape}"
+        )
+    line = diagonal(x, as_integer("trace", "offset", offset), -2, -1)
+    try:
+        return reduce.sum(
+            line, -1, dtype=None if dtype is None else dtypes.as_dtype(dtype, "trace")
+        )
+    except MISTAKES as error:
+        raise as_of("trace", error) from None

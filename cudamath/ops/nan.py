@@ -411,6 +411,7 @@ def nanargmin(
     return y if out is None else deliver("nanargmin", y, out)
 
 
+@fast_path("x")
 def nan_to_num(
     x: Any,
     /,

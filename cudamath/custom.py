@@ -19,6 +19,8 @@ import numpy as np
 
 from .core import dtypes, shapes, tape
 from .core.array import asarray, ndarray, wrap
+from .core.bounded_cache import store
+from .core.call_record import open_records, report
 from .core.devices import CPU, TRACED
 from .core.layout import Layout
 from .core.op import NUMERIC, as_numbers, coerce, lazy, members, require, require_function
@@ -26,7 +28,6 @@ from .core.op import NUMERIC, as_numbers, coerce, lazy, members, require, requir
 __all__ = ["elementwise", "reduction", "vectorize"]
 
 _SCALARS = (bool, int, float, complex)
-_MOST_PLANS = 4096
 
 
 @contextlib.contextmanager
@@ -101,12 +102,13 @@ class _Elementwise:
         key = tuple([type(x) if s else x._layout for x, s in zip(operands, scalars, strict=True)])
         run = self.plans.get(key)
         if run is None:
-            if len(self.plans) >= _MOST_PLANS:
-                self.plans.clear()
-            run = self.plans[key] = self.plan(operands, scalars)
+            run = self.plan(operands, scalars)
+            store(self.plans, key, run)
         out = run(*operands)
         if any([type(x) is ndarray and x._node is not None for x in operands]):
             tape.record(self, operands, out, {})
+        if open_records:
+            report(self, operands, (), {}, run, out)
         return out
 
     def plan(self, operands: tuple, scalars: Sequence[bool]) -> Callable:
@@ -371,9 +373,7 @@ def reduction(
                         dtype=target,
                     )
                     run = made.bind("reduction", [x._layout])
-            if len(plans) >= _MOST_PLANS:
-                plans.clear()
-            plans[key] = run
+            store(plans, key, run)
         return run(x)
 
     return reduce

@@ -20,6 +20,8 @@ import optree
 from .autodiff import vjp
 from .core import tape, trace
 from .core.array import asarray, ndarray, same_device
+from .core.bounded_cache import store
+from .core.call_record import open_records, report, unrecorded
 from .core.devices import CPU, device_of
 from .core.dtypes import FLOATING, INEXACT, compute_dtype, planned
 from .core.layout import Layout
@@ -31,7 +33,6 @@ from .ops.shape import astype, copy, permute_dims, reshape
 
 __all__ = ["fuse"]
 
-_MOST_PLANS = 4096
 _IN_ROWS = (
     "sum",
     "mean",
@@ -530,13 +531,14 @@ class _Fused:
         key = tuple([x._layout for x in arrays])
         run = self.plans.get(key)
         if run is None:
-            run = self.plan(arrays)
-            if len(self.plans) >= _MOST_PLANS:
-                self.plans.clear()
-            self.plans[key] = run
+            with unrecorded():
+                run = self.plan(arrays)
+            store(self.plans, key, run)
         out = tuple(run(*arrays))
         if any([x._node is not None for x in arrays]):
             tape.record(self, arrays, out, {})
+        if open_records:
+            report(self, arrays, (), {}, run, out)
         return out
 
     def plan(self, arrays: Sequence[ndarray]) -> Callable[..., list[ndarray]]:

@@ -30,7 +30,7 @@ from fake_status import INVALID, OK, CUresult, Names
 import cudamath.cuda.kernels as cuda_kernels
 import cudamath.cuda.profiling as cuda_profiling
 from cudamath.core import devices as places
-from cudamath.core import lasting, plan, reading, writing
+from cudamath.core import fast_path, lasting, plan, reading, writing
 from cudamath.core.array import upload
 from cudamath.core.layout import Layout
 from cudamath.core.op import registry
@@ -671,7 +671,7 @@ def installed(monkeypatch, **options):
         *(
             getattr(card, kept)
             for card in registry.values()
-            for kept in ("plans", "known", "taped")
+            for kept in ("plans", "known")
             if hasattr(card, kept)
         ),
     ]
@@ -685,6 +685,7 @@ def installed(monkeypatch, **options):
             module._library.cache_clear,
             plan._factory.cache_clear,
             errors.recent_launches.clear,
+            fast_path.forget,
             *FORGET,
             *(table.clear for table in tables),
         )

@@ -29,6 +29,7 @@ from compile_calls import CALLS, F32, F64, by_name
 
 import cudamath as cm
 from benchmarks import sanitize_cases
+from cudamath.core import fast_path
 from cudamath.core import plan as plans
 from cudamath.core.layout import Layout
 from cudamath.core.op import registry
@@ -278,6 +279,7 @@ class remembered_nothing:
         for card in registry.values():
             for name in ("plans", "views", "known"):
                 getattr(card, name, {}).clear()
+        fast_path.forget()
 
 
 # -------------------- machine code

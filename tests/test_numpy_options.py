@@ -258,7 +258,7 @@ def test_weights_that_are_none(weights, method, device):
 
 def test_too_many_by_position(device):
     with pytest.raises(
-        TypeError, match="^sum: takes x, axis, dtype, out by position, got 5 arguments"
+        TypeError, match=r"^sum\(\) takes from 1 to 4 positional arguments but 5 were given"
     ):
         cm.sum(cm.ones(3), 0, None, None, None)
 

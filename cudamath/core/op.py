@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import functools
 import importlib
 import itertools
-import operator
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,8 @@ from ..runtime import meanwhile
 from ..runtime.memory import Buffer
 from . import tape
 from .array import ReadOnly, asarray, ndarray, same_device, wrap
+from .bounded_cache import store
+from .call_record import obstruct, open_records, report, unrecorded
 from .devices import CPU, TRACED
 from .dtypes import (
     ANY,
@@ -68,8 +68,6 @@ __all__ = [
 
 #: Every op card by name (tests/test_complete.py compares it with records, docs and benchmark rows).
 registry: dict[str, Op | ViewOp] = {}
-
-_MOST_PLANS = 4096  # an op called with ever new shapes forgets its plans now and then
 
 
 def require(name: str, x: Any, category: Category = ANY, what: str = "") -> ndarray:
@@ -249,6 +247,8 @@ class Op:
     adds : bool
         The rule of an op with several outputs takes a gradient that two users gave as the two (see
         `tape.terms`).
+    writes : bool
+        The op writes into its first input.
     """
 
     def __init__(
@@ -261,6 +261,7 @@ class Op:
         outputs: int = 1,
         broadcasts: bool = False,
         adds: bool = False,
+        writes: bool = False,
     ):
         self.name, self.cpu, self.cuda, self.vjp, self.adds = name, cpu, cuda, vjp, adds
         self.several = outputs > 1
@@ -268,9 +269,6 @@ class Op:
         self._saves_output, self._saves_inputs = tape.uses(vjp)
         self._saves: dict[int, tuple[bool, tuple[bool, ...]]] = {}
         self.plans: dict[Any, Callable] = {}
-        self.taped: dict[
-            tuple, tuple[Callable, dict[str, Any], Callable | None]
-        ] = {}  # those whose gradient is recorded
         registry[name] = self
 
     def saves(self, count: int) -> tuple[bool, tuple[bool, ...]]:
@@ -286,6 +284,7 @@ class Op:
             return self._saves.setdefault(count, (self._saves_output, inputs))
 
     def __call__(self, *arrays: ndarray | None, scalars: tuple = (), **params: Any) -> Any:
+        """The op on arrays that its public function has checked."""
         if len(arrays) == 1:  # the common case, without the loops below
             (x,) = arrays
             try:
@@ -293,23 +292,23 @@ class Op:
             except KeyError:
                 run = self.plan(arrays, len(scalars), params)
             out = run(x, *scalars) if scalars else run(x)
-            if x._node is not None:  # type: ignore[union-attr]
-                tape.record(
-                    self, arrays, out, {**params, "scalars": scalars} if scalars else params
-                )
-            return out
-        try:
-            run = self.plans[*[None if x is None else x._layout for x in arrays], *params.values()]
-        except KeyError:
-            run = self.plan(arrays, len(scalars), params)
-        out = run(*arrays, *scalars) if scalars else run(*arrays)
-        for x in arrays:
-            if x is not None and x._node is not None:
-                # rules of ops with run-time scalars get them as `scalars`, like the CPU function
-                tape.record(
-                    self, arrays, out, {**params, "scalars": scalars} if scalars else params
-                )
-                break
+            leads = x._node is not None  # type: ignore[union-attr]
+        else:
+            try:
+                key = [None if x is None else x._layout for x in arrays]
+                run = self.plans[*key, *params.values()]
+            except KeyError:
+                run = self.plan(arrays, len(scalars), params)
+            out = run(*arrays, *scalars) if scalars else run(*arrays)
+            leads = False
+            for x in arrays:
+                if x is not None and x._node is not None:
+                    leads = True
+                    break
+        if leads:  # rules of ops with run-time scalars get them, like the CPU function
+            tape.record(self, arrays, out, {**params, "scalars": scalars} if scalars else params)
+        if open_records:
+            report(self, arrays, scalars, params, run, out)
         return out
 
     def plan(self, arrays: tuple, scalars: int, params: dict) -> Callable:
@@ -325,7 +324,7 @@ class Op:
             run = trace.op(self.name, layouts, params)
         else:
             run = self.bound(layouts, params, scalars, device)
-        self.keep((*layouts, *params.values()), run)
+        store(self.plans, (*layouts, *params.values()), run)
         return run
 
     def bound(
@@ -352,240 +351,17 @@ class Op:
             else run
         )
 
-    def keep(self, key: tuple, run: Callable) -> None:
-        if len(self.plans) >= _MOST_PLANS:
-            self.plans.clear()
-        with contextlib.suppress(
-            TypeError
-        ):  # a 0-d array in the place of a number cannot be looked up
-            self.plans[key] = run
+    # TRANSITION: removed when all public functions are converted to fast_path
+    def again(self, *_: Any, **__: Any) -> Any:
+        return None
 
-    def again(self, key: tuple, arrays: Sequence[Any], scalars: tuple = ()) -> Any:
-        """The result of a public call like one that was seen before (`remember`), without its
-        checks; None if there was none.
+    def remember(self, *_: Any, **__: Any) -> None:
+        pass
 
-        key: whatever the function was given beside arrays, numbers with their class (1.0 equals 1);
-        it begins with a name. arrays: as given; None for one that is missing.
-        """
-        try:
-            if (
-                len(arrays) == 1
-            ):  # one and two arrays without the loops below: this is paid at every call
-                (x,) = arrays
-                run: Any = self.plans.get((key, x._layout)) if x._node is None else self
-            elif len(arrays) == 2:
-                x, y = arrays
-                if x._node is None and (y is None or y._node is None):
-                    run = self.plans.get((key, x._layout, None if y is None else y._layout))
-                else:
-                    run = self
-            else:
-                seen: list[Any] = [key]
-                for x in arrays:
-                    if x is None:
-                        seen.append(None)
-                    elif x._node is None:
-                        seen.append(x._layout)
-                    else:
-                        run = self
-                        break
-                else:
-                    run = self.plans.get(tuple(seen))
-            known = self.taped.get(_taped_key(key, arrays)) if run is self else None
-        except (
-            AttributeError,
-            TypeError,
-        ):  # something else than an array, or than what a key can hold
-            return None
-        if run is self:  # a gradient is recorded
-            if known is None:
-                return None
-            run, params, choose = known
-            out = run(*arrays, *scalars)
-            tape.record(self, arrays, out, {**params, "scalars": scalars} if scalars else params)
-            return out if choose is None else choose(out)
-        if run is None:
-            return None
-        return run(*arrays, *scalars) if scalars else run(*arrays)  # no tuple is made of the two
+    remember_taped = remember_as = remember_chain = remember_copied = remember
 
-    def remember_taped(
-        self,
-        key: tuple,
-        given: Sequence[Any],
-        arrays: Sequence[Any],
-        wanted: tuple[int, ...] | None = None,
-        /,
-        **params: Any,
-    ) -> None:
-        """Let `again` answer calls like this one, if its gradient is recorded by this card, whose
-        node is the newest, and the card has the arrays as they were given. wanted: the outputs that
-        the function returns, where nothing is done to them."""
-        recorded = not tape.state.paused and any(
-            [x is not None and x._node is not None for x in arrays]
-        )
-        if not recorded or not all(map(operator.is_, given, arrays)):
-            return
-        run = self.plans.get(
-            (*[None if x is None else x._layout for x in arrays], *params.values())
-        )
-        op, known = tape.state.newest
-        if (
-            op is self
-            and run is not None
-            and {name: known[name] for name in known if name != "scalars"} == params
-        ):
-            if len(self.taped) >= _MOST_PLANS:
-                self.taped.clear()
-            self.taped[_taped_key(key, given)] = (
-                run,
-                params,
-                None if wanted is None else operator.itemgetter(*wanted),
-            )
-
-    def remember(
-        self,
-        key: tuple,
-        given: Sequence[Any],
-        arrays: Sequence[Any],
-        result: tuple[ndarray, ndarray] | None = None,
-        wanted: tuple[int, ...] | None = None,
-        /,
-        **params: Any,
-    ) -> None:
-        """Let `again` answer calls with this key as `self(*arrays, **params)` has just answered
-        this one.
-
-        A plan of a GPU looks at addresses alone, so it serves the arrays as they were given, in
-        whatever layout the card saw them, as long as nothing was copied for it. A plan of the CPU
-        serves them if they are what the card got. Elsewhere, and where something was copied,
-        nothing is remembered. result: what the card returned, and what the function made of it, if
-        that is a view of all of it. wanted: of a card with several outputs, those that the function
-        returns: `again` gives these alone (with `result`: one).
-        """
-        host = False
-        for x, y in zip(given, arrays, strict=True):
-            if (
-                (x is None) != (y is None)
-                or x is not None
-                and (
-                    type(x) is not ndarray
-                    or not (
-                        x is y
-                        and x._layout.device >= CPU
-                        or x._layout.device >= 0
-                        and x._data == y._data
-                    )
-                )
-            ):
-                return
-            host = host or x is not None and x._layout.device == CPU
-        if host and result is not None and result[0] is not result[1]:
-            return
-        seen, own = [
-            tuple([None if x is None else x._layout for x in those]) for those in (given, arrays)
-        ]
-        try:
-            if wanted is None and (result is None or result[0] is result[1]):
-                self.remember_taped(key, given, arrays, **params)
-            if (key, *seen) in self.plans:  # a call whose gradient was recorded
-                return
-        except TypeError:  # a list, say, in the key: it cannot be looked up either
-            return
-        run = self.plans.get((*own, *params.values()))
-        if run is None:
-            return
-        if wanted is not None and host:
-            run = _chosen_of(run, wanted)
-        elif wanted is not None:
-            run = self.bound(own, params, 0, next(x.device for x in own if x is not None), wanted)
-        if result is not None and result[0] is not result[1]:
-            whole, part = result
-            if (part._data, part._layout.size) != (whole._data, whole._layout.size):
-                return
-            run = seen_as(run, part._layout)
-        self.keep((key, *seen), run)
-
-    def remember_as(
-        self,
-        known: tuple,
-        key: tuple,
-        given: Sequence[Any],
-        arrays: Sequence[ndarray],
-        result: tuple[ndarray, ndarray],
-    ) -> None:
-        """`remember` for a call that another public function, which is remembered under `known`,
-        has answered for these arrays: views of all of those that were given. result: what it
-        returned, and the view of it that is returned now."""
-        run = self.plans.get((known, *[x._layout for x in arrays]))
-        if run is not None and all(
-            [
-                type(x) is ndarray and x._layout.device >= 0 and x._data == y._data
-                for x, y in zip(given, arrays, strict=True)
-            ]
-        ):
-            self.keep((key, *[x._layout for x in given]), seen_as(run, result[1]._layout))
-
-    def remember_chain(
-        self,
-        key: tuple,
-        given: Sequence[Any],
-        x: ndarray,
-        first: Callable,
-        second: Callable,
-        y: ndarray,
-    ) -> None:
-        """`remember` for a call that two plans have answered, `second(first(x), *given[1:])`, where
-        x is a view of all of given[0]; y is the result, in whatever layout it was returned."""
-        if (
-            all([type(a) is ndarray and a._layout.device >= 0 for a in given])
-            and given[0]._data == x._data
-        ):
-            run = seen_as(lambda x, *others: second(first(x), *others), y._layout)
-            self.keep((key, *[a._layout for a in given]), run)
-
-    def remember_copied(
-        self,
-        key: tuple,
-        given: Sequence[Any],
-        arrays: Sequence[Any],
-        copying: Op,
-        wanted: tuple[int, ...] | None = None,
-        /,
-        **params: Any,
-    ) -> None:
-        """`remember` for a call on a GPU whose first array was brought into C order for the card,
-        by the card `copying`."""
-        x, y = given[0], arrays[0]
-        if (
-            type(x) is not ndarray
-            or x._layout.device < 0
-            or x._layout.contiguous
-            or not y._layout.contiguous
-            or ((x._layout.shape, x._layout.dtype) != (y._layout.shape, y._layout.dtype))
-            or not all(
-                [
-                    a is b or type(a) is type(b) is ndarray and a._data == b._data
-                    for a, b in zip(given[1:], arrays[1:], strict=True)
-                ]
-            )
-        ):
-            return
-        seen, own = [
-            tuple([None if a is None else a._layout for a in those]) for those in (given, arrays)
-        ]
-        first = copying.plans.get((x._layout,))
-        if (
-            first is None
-            or (key, *seen) in self.plans
-            or (*own, *params.values()) not in self.plans
-        ):
-            return
-        second = (
-            self.plans[*own, *params.values()]
-            if wanted is None
-            else self.bound(own, params, 0, x._layout.device, wanted)
-        )
-        self.keep((key, *seen), lambda x, *others: second(first(x), *others))
+    def keep(self, key: tuple, run: Any) -> None:
+        store(self.plans, key, run)
 
     def into(self, arrays: tuple, target: ndarray, **params: Any) -> bool:
         """Whether the op, on arrays that its public function has checked, could write its result
@@ -608,7 +384,7 @@ class Op:
                 run = plan.into(len(arrays)).bind(
                     self.name, [*layouts, target._layout], 0, target._layout.device
                 )
-            self.keep(key, run)
+            store(self.plans, key, run)
         if (
             run is None
             or any([x._node is not None or not apart(target, x) for x in arrays])
@@ -616,18 +392,14 @@ class Op:
             or (target._owner.__class__ is ReadOnly)
         ):
             return False
+        if open_records:
+            obstruct("wrote into out")
         tape.wrote(target)
         run(*arrays, target)
         return True
 
     def __repr__(self) -> str:
         return f"<Op {self.name}>"
-
-
-def _taped_key(key: tuple, arrays: Iterable[Any]) -> tuple:
-    """What `Op.again` looks up where a gradient is recorded: by which card a function does its work
-    may depend on which of the arrays carry a node."""
-    return (key, *[None if x is None else (x._layout, x._node is None) for x in arrays])
 
 
 class Composed:
@@ -652,11 +424,19 @@ class Composed:
         return self._saves
 
     def __call__(self, *arrays: ndarray, **params: Any) -> ndarray:
-        with tape.paused():
-            out = self.function(*arrays, **params)
-        if any(x._node is not None for x in arrays):
-            tape.record(self, arrays, out, params)
+        if not any(x._node is not None for x in arrays):
+            return self.function(*arrays, **params)
+        with unrecorded():
+            out = self.value(*arrays, **params)
+        tape.record(self, arrays, out, params)
+        if open_records:
+            report(self, arrays, (), params, functools.partial(self.value, **params), out)
         return out
+
+    def value(self, *arrays: ndarray, **params: Any) -> ndarray:
+        """The function, of which no gradient is recorded."""
+        with tape.paused():
+            return self.function(*[x._alias() for x in arrays], **params)
 
 
 def apart(target: ndarray, x: ndarray) -> bool:
@@ -734,12 +514,6 @@ def known_result(function: Callable, count: int) -> Callable:
     return one if count == 1 else several
 
 
-def _chosen_of(run: Callable, wanted: tuple[int, ...]) -> Callable:
-    """`run`, which has several results, with these alone."""
-    choose = operator.itemgetter(*wanted)
-    return lambda *operands: choose(run(*operands))
-
-
 def seen_as(run: Callable, layout: Layout) -> Callable:
     """`run`, whose result is new each time, with the result in another layout."""
 
@@ -752,17 +526,15 @@ def seen_as(run: Callable, layout: Layout) -> Callable:
 
 
 def _without_none(run: Callable, present: list[bool], scalars: int) -> Callable:
-    """Plans number only the inputs that are there."""
-    if not scalars:
-        return lambda *operands: run(*itertools.compress(operands, present))
+    """`run` of all operands, some of them None: plans number only the inputs that are there.
+    `without_none` is the function of those."""
 
     def shortened(*operands: Any) -> Any:
         count = len(present)
-        return run(
-            *[x for x, there in zip(operands[:count], present, strict=True) if there],
-            *operands[count:],
-        )
+        there = itertools.compress(operands[:count], present)
+        return run(*there, *operands[count:])
 
+    shortened.without_none = run  # type: ignore[attr-defined]
     return shortened
 
 
@@ -792,13 +564,12 @@ class ViewOp:
         key = (x._layout, *params.values())
         try:
             layout, offset = self.views[key]
-        except KeyError:
-            if len(self.views) >= _MOST_PLANS:
-                self.views.clear()
-            layout, offset = self.views[key] = self.fn(x._layout, **params)
-        except TypeError:  # a parameter that cannot be hashed (an index with slices)
+        except (KeyError, TypeError):  # TypeError: an index with slices has no hash
             layout, offset = self.fn(x._layout, **params)
+            store(self.views, key, (layout, offset))
         out = x._view(layout, offset)
         if x._node is not None:
             tape.record(self, (x,), out, params)
+        if open_records:
+            report(self, (x,), (), params, None, out)
         return out

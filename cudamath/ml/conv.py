@@ -14,6 +14,7 @@ from typing import Any
 
 from ..core.array import ndarray
 from ..core.dtypes import float32
+from ..core.fast_path import fast_path
 from ..core.op import FLOATING, Op, require
 from ..ops.join import stack
 from ..ops.linalg import tf32_allowed
@@ -178,6 +179,7 @@ def _tf32(x: ndarray) -> bool:
     return x.dtype == float32 and tf32_allowed()
 
 
+@fast_path("x", "weight", "bias")
 def conv2d(
     x: Any,
     weight: Any,
@@ -251,20 +253,12 @@ def conv2d(
     >>> cm.ml.conv2d(x, cm.ones((4, 1, 3, 3)), cm.ones(4), stride=2, padding=1).shape
     (1, 4, 2, 2)
     """
-    key = ("conv2d", stride, padding, dilation, groups, tf32_allowed())
-    given = (x, weight) if bias is None else (x, weight, bias)
-    plain = whole(stride, padding, dilation, groups)
-    known = _conv2d.again(key, given) if plain else None
-    if known is not None:
-        return known
     (x, weight, *biases), groups = _operands("conv2d", 2, x, weight, bias, groups)
     where = _windows("conv2d", 2, x, weight, stride, padding, dilation)
-    y = _conv2d(x, weight, *biases, **where, groups=groups, tf32=_tf32(x))
-    if plain:
-        _conv2d.remember(key, given, (x, weight, *biases), **where, groups=groups, tf32=_tf32(x))
-    return y
+    return _conv2d(x, weight, *biases, **where, groups=groups, tf32=_tf32(x))
 
 
+@fast_path("x", "weight", "bias")
 def conv1d(
     x: Any,
     weight: Any,
@@ -308,27 +302,19 @@ def conv1d(
     >>> cm.ml.conv1d([[[1.0, 2.0, 4.0, 7.0]]], [[[-1.0, 1.0]]]).tolist()
     [[[1.0, 2.0, 3.0]]]
     """
-    key = ("conv1d", stride, padding, dilation, groups, tf32_allowed())
-    given = (x, weight) if bias is None else (x, weight, bias)
-    plain = whole(stride, padding, dilation, groups)
-    known = _conv2d.again(key, given) if plain else None
-    if known is not None:
-        return known
     (x, weight, *biases), groups = _operands("conv1d", 1, x, weight, bias, groups)
     where = _windows("conv1d", 1, x, weight, stride, padding, dilation)
-    params: dict[str, Any] = {
-        "stride": (1, *where["stride"]),
-        "padding": (0, 0, *where["padding"]),
-        "dilation": (1, *where["dilation"]),
-        "groups": groups,
-        "tf32": _tf32(x),
-    }
-    arrays = expand_dims(x, axis=2), expand_dims(weight, axis=2), *biases
-    y = _conv2d(*arrays, **params)
-    sequences = squeeze(y, axis=2)
-    if plain:
-        _conv2d.remember(key, given, arrays, (y, sequences), **params)
-    return sequences
+    y = _conv2d(
+        expand_dims(x, axis=2),
+        expand_dims(weight, axis=2),
+        *biases,
+        stride=(1, *where["stride"]),
+        padding=(0, 0, *where["padding"]),
+        dilation=(1, *where["dilation"]),
+        groups=groups,
+        tf32=_tf32(x),
+    )
+    return squeeze(y, axis=2)
 
 
 def conv3d(

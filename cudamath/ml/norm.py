@@ -12,12 +12,13 @@ import numpy as np
 
 from ..core import tape
 from ..core.array import ndarray
+from ..core.fast_path import fast_path
 from ..core.layout import Layout
 from ..core.op import FLOATING, Op, coerce
 from ..core.shapes import as_integer, normalize_shape
 from ..ops.creation import ones, ones_like, zeros
 from ..ops.elementwise import sqrt, where
-from ..ops.shape import _copy, copy, moveaxis
+from ..ops.shape import copy, moveaxis
 from ..ops.source import number
 from .norm_orders import second_order, through_statistics
 from .softmax import in_order
@@ -450,6 +451,7 @@ def _row_operands(
     return columns, *[None if v is None else in_order(v) for v in everything]
 
 
+@fast_path("x", "weight", "bias", "residual")
 def layer_norm(
     x: Any,
     normalized_shape: int | Sequence[int],
@@ -499,24 +501,15 @@ def layer_norm(
     >>> y.round(3).tolist(), h.tolist()
     ([-1.0, 1.0], [1.0, 3.0])
     """
-    key, given = ("layer_norm", normalized_shape, eps, eps.__class__), (x, weight, bias, residual)
-    if (known := _layer_norm.again(key, given)) is not None:
-        return known
     columns, x, weight, bias, residual = _row_operands(
         "layer_norm", x, normalized_shape, weight, bias, residual
     )
-    params: dict[str, Any] = {
-        "columns": columns,
-        "eps": eps if type(eps) is float else number("layer_norm", "eps", eps),
-    }
-    results = _layer_norm(x, weight, bias, residual, **params)
-    wanted = (0,) if residual is None else (0, 3)
-    _layer_norm.remember(key, given, (x, weight, bias, residual), None, wanted, **params)
-    _layer_norm.remember_taped(key, given, (x, weight, bias, residual), wanted, **params)
-    _layer_norm.remember_copied(key, given, (x, weight, bias, residual), _copy, wanted, **params)
+    eps = number("layer_norm", "eps", eps)
+    results = _layer_norm(x, weight, bias, residual, columns=columns, eps=eps)
     return results[0] if residual is None else (results[0], results[3])
 
 
+@fast_path("x", "weight", "residual")
 def rms_norm(
     x: Any,
     normalized_shape: int | Sequence[int],
@@ -563,23 +556,11 @@ def rms_norm(
     >>> cm.ml.rms_norm(cm.array([3.0, 4.0, 0.0, 0.0]), 4).round(3).tolist()
     [1.2, 1.6, 0.0, 0.0]
     """
-    key, given = ("rms_norm", normalized_shape, eps, eps.__class__), (x, weight, residual)
-    if (known := _rms_norm.again(key, given)) is not None:
-        return known
     columns, x, weight, _, residual = _row_operands(
         "rms_norm", x, normalized_shape, weight, None, residual
     )
-    eps = (
-        _EPS[x._layout.dtype]
-        if eps is None
-        else eps
-        if type(eps) is float
-        else number("rms_norm", "eps", eps)
-    )
+    eps = _EPS[x._layout.dtype] if eps is None else number("rms_norm", "eps", eps)
     results = _rms_norm(x, weight, residual, columns=columns, eps=eps)
-    wanted = (0,) if residual is None else (0, 2)
-    _rms_norm.remember(key, given, (x, weight, residual), None, wanted, columns=columns, eps=eps)
-    _rms_norm.remember_taped(key, given, (x, weight, residual), wanted, columns=columns, eps=eps)
     return results[0] if residual is None else (results[0], results[2])
 
 

@@ -15,23 +15,18 @@ from typing import Any
 
 from ..core import dtypes
 from ..core.array import ndarray
+from ..core.fast_path import fast_path
 from ..core.op import Op
 from .elementwise import exp, expm1, log, sqrt
 from .index import where
 from .output import deliver, target_of
-from .source import Parameters, Size, Source, drawn, known_size, remember, shape_of
+from .source import Parameters, Size, Source, drawn, shape_of
 
 _uniform = Op("random.uniform", cpu="random.uniform", cuda="random.uniform")
 _normal = Op("random.normal", cpu="random.normal", cuda="random.normal")
 _tail = Op("random.tail", cpu="random.tail", cuda="random.tail")
 _gamma = Op("random.gamma", cpu="sampling.gamma", cuda="sampling.gamma")
 _beta = Op("random.beta", cpu="sampling.beta", cuda="sampling.beta")
-
-dtypes.forget += [
-    op.plans.clear for op in (_uniform, _normal, _tail, _gamma)
-]  # `remember` keeps draws of the default dtype
-
-_PLAIN = (float, int)
 
 
 def _filled(name: str, draw: Callable[..., ndarray], size: Size, dtype: Any, out: Any) -> ndarray:
@@ -54,12 +49,10 @@ class Continuous(Source):
 
     __slots__ = ()
 
-    def _fill(
-        self, op: Op, p: Parameters, parameters: tuple, asked: tuple | None = None, **more: Any
-    ) -> ndarray:
-        """One draw with floats as parameters; asked: what to `remember` it by."""
+    def _fill(self, op: Op, p: Parameters, parameters: tuple, **more: Any) -> ndarray:
+        """One draw with floats as parameters."""
         blocks = -(-math.prod(p.shape) // (2 if p.dtype == dtypes.float64 else 4))
-        out = drawn(
+        return drawn(
             op,
             self.take(p.name, blocks, p.place),
             parameters,
@@ -68,25 +61,11 @@ class Continuous(Source):
             device=p.place,
             **more,
         )
-        if asked:
-            remember(op, asked, (p.shape, p.dtype, p.place, *more.values()), blocks)
-        return out
 
     def _located(
         self, op: Op, kind: str, loc: Any, scale: Any, size: Size, dtype: Any, device: Any
     ) -> ndarray:
         """loc + scale * (a standard draw of the kind)."""
-        asked = size, kind, dtype, device
-        if (
-            type(loc) in _PLAIN
-            and type(scale) in _PLAIN
-            and 0 <= scale < 1e308
-            and -1e308 < loc < 1e308
-            and known_size(size)
-        ):
-            out = self.again(op, asked, (loc, scale, 0.0))
-            if out is not None:
-                return out
         p = Parameters(
             f"random.{kind}",
             size,
@@ -98,11 +77,12 @@ class Continuous(Source):
         )
         more: dict[str, Any] = {"kind": kind} if op is _tail else {}
         if not p.arrays:
-            return self._fill(op, p, (*p.values, 0.0), asked, **more)
+            return self._fill(op, p, (*p.values, 0.0), **more)
         return _scaled(self._fill(op, p, (0.0, 1.0, 0.0), **more), *p.values)
 
     # -------------------- uniform, normal
 
+    @fast_path(source="self")
     def random(
         self, size: Size = None, dtype: Any = None, device: Any = None, *, out: Any = None
     ) -> ndarray:
@@ -116,6 +96,7 @@ class Continuous(Source):
             return _filled("random.random", self.random, size, dtype, out)
         return self.uniform(0.0, 1.0, size, dtype, device)
 
+    @fast_path("low?", "high?", source="self")
     def uniform(
         self,
         low: Any = 0.0,
@@ -159,25 +140,16 @@ class Continuous(Source):
         (2,)
         """
         name = "random.uniform"
-        if (
-            type(low) in _PLAIN
-            and type(high) in _PLAIN
-            and 0 <= high - low < 1e308
-            and low > -1e308
-            and known_size(size)
-        ):
-            out = self.again(_uniform, (size, dtype, device), (low, high - low, 0.0))
-            if out is not None:
-                return out
         p = Parameters(name, size, dtype, device, {"low": "any", "high": "any"}, low, high)
         low, high = p.values
         p.ordered("low", "high")
         if not p.arrays:
             if not math.isfinite(high - low):
                 raise ValueError(f"{name}: wants a finite high - low, got {low} and {high}")
-            return self._fill(_uniform, p, (low, high - low, 0.0), (size, dtype, device))
+            return self._fill(_uniform, p, (low, high - low, 0.0))
         return low + (high - low) * self._fill(_uniform, p, (0.0, 1.0, 0.0))
 
+    @fast_path("loc?", "scale?", source="self")
     def normal(
         self,
         loc: Any = 0.0,
@@ -216,6 +188,7 @@ class Continuous(Source):
         """
         return self._located(_normal, "normal", loc, scale, size, dtype, device)
 
+    @fast_path(source="self")
     def standard_normal(
         self, size: Size = None, dtype: Any = None, device: Any = None, *, out: Any = None
     ) -> ndarray:
@@ -228,12 +201,9 @@ class Continuous(Source):
         """
         if out is not None:
             return _filled("random.standard_normal", self.standard_normal, size, dtype, out)
-        if type(size) is int:  # the usual draw: nothing of it is left to check
-            found = self.again(_normal, (size, "normal", dtype, device), (0.0, 1.0, 0.0))
-            if found is not None:
-                return found
         return self._located(_normal, "normal", 0.0, 1.0, size, dtype, device)
 
+    @fast_path("mean?", "sigma?", source="self")
     def lognormal(
         self,
         mean: Any = 0.0,
@@ -250,17 +220,6 @@ class Continuous(Source):
         True
         """
         name = "random.lognormal"
-        asked = size, "lognormal", dtype, device
-        if (
-            type(mean) in _PLAIN
-            and type(sigma) in _PLAIN
-            and 0 <= sigma < 1e308
-            and -1e308 < mean < 1e308
-            and known_size(size)
-        ):
-            out = self.again(_tail, asked, (mean, sigma, 0.0))
-            if out is not None:
-                return out
         p = Parameters(
             name,
             size,
@@ -274,10 +233,11 @@ class Continuous(Source):
         if p.arrays:
             return p.rounded(exp(_scaled(self._fill(_normal, p, (0.0, 1.0, 0.0)), *p.values)))
         p.dtype = p.result  # which one kernel gives at once
-        return self._fill(_tail, p, (*p.values, 0.0), asked, kind="lognormal")
+        return self._fill(_tail, p, (*p.values, 0.0), kind="lognormal")
 
     # -------------------- functions of one word
 
+    @fast_path("scale?", source="self")
     def exponential(
         self, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:
@@ -309,6 +269,7 @@ class Continuous(Source):
         """
         return self._located(_tail, "exponential", 0.0, scale, size, dtype, device)
 
+    @fast_path(source="self")
     def standard_exponential(
         self,
         size: Size = None,
@@ -336,6 +297,7 @@ class Continuous(Source):
             )
         return self.exponential(1.0, size, dtype, device)
 
+    @fast_path("loc?", "scale?", source="self")
     def laplace(
         self,
         loc: Any = 0.0,
@@ -354,6 +316,7 @@ class Continuous(Source):
         """
         return self._located(_tail, "laplace", loc, scale, size, dtype, device)
 
+    @fast_path("loc?", "scale?", source="self")
     def logistic(
         self,
         loc: Any = 0.0,
@@ -372,6 +335,7 @@ class Continuous(Source):
         """
         return self._located(_tail, "logistic", loc, scale, size, dtype, device)
 
+    @fast_path("loc?", "scale?", source="self")
     def gumbel(
         self,
         loc: Any = 0.0,
@@ -390,6 +354,7 @@ class Continuous(Source):
         """
         return self._located(_tail, "gumbel", loc, scale, size, dtype, device)
 
+    @fast_path("loc?", "scale?", source="self")
     def cauchy(
         self,
         loc: Any = 0.0,
@@ -408,6 +373,7 @@ class Continuous(Source):
         """
         return self._located(_tail, "cauchy", loc, scale, size, dtype, device)
 
+    @fast_path(source="self")
     def standard_cauchy(self, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """Cauchy samples about 0 of scale 1: `cauchy(0, 1, size, dtype)`.
 
@@ -417,6 +383,7 @@ class Continuous(Source):
         """
         return self.cauchy(0.0, 1.0, size, dtype, device)
 
+    @fast_path("scale?", source="self")
     def rayleigh(
         self, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:
@@ -430,6 +397,7 @@ class Continuous(Source):
         """
         return self._located(_tail, "rayleigh", 0.0, scale, size, dtype, device)
 
+    @fast_path("a?", source="self")
     def weibull(self, a: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """Weibull samples with shape `a`: (-ln u)^(1/a). Multiply by a scale for the two-parameter
         form.
@@ -458,6 +426,7 @@ class Continuous(Source):
             return p.rounded(self._fill(_tail, p, (0.0, 1.0, 1 / a), kind="weibull"))
         return p.rounded(exp(log(self._fill(_tail, p, (0.0, 1.0, 0.0), kind="exponential")) / a))
 
+    @fast_path("a?", source="self")
     def pareto(self, a: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """Pareto II (Lomax) samples with shape `a`: u^(-1/a) - 1, as NumPy's. Add 1 for the
         classical Pareto.
@@ -474,6 +443,7 @@ class Continuous(Source):
             return p.rounded(self._fill(_tail, p, (0.0, 1.0, 1 / a), kind="pareto"))
         return p.rounded(expm1(self._fill(_tail, p, (0.0, 1.0, 0.0), kind="exponential") / a))
 
+    @fast_path("left?", "mode?", "right?", source="self")
     def triangular(
         self,
         left: Any,
@@ -557,6 +527,7 @@ class Continuous(Source):
             log=log,
         )
 
+    @fast_path("shape?", source="self")
     def standard_gamma(
         self,
         shape: Any,
@@ -582,6 +553,7 @@ class Continuous(Source):
             )
         return self.gamma(shape, 1.0, size, dtype, device)
 
+    @fast_path("shape?", "scale?", source="self")
     def gamma(
         self, shape: Any, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:
@@ -617,31 +589,6 @@ class Continuous(Source):
         >>> bool(abs(x.mean() - 6) < 0.2)
         True
         """
-        alone = (
-            type(shape) is ndarray
-            and type(scale) in _PLAIN
-            and scale == 1
-            and size is None
-            and device is None
-            and (shape._node is None)
-        )
-        asked: tuple = (shape._layout, "gamma", dtype) if alone else ()
-        numbers = (
-            type(shape) in _PLAIN
-            and type(scale) in _PLAIN
-            and 0 <= shape < 1e308
-            and scale == 1
-            and known_size(size)
-        )
-        if alone or numbers:
-            asked = asked or (size, "gamma", dtype, device)
-            found = (
-                self.again(_gamma, asked, (0.0, 0.0), shape)
-                if alone
-                else self.again(_gamma, asked, (float(shape), 0.0))
-            )
-            if found is not None:
-                return found
         p = Parameters(
             "random.gamma",
             size,
@@ -651,27 +598,9 @@ class Continuous(Source):
             shape,
             scale,
         )
-        if (
-            alone
-            and shape._layout.device >= 0
-            and p.dtype == shape.dtype == dtypes.compute_dtype(p.dtype)
-            and (shape._layout.contiguous)
-        ):
-            y = self._gamma(p, 0, False)
-            run = _gamma.plans.get((shape._layout, p.shape, p.dtype, p.place, (True, False), False))
-            if run is not None:
-                _gamma.keep(asked, (run, shape.size * (2 if p.dtype == dtypes.float64 else 1), ()))  # type: ignore[arg-type]
-            return y
-        y = self._gamma(p, 0, False)
-        if numbers:
-            remember(
-                _gamma,
-                asked,
-                (p.shape, p.dtype, p.place, (False, False), False),
-                math.prod(p.shape) * (2 if p.dtype == dtypes.float64 else 1),
-            )
-        return _scaled(y, 0.0, p.values[1])
+        return _scaled(self._gamma(p, 0, False), 0.0, p.values[1])
 
+    @fast_path("df?", source="self")
     def chisquare(
         self, df: Any, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:
@@ -685,6 +614,7 @@ class Continuous(Source):
         p = Parameters("random.chisquare", size, dtype, device, {"df": "positive"}, df)
         return 2.0 * self._gamma(p, 0, False, 0.5)
 
+    @fast_path("a?", "b?", source="self")
     def beta(
         self, a: Any, b: Any, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:
@@ -738,6 +668,7 @@ class Continuous(Source):
             given=given,
         )
 
+    @fast_path("df?", source="self")
     def standard_t(
         self, df: Any, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:
@@ -751,6 +682,7 @@ class Continuous(Source):
         """
         return self.student_t(df, 0.0, 1.0, size, dtype, device)
 
+    @fast_path("df?", "loc?", "scale?", source="self")
     def student_t(
         self,
         df: Any,

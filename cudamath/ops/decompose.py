@@ -20,6 +20,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import asarray, ndarray
+from ..core.fast_path import fast_path
 from ..core.op import Category, Op, lazy, require
 from ..core.shapes import broadcast_shapes
 from .creation import eye, tril, triu
@@ -119,12 +120,9 @@ def _batched(name: str, a: ndarray, b: ndarray) -> tuple[ndarray, ndarray]:
     return (broadcast_to(x, (*lead, *x.shape[-2:])) if x.shape[:-2] != lead else x for x in (a, b))  # type: ignore
 
 
-def _system(
-    name: str, card: Op, given: tuple, a: ndarray, b: ndarray, *more: ndarray, **params: Any
-) -> ndarray:
+def _system(name: str, card: Op, a: ndarray, b: ndarray, *more: ndarray, **params: Any) -> ndarray:
     """A X = B for B a vector, matrices, or a batch of them: all columns that share one A are solved
-    together. more: what else there is of each A, vectors. given: the public function's arrays in
-    this order; a call that copies none is remembered."""
+    together. more: what else there is of each A, vectors."""
     if b.ndim == 0 or b.shape[-1 if b.ndim == 1 else -2] != a.shape[-1]:
         raise ValueError(
             f"{name}: the number of rows of b must be that of a, got shapes {a.shape} and {b.shape}"
@@ -137,9 +135,7 @@ def _system(
     more = tuple([broadcast_to(x, (*left.shape[:-2], x.shape[-1])) for x in more])
     more = tuple([in_order(name, x, "C") for x in more])
     columns = run(card, left, right, *more, **params)
-    x = reshape(columns, columns.shape[:-1]) if b.ndim == 1 else columns
-    card.remember((name, *params.values()), given, (left, right, *more), (columns, x), **params)
-    return x
+    return reshape(columns, columns.shape[:-1]) if b.ndim == 1 else columns
 
 
 # -------------------- LU
@@ -280,6 +276,7 @@ _solve_triangular = Op(
 _cholesky = Op("cholesky", cpu="decompose.cholesky", cuda="decompose.cholesky", vjp=_cholesky_grad)
 
 
+@fast_path("a", "b")
 def solve(a: Any, b: Any) -> ndarray:
     """The solution x of a x = b, by LU with partial pivoting.
 
@@ -296,14 +293,11 @@ def solve(a: Any, b: Any) -> ndarray:
     >>> cm.linalg.solve([[3.0, 1.0], [1.0, 2.0]], [9.0, 8.0]).tolist()
     [2.0, 3.0]
     """
-    given = a, b
-    known = _solve.again(("solve",), given)
-    if known is not None:
-        return known
     a, b = pair("solve", a, b, square=True)
-    return _system("solve", _solve, given, a, b)
+    return _system("solve", _solve, a, b)
 
 
+@fast_path("a")
 def inv(a: Any, /) -> ndarray:
     """The inverse of square matrices.
 
@@ -318,6 +312,7 @@ def inv(a: Any, /) -> ndarray:
     return run(_inv, matrices("inv", a, square=True))
 
 
+@fast_path("a")
 def slogdet(a: Any, /) -> tuple[ndarray, ndarray]:
     """Sign and logarithm of the absolute value of determinants, which do not overflow: det = sign
     exp(logabsdet).
@@ -338,6 +333,7 @@ def slogdet(a: Any, /) -> tuple[ndarray, ndarray]:
     return SlogdetResult(*run(_slogdet, matrices("slogdet", a, square=True)))
 
 
+@fast_path("a")
 def det(a: Any, /) -> ndarray:
     """Determinants, from the LU factors.
 
@@ -356,6 +352,7 @@ def det(a: Any, /) -> ndarray:
 # -------------------- factors
 
 
+@fast_path("a")
 def lu_factor(a: Any, /) -> tuple[ndarray, ndarray]:
     """LU factors with partial pivoting, packed as LAPACK and SciPy pack them.
 
@@ -374,6 +371,7 @@ def lu_factor(a: Any, /) -> tuple[ndarray, ndarray]:
     return run(_lu_factor, matrices("lu_factor", a))
 
 
+@fast_path("*lu_and_pivots", "b")
 def lu_solve(lu_and_pivots: tuple[Any, Any], b: Any, /) -> ndarray:
     """The solution x of a x = b from `lu_factor(a)`.
 
@@ -390,10 +388,6 @@ def lu_solve(lu_and_pivots: tuple[Any, Any], b: Any, /) -> ndarray:
         packed, pivots = lu_and_pivots
     except (TypeError, ValueError):
         raise TypeError("lu_solve: wants the pair of arrays that lu_factor returns") from None
-    given = packed, b, pivots
-    known = _lu_solve.again(("lu_solve",), given)
-    if known is not None:
-        return known
     packed, b = pair("lu_solve", packed, b, square=True)
     n = packed.shape[-1]
     pivots = require(
@@ -409,7 +403,7 @@ def lu_solve(lu_and_pivots: tuple[Any, Any], b: Any, /) -> ndarray:
     lead = broadcast_shapes("lu_solve", packed.shape[:-2], pivots.shape[:-1])
     if packed.shape[:-2] != lead:
         packed = broadcast_to(packed, (*lead, n, n))
-    return _system("lu_solve", _lu_solve, given, packed, b, in_order("lu_solve", pivots, "C"))
+    return _system("lu_solve", _lu_solve, packed, b, in_order("lu_solve", pivots, "C"))
 
 
 def _permutation(pivots: ndarray, m: int, dtype: np.dtype) -> ndarray:
@@ -419,6 +413,7 @@ def _permutation(pivots: ndarray, m: int, dtype: np.dtype) -> ndarray:
     )
 
 
+@fast_path("a")
 def lu(a: Any, /) -> tuple[ndarray, ndarray, ndarray]:
     """LU factors as three matrices: a = p l u.
 
@@ -437,6 +432,7 @@ def lu(a: Any, /) -> tuple[ndarray, ndarray, ndarray]:
     return run(_lu, matrices("lu", a))
 
 
+@fast_path("a", "b")
 def solve_triangular(
     a: Any, b: Any, /, *, lower: bool = False, unit_diagonal: bool = False
 ) -> ndarray:
@@ -456,15 +452,10 @@ def solve_triangular(
     >>> cm.linalg.solve_triangular([[2.0, 0.0], [1.0, 4.0]], [2.0, 9.0], lower=True).tolist()
     [1.0, 2.0]
     """
-    given = a, b
-    known = _solve_triangular.again(("solve_triangular", lower, unit_diagonal), given)
-    if known is not None:
-        return known
     a, b = pair("solve_triangular", a, b, square=True)
     return _system(
         "solve_triangular",
         _solve_triangular,
-        given,
         a,
         b,
         lower=bool(lower),
@@ -472,6 +463,7 @@ def solve_triangular(
     )
 
 
+@fast_path("a")
 def cholesky(a: Any, /, *, upper: bool = False) -> ndarray:
     """Cholesky factor of Hermitian positive definite matrices: a = l l^H, or a = u^H u.
 

@@ -10,6 +10,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import asarray, ndarray, upload
 from ..core.devices import CPU, device_of, index_of
+from ..core.fast_path import fast_path
 from ..core.op import FLOATING, INTEGER, INTEGER_OR_BOOL, REAL, Op, require
 from ..core.shapes import as_integer, normalize_axis
 from .continuous import Continuous
@@ -23,10 +24,8 @@ from .source import (
     Size,
     drawn,
     filled,
-    known_size,
     on_host,
     probability,
-    remember,
     shape_for,
     shape_of,
     wanted_dtype,
@@ -64,6 +63,7 @@ class Discrete(Continuous):
 
     # -------------------- integers
 
+    @fast_path("low?", "high?", source="self")
     def integers(
         self,
         low: Any,
@@ -108,11 +108,6 @@ class Discrete(Continuous):
         array([  1,  10, 100])
         """
         name = "random.integers"
-        asked = (size, low, high, dtype, endpoint, device)
-        if type(low) is int and (high is None or type(high) is int) and known_size(size):
-            out = self.again(_integers, asked)
-            if out is not None:
-                return out
         if high is None:
             low, high = 0, low
         dtype = wanted_dtype(name, dtype, INTEGER_OR_BOOL, _INT64)
@@ -149,7 +144,6 @@ class Discrete(Continuous):
         )
         if kind != dtype:
             return astype(out, dtype)
-        remember(_integers, asked, (shape, dtype, place, wide), blocks, rest)
         return out
 
     def _integers_between(
@@ -174,7 +168,7 @@ class Discrete(Continuous):
         place = index_of(device) if device is not None or not ours else ours[0]._layout.device
         shape = shape_for(name, size, [x.shape for x in bounds])
         if all(type(x) is not ndarray or x._layout.device == CPU for x in bounds):
-            first, after = (x._data if type(x) is ndarray else x for x in bounds)
+            first, after = map(np.asarray, bounds)
             if np.any(first > after if endpoint else first >= after):
                 raise ValueError(
                     f"{name}: wants low {'<=' if endpoint else '<'} high, got {low} and {high}"
@@ -204,6 +198,7 @@ class Discrete(Continuous):
         )
         return astype(out, dtype, copy=False)
 
+    @fast_path("p?", source="self")
     def bernoulli(self, p: Any = 0.5, size: Size = None, device: Any = None) -> ndarray:
         """An array of bool, True with probability `p`: a random 32-bit word is compared with p 2^32
         (so p counts to 2^-33).
@@ -227,37 +222,26 @@ class Discrete(Continuous):
         """
         name = "random.bernoulli"
         if type(p) is ndarray and size is None and device is None:
-            out = self.again(_chances, (p._layout, "again"), (), p)
-            if out is not None:
-                return out
             if (
                 p._layout.device >= 0 and p._layout.contiguous and p.dtype in REAL and p.ndim
             ):  # the kernel reads it as it is
-                return self.drawn_for(_chances, name, (p._layout, "again"), -(-p.size // 4), (), p)
+                return drawn(_chances, self.take(name, -(-p.size // 4), p._layout.device), (), p)
         if _sized(p):
             p = Parameters(
                 name, size, None, device, {"p": "probability"}, p, default=dtypes.float64
             ).full(0, dtypes.float64)
             return drawn(_chances, self.take(name, -(-p.size // 4), p._layout.device), (), p)
         threshold = round(probability(name, p) * (1 << 32))
-        asked = size, "bernoulli", device
-        if known_size(size):
-            out = self.again(_bernoulli, asked, (threshold, 0, 0))
-            if out is not None:
-                return out
         shape, place = shape_of(name, size), index_of(device)
         blocks = -(-math.prod(shape) // 4)
-        out = drawn(
+        return drawn(
             _bernoulli, self.take(name, blocks, place), (threshold, 0, 0), shape=shape, device=place
         )
-        remember(_bernoulli, asked, (shape, place), blocks)
-        return out
 
     # -------------------- counts
 
-    def _counted(self, op: Op, p: Parameters, asked: tuple, *values: Any) -> ndarray:
-        """A draw of whole numbers; values: floats or arrays of the draw's shape, float64. asked:
-        what `again` finds it by."""
+    def _counted(self, op: Op, p: Parameters, *values: Any) -> ndarray:
+        """A draw of whole numbers; values: floats or arrays of the draw's shape, float64."""
         arrays = [x for x in values if type(x) is ndarray]
         scalars = [0.0 if type(x) is ndarray else x for x in (*values, 0.0)[:2]]
         given = tuple([type(x) is ndarray for x in (*values, 0.0)[:2]])
@@ -265,11 +249,9 @@ class Discrete(Continuous):
             math.prod(p.shape),
             {"shape": p.shape, "dtype": p.result, "device": p.place, "given": given},
         )
-        out = drawn(op, self.take(p.name, blocks, p.place), tuple(scalars), *arrays, **what)
-        if not arrays:
-            remember(op, asked, tuple(what.values()), blocks)
-        return out
+        return drawn(op, self.take(p.name, blocks, p.place), tuple(scalars), *arrays, **what)
 
+    @fast_path("lam?", source="self")
     def poisson(
         self, lam: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:
@@ -304,18 +286,13 @@ class Discrete(Continuous):
         (dtype('int64'), True)
         """
         if type(lam) is ndarray and size is None and device is None and lam._node is None:
-            out = self.again(_poisson, (lam._layout, dtype), (0.0, 0.0), lam)
-            if out is not None:
-                return out
             if (
                 lam._layout.device >= 0 and lam._layout.contiguous and lam.dtype in REAL
             ):  # the kernel reads means as they are
                 kind, given = wanted_dtype("random.poisson", dtype, INTEGER, _INT64), (True, False)
-                return self.drawn_for(
+                return drawn(
                     _poisson,
-                    "random.poisson",
-                    (lam._layout, dtype),
-                    lam.size,
+                    self.take("random.poisson", lam.size, lam._layout.device),
                     (0.0, 0.0),
                     lam,
                     shape=lam.shape,
@@ -323,11 +300,6 @@ class Discrete(Continuous):
                     device=lam._layout.device,
                     given=given,
                 )
-        asked = size, dtype, device
-        if type(lam) is float and 0 <= lam <= 9e18 and known_size(size):
-            out = self.again(_poisson, asked, (lam, 0.0))
-            if out is not None:
-                return out
         p = Parameters(
             "random.poisson",
             size,
@@ -338,8 +310,9 @@ class Discrete(Continuous):
             category=INTEGER,
             default=_INT64,
         )
-        return self._counted(_poisson, p, asked, p.full(0, dtypes.float64))
+        return self._counted(_poisson, p, p.full(0, dtypes.float64))
 
+    @fast_path("n?", "p?", source="self")
     def binomial(
         self, n: Any, p: Any, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:
@@ -371,17 +344,6 @@ class Discrete(Continuous):
         >>> bool(abs(x.mean() - 30) < 0.3)
         True
         """
-        asked = size, dtype, device
-        if (
-            type(n) is int
-            and 0 <= n <= 1 << 53
-            and type(p) is float
-            and 0 <= p <= 1
-            and known_size(size)
-        ):
-            out = self.again(_binomial, asked, (float(n), p))
-            if out is not None:
-                return out
         q = Parameters(
             "random.binomial",
             size,
@@ -393,10 +355,9 @@ class Discrete(Continuous):
             category=INTEGER,
             default=_INT64,
         )
-        return self._counted(
-            _binomial, q, asked, q.full(0, dtypes.float64), q.full(1, dtypes.float64)
-        )
+        return self._counted(_binomial, q, q.full(0, dtypes.float64), q.full(1, dtypes.float64))
 
+    @fast_path("p?", source="self")
     def geometric(
         self, p: Any, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:
@@ -415,11 +376,6 @@ class Discrete(Continuous):
         >>> int(x.min()), bool(abs(x.mean() - 4) < 0.15)
         (1, True)
         """
-        asked = size, "geometric", dtype, device
-        if type(p) is float and 0 < p <= 1 and known_size(size):
-            out = self.again(_geometric, asked, (_rate(p), 0.0, 0.0))
-            if out is not None:
-                return out
         q = Parameters(
             "random.geometric",
             size,
@@ -438,9 +394,7 @@ class Discrete(Continuous):
             -(-math.prod(q.shape) // 2),
             {"shape": q.shape, "dtype": q.result, "device": q.place},
         )
-        out = drawn(_geometric, self.take(q.name, blocks, q.place), (_rate(p), 0.0, 0.0), **what)
-        remember(_geometric, asked, tuple(what.values()), blocks)
-        return out
+        return drawn(_geometric, self.take(q.name, blocks, q.place), (_rate(p), 0.0, 0.0), **what)
 
     def multinomial(
         self, n: Any, pvals: Any, size: Size = None, dtype: Any = None, device: Any = None
@@ -523,6 +477,7 @@ class Discrete(Continuous):
         )
         return asarray(stack(columns, axis=-1), q.result)
 
+    @fast_path("logits", source="self")
     def categorical(
         self, logits: Any, size: Size = None, axis: int = -1, device: Any = None
     ) -> ndarray:

@@ -17,16 +17,15 @@ from typing import Any
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.dtypes import INEXACT
-from ..core.op import ANY, Op, coerce, keeps_imaginary, members
+from ..core.fast_path import fast_path
+from ..core.op import ANY, coerce, keeps_imaginary, members
 from . import reduce
 from .elementwise import multiply
-from .linalg import matmul, product_known, remember_product
+from .linalg import matmul
 from .output import deliver
 from .shape import astype, diagonal, permute_dims, reshape, squeeze
 
 __all__ = ["einsum", "einsum_path", "kron"]
-
-_multiply: Op = multiply.card  # type: ignore[attr-defined]
 
 
 @functools.lru_cache(4096)
@@ -157,11 +156,8 @@ def _ordered(x: ndarray, term: str, order: str) -> ndarray:
     return x if term == order else permute_dims(x, tuple([term.index(letter) for letter in order]))
 
 
-def _pair(
-    a: ndarray, left: str, b: ndarray, right: str, keep: str
-) -> tuple[ndarray, str, bool, tuple[ndarray, ...]]:
-    """The contraction of two operands, its letters, whether it was a matrix product (or else
-    elements' products), and what that was given and gave."""
+def _pair(a: ndarray, left: str, b: ndarray, right: str, keep: str) -> tuple[ndarray, str]:
+    """The contraction of two operands, and its letters."""
     for letter in set(left) & set(right):  # where one is 1 long, it does not know that letter
         n, m = a.shape[left.index(letter)], b.shape[right.index(letter)]
         if n == 1 != m:
@@ -184,20 +180,16 @@ def _pair(
     if not inner:
         x = reshape(a, lengths(batch + rows) + (1,) * len(columns))
         y = reshape(b, lengths(batch) + (1,) * len(rows) + lengths(columns))
-        products = multiply(x, y)
-        return products, batch + rows + columns, False, (x, y, products)
+        return multiply(x, y), batch + rows + columns
     depth, high, wide = (math.prod(lengths(letters)) for letters in (inner, rows, columns))
     a, b = reshape(a, (*lengths(batch), high, depth)), reshape(b, (*lengths(batch), depth, wide))
-    product = matmul(a, b)
-    return (
-        reshape(product, lengths(batch + rows + columns)),
-        batch + rows + columns,
-        True,
-        (a, b, product),
-    )
+    return reshape(matmul(a, b), lengths(batch + rows + columns)), batch + rows + columns
 
 
+@fast_path("*operands")
 def einsum(
+    subscripts: Any = None,
+    /,
     *operands: Any,
     out: Any = None,
     dtype: Any = None,
@@ -220,20 +212,7 @@ def einsum(
     >>> cm.einsum("ij,kj->ik", a, a).tolist()
     [[5.0, 14.0], [14.0, 50.0]]
     """
-    plain = (
-        len(operands) == 3
-        and operands[0].__class__ is str
-        and out is None
-        and dtype is None
-        and optimize is True
-    )
-    if plain:
-        key = "einsum", operands[0]
-        known = product_known(key, operands[1:])
-        if known is None:
-            known = _multiply.again(key, operands[1:])
-        if known is not None:
-            return known
+    operands = () if subscripts is None else (subscripts, *operands)
     terms, result, arrays = _parsed("einsum", operands)
     if dtype is not None or len(arrays) > 1:
         common = (
@@ -251,17 +230,11 @@ def einsum(
         keep = result + "".join(terms)
         x, term = chosen[0]
         for n, (y, other) in enumerate(chosen[1:], 2):
-            x, term, summed, factors = _pair(
-                x, term, y, other, keep + "".join([t for _, t in chosen[n:]])
-            )
+            x, term = _pair(x, term, y, other, keep + "".join([t for _, t in chosen[n:]]))
         arrays.append(x)
         terms.append(term)
     x, term = _single(arrays[0], terms[0], result)
     x = _ordered(x, term, result)
-    if plain and summed:
-        remember_product(key, operands[1:], factors, x)
-    elif plain:
-        _multiply.remember(key, operands[1:], factors[:2], (factors[2], x))
     return x if out is None else deliver("einsum", x, out)
 
 
@@ -286,6 +259,7 @@ def einsum_path(*operands: Any, optimize: bool | str = "greedy") -> tuple[list, 
     return ["einsum_path", *path], str(text)
 
 
+@fast_path("a", "b")
 def kron(a: Any, b: Any) -> ndarray:
     """Kronecker product: every element of a times the whole of b, as blocks.
 
@@ -297,16 +271,10 @@ def kron(a: Any, b: Any) -> ndarray:
     >>> cm.kron([1, 10], [1, 2, 3]).tolist()
     [1, 2, 3, 10, 20, 30]
     """
-    given = a, b
-    known = _multiply.again(("kron",), given)
-    if known is not None:
-        return known
     a, b = coerce("kron", (a, b), ANY)
     ndim = max(a.ndim, b.ndim)
     first, second = ((1,) * (ndim - x.ndim) + x.shape for x in (a, b))
     left = reshape(a, tuple([n for size in first for n in (size, 1)]))
     right = reshape(b, tuple([n for size in second for n in (1, size)]))
-    products = multiply(left, right)
-    out = reshape(products, tuple([n * m for n, m in zip(first, second, strict=True)]))
-    _multiply.remember(("kron",), given, (left, right), (products, out))
-    return out
+    shape = tuple([n * m for n, m in zip(first, second, strict=True)])
+    return reshape(multiply(left, right), shape)

@@ -10,6 +10,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import asarray, ndarray, upload
 from ..core.devices import device_of, index_of
+from ..core.fast_path import fast_path
 from ..core.op import FLOATING, as_numbers
 from .derived import Derived
 from .elementwise import exp
@@ -48,6 +49,7 @@ class Generator(Derived):
 
     __slots__ = ()
 
+    @fast_path("alpha", source="self")
     def dirichlet(
         self, alpha: Any, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes, tape
+from ..core import dtypes
 from ..core.array import asarray, ndarray
+from ..core.fast_path import fast_path, forget
 from ..core.op import ANY, INEXACT, MISTAKES, NUMERIC, Composed, Op, as_of, require
 from ..core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
-from .elementwise import add, conj, multiply, weighted_sum
+from .elementwise import conj, multiply, weighted_sum
 from .inspection import can_cast
 from .output import deliver
 from .shape import astype, expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
-from .views import remember
 
 __all__ = [
     "dot",
@@ -51,7 +51,9 @@ def set_matmul_precision(precision: str) -> None:
     global _tf32
     if precision not in ("highest", "tf32"):
         raise ValueError(f"set_matmul_precision: wants 'highest' or 'tf32', got {precision!r}")
-    _tf32 = precision == "tf32"
+    if _tf32 != (precision == "tf32"):
+        _tf32 = not _tf32
+        forget()
 
 
 def tf32_allowed() -> bool:
@@ -98,7 +100,6 @@ _matmul = Op(
     vjp=(_left_grad, _right_grad),
     broadcasts=True,
 )
-_products = _matmul.plans
 
 
 def _pair(name: str, a: Any, b: Any) -> tuple[ndarray, ndarray]:
@@ -114,43 +115,20 @@ def _pair(name: str, a: Any, b: Any) -> tuple[ndarray, ndarray]:
     return a, b
 
 
-def product_known(key: tuple, arrays: Sequence[Any]) -> ndarray | None:
-    """The result of a function that was nothing but a matrix product of views when it was last
-    called so; else None."""
-    return _matmul.again((*key, _tf32), arrays)
+# TRANSITION: for ml/linear, until that is converted to fast_path
+def product_known(*_: Any) -> None:
+    return None
 
 
-def remember_product(
-    key: tuple, given: Sequence[Any], factors: Sequence[ndarray], result: ndarray
-) -> None:
-    """Let `product_known` answer: `given` are the function's arrays, `factors` what `matmul` was
-    given and gave. Only where the former two are views of `given`, and `result` one of the whole
-    product."""
-    *operands, product = factors
-    _matmul.remember((*key, _tf32), given, operands, (product, result), tf32=_tf32)
-
-
-def _remember_dot(
-    key: tuple, given: Sequence[Any], left: ndarray, factors: Sequence[ndarray], result: ndarray
-) -> None:
-    """`remember_product` where the first factor is a view of `left`: of given[0], or of its complex
-    conjugate."""
-    row, column, _ = factors
-    if left.dtype.kind != "c":
-        remember_product(key, given, factors, result)
-    elif (
-        all([type(x) is ndarray and x._node is None for x in given])
-        and left._layout is given[0]._layout
-        and (left._layout.device >= 0 and (row._data, column._data) == (left._data, given[1]._data))
-    ):
-        run = _products[row._layout, column._layout, _tf32]
-        _matmul.remember_chain((*key, _tf32), given, given[0], conj, run, result)
+def remember_product(*_: Any) -> None:
+    pass
 
 
 # Exact modulo 2^32, on tensor cores where there are some.
 _matmul_int32 = Op("matmul (int8 to int32)", cpu="matmul.matmul_int32", cuda="matmul.matmul_int32")
 
 
+@fast_path("a", "b")
 def matmul(a: Any, b: Any, /, out: Any = None, *, dtype: Any = None) -> ndarray:
     """Matrix product: y[..., i, j] = Σ_k a[..., i, k] b[..., k, j].
 
@@ -175,23 +153,7 @@ def matmul(a: Any, b: Any, /, out: Any = None, *, dtype: Any = None) -> ndarray:
     >>> cm.matmul(cm.full((1, 3), 100, "int8"), cm.full((3, 1), 100, "int8"), dtype="int32").tolist()
     [[30000]]
     """  # noqa: E501
-    if out is None and dtype is None:
-        try:  # layouts seen before: without checks
-            run = _products[a._layout, b._layout, _tf32]
-        except (AttributeError, KeyError):
-            pass
-        else:
-            product = run(a, b)
-            if a._node is not None or b._node is not None:
-                tape.record(_matmul, (a, b), product, {"tf32": _tf32})
-            return product
-    if (
-        type(a) is not ndarray
-        or type(b) is not ndarray
-        or a._layout.dtype is not b._layout.dtype
-        or (a._layout.dtype not in ANY)
-    ):
-        a, b = _pair("matmul", a, b)
+    a, b = _pair("matmul", a, b)
     wide = False
     if dtype is not None:
         wanted = dtypes.as_dtype(dtype, "matmul")
@@ -219,6 +181,7 @@ def matmul(a: Any, b: Any, /, out: Any = None, *, dtype: Any = None) -> ndarray:
     return product if out is None else deliver("matmul", product, out)
 
 
+@fast_path("a", "b", "c")
 def gemm(a: Any, b: Any, alpha: float = 1, c: Any = None, beta: float = 0) -> ndarray:
     """General matrix product: alpha a @ b + beta c.
 
@@ -235,18 +198,15 @@ def gemm(a: Any, b: Any, alpha: float = 1, c: Any = None, beta: float = 0) -> nd
     >>> cm.gemm([[1.0, 2.0]], [[3.0], [4.0]], alpha=2, c=[[1.0]], beta=10).tolist()
     [[32.0]]
     """
-    key, given = ("gemm", alpha, alpha.__class__, beta, beta.__class__), (a, b, c)
-    known = product_known(key, given)
-    if known is not None:
-        return known
     a, b = _pair("gemm", a, b)
     if a.ndim < 2 or b.ndim < 2 or a.shape[-1] != b.shape[-2]:
         raise ValueError(
             f"gemm: wants matrices (..., m, k) and (..., k, n), got shapes {a.shape} and {b.shape}"
         )
-    return _scaled(key, given, matmul(a, b))
+    return _scaled("gemm", matmul(a, b), alpha, c, beta)
 
 
+@fast_path("a", "x", "y")
 def gemv(a: Any, x: Any, alpha: float = 1, y: Any = None, beta: float = 0) -> ndarray:
     """General matrix-vector product: alpha a @ x + beta y.
 
@@ -259,22 +219,16 @@ def gemv(a: Any, x: Any, alpha: float = 1, y: Any = None, beta: float = 0) -> nd
     >>> cm.gemv([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0], alpha=2).tolist()
     [6.0, 14.0]
     """
-    key, given = ("gemv", alpha, alpha.__class__, beta, beta.__class__), (a, x, y)
-    known = product_known(key, given)
-    if known is not None:
-        return known
     a, x = _pair("gemv", a, x)
     if a.ndim != 2 or x.ndim != 1 or a.shape[1] != x.size:
         raise ValueError(
             f"gemv: wants a matrix (m, k) and a vector (k,), got shapes {a.shape} and {x.shape}"
         )
-    return _scaled(key, given, matmul(a, x))
+    return _scaled("gemv", matmul(a, x), alpha, y, beta)
 
 
-def _scaled(key: tuple, given: tuple, product: ndarray) -> ndarray:
-    """alpha product + beta c, for gemm and gemv: `given` are their arrays, c the last; `key` has
-    the name and the numbers."""
-    (name, alpha, _, beta, _), c = key, given[2]
+def _scaled(name: str, product: ndarray, alpha: Any, c: Any, beta: Any) -> ndarray:
+    """alpha product + beta c, for gemm and gemv."""
     for what, value in (("alpha", alpha), ("beta", beta)):
         if not isinstance(value, Number) and getattr(value, "shape", None) != ():
             raise TypeError(f"{name}: {what} must be a number, got {value!r}")
@@ -290,32 +244,18 @@ def _scaled(key: tuple, given: tuple, product: ndarray) -> ndarray:
             f"{name}: an array of shape {c.shape} cannot be added to a product of shape "
             f"{product.shape}"
         )
-    card: Any = None
-    numbers: tuple = ()
     if alpha == beta == 1:
-        card = add.card  # type: ignore[attr-defined]
-    elif (
+        return product + c
+    if (
         product.dtype is c.dtype
         and product.dtype in INEXACT
         and {type(alpha), type(beta)} <= {int, float}
     ):
-        card, numbers = weighted_sum, (alpha, beta)
-    if card is not None:
-        result = card(product, c, *numbers)
-        if alpha and all(
-            [type(x) is ndarray and x._layout.device >= 0 for x in given]
-        ):  # a 0 has two signs and one key
-            first = _products.get((given[0]._layout, given[1]._layout, _tf32))
-            second = card.plans.get((product._layout, c._layout, *map(type, numbers)))
-            if first is not None and second is not None:
-                _matmul.keep(
-                    ((*key, _tf32), *[x._layout for x in given]),
-                    lambda a, b, c: second(first(a, b), c, *numbers),
-                )
-        return result
+        return weighted_sum(product, c, alpha, beta)
     return (product if alpha == 1 else product * alpha) + (c if beta == 1 else c * beta)
 
 
+@fast_path("a", "b")
 def vecdot(
     a: Any, b: Any, /, out: Any = None, *, axis: int = -1, keepdims: bool = False
 ) -> ndarray:
@@ -334,20 +274,6 @@ def vecdot(
     if keepdims:
         y = expand_dims(vecdot(a, b, axis=axis), axis)
         return y if out is None else deliver("vecdot", y, out)
-    key, given = ("vecdot", axis, axis.__class__), (a, b)
-    if out is None:
-        known = product_known(key, given)
-        if known is not None:
-            return known
-        if (
-            axis == -1
-            and type(a) is type(b) is ndarray
-            and a._layout.dtype is b._layout.dtype
-            and (a._node is not None or b._node is not None)
-        ):
-            y = vecdot(a._alias(), b._alias())
-            tape.record(_vecdot, (a, b), y, {})
-            return y
     a, b = _pair("vecdot", a, b)
     a, b = require("vecdot", a, NUMERIC), require("vecdot", b, NUMERIC)
     if not a.ndim or not b.ndim:
@@ -364,25 +290,16 @@ def vecdot(
         b if j == b.ndim - 1 else moveaxis(b, j, -1),
     )
     broadcast_shapes("vecdot", a.shape, b.shape)
-    if a.dtype == b.dtype and not (a._node is None and b._node is None):
-        y = _vecdot(a, b)
-    else:
-        y, left, factors = _dot_products(a, b)
-        _remember_dot(key, given, left, factors, y)
+    y = _vecdot(a, b) if a.dtype == b.dtype else _dot_products(a, b)
     return y if out is None else deliver("vecdot", y, out)
 
 
-def _dot_products(a: ndarray, b: ndarray) -> tuple[ndarray, ndarray, tuple]:
-    """vecdot along the last axes; and a or its conjugate, and the two factors and the product that
-    it was seen as."""
+@fast_path("a", "b")
+def _dot_products(a: ndarray, b: ndarray) -> ndarray:
+    """vecdot along the last axes."""
     left = conj(a) if a.dtype.kind == "c" else a
-    row, column = left.reshape((*a.shape[:-1], 1, a.shape[-1])), b.reshape((*b.shape, 1))
-    product = matmul(row, column)
-    return (
-        reshape(product, broadcast_shapes("vecdot", a.shape[:-1], b.shape[:-1])),
-        left,
-        (row, column, product),
-    )
+    product = matmul(reshape(left, (*a.shape[:-1], 1, a.shape[-1])), reshape(b, (*b.shape, 1)))
+    return reshape(product, broadcast_shapes("vecdot", a.shape[:-1], b.shape[:-1]))
 
 
 def _dot_grad_left(g: ndarray, _y: Any, _a: Any, b: ndarray) -> ndarray:
@@ -394,7 +311,7 @@ def _dot_grad_left(g: ndarray, _y: Any, _a: Any, b: ndarray) -> ndarray:
 #: matrix products.
 _vecdot = Composed(
     "vecdot",
-    lambda a, b: _dot_products(a, b)[0],
+    _dot_products,
     (_dot_grad_left, lambda g, _y, a, _b: expand_dims(g, axis=-1) * a),
     broadcasts=True,
 )
@@ -417,6 +334,7 @@ def _shaped(name: str, a: ndarray, wanted: int, what: str) -> None:
         raise ValueError(f"{name}: {what}, got shape {a.shape}")
 
 
+@fast_path("a", "x")
 def matvec(a: Any, x: Any, /, out: Any = None) -> ndarray:
     """Matrices times vectors: y[..., i] = Σ_k a[..., i, k] x[..., k].
 
@@ -441,6 +359,7 @@ def matvec(a: Any, x: Any, /, out: Any = None) -> ndarray:
     return y if out is None else deliver("matvec", y, out)
 
 
+@fast_path("x", "a")
 def vecmat(x: Any, a: Any, /, out: Any = None) -> ndarray:
     """Vectors times matrices: y[..., j] = Σ_k conj(x[..., k]) a[..., k, j].
 
@@ -468,6 +387,7 @@ def vecmat(x: Any, a: Any, /, out: Any = None) -> ndarray:
     return y if out is None else deliver("vecmat", y, out)
 
 
+@fast_path("a", "b")
 def vdot(a: Any, b: Any) -> ndarray:
     """Dot product of two arrays seen as vectors: Σ conj(a) b.
 
@@ -480,22 +400,14 @@ def vdot(a: Any, b: Any) -> ndarray:
     >>> int(cm.vdot([[1, 2]], [[3], [4]]))
     11
     """
-    given = a, b
-    known = product_known(("vdot",), given)
-    if known is not None:
-        return known
     a, b = _pair("vdot", a, b)
     a, b = require("vdot", a, NUMERIC), require("vdot", b, NUMERIC)
     if a.size != b.size:
         raise ValueError(f"vdot: wants equally many elements, got shapes {a.shape} and {b.shape}")
-    left = conj(a)
-    row, column = reshape(left, (1, a.size)), reshape(b, (b.size, 1))
-    product = matmul(row, column)
-    y = reshape(product, ())
-    _remember_dot(("vdot",), given, left, (row, column, product), y)
-    return y
+    return reshape(matmul(reshape(conj(a), (1, a.size)), reshape(b, (b.size, 1))), ())
 
 
+@fast_path("a", "b")
 def dot(a: Any, b: Any, out: Any = None) -> ndarray:
     """NumPy's dot: the product of two vectors or matrices; of more dimensions, over the last axis
     of a and the last but one of b; with a 0-d operand, elementwise.
@@ -525,6 +437,7 @@ def dot(a: Any, b: Any, out: Any = None) -> ndarray:
     return tensordot(a, b, axes=((-1,), (-2,)))
 
 
+@fast_path("a", "b")
 def inner(a: Any, b: Any) -> ndarray:
     """Products over the last axes: y[i.., j..] = Σ_k a[i.., k] b[j.., k].
 
@@ -549,6 +462,7 @@ def inner(a: Any, b: Any) -> ndarray:
     return tensordot(a, b, axes=((-1,), (-1,)))
 
 
+@fast_path("a", "b")
 def outer(a: Any, b: Any, out: Any = None) -> ndarray:
     """Outer product: y[i, j] = a[i] b[j].
 
@@ -561,21 +475,15 @@ def outer(a: Any, b: Any, out: Any = None) -> ndarray:
     >>> cm.outer([1, 2], [3, 4]).tolist()
     [[3, 4], [6, 8]]
     """
-    given = a, b
-    if out is None:
-        known = multiply.card.again(("outer",), given)  # type: ignore[attr-defined]
-        if known is not None:
-            return known
     a, b = _pair("outer", a, b)
     a, b = reshape(a, (a.size, 1)), reshape(b, (1, b.size))
     try:
-        y = multiply(a, b, out)
+        return multiply(a, b, out)
     except MISTAKES as error:
         raise as_of("outer", error) from None
-    multiply.card.remember(("outer",), given, (a, b))  # type: ignore[attr-defined]
-    return y
 
 
+@fast_path("a", "b")
 def tensordot(a: Any, b: Any, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> ndarray:
     """Sum of products over pairs of axes.
 
@@ -592,13 +500,7 @@ def tensordot(a: Any, b: Any, axes: int | tuple[Sequence[int], Sequence[int]] = 
     >>> cm.tensordot(cm.ones((2, 3, 4)), cm.ones((3, 4, 5)), axes=2).shape
     (2, 5)
     """
-    if type(a) is type(b) is ndarray and type(axes) is int and a._node is None and b._node is None:
-        known = _contractions.get((a._layout, b._layout, axes))
-        if known is not None:  # these came before, and are seen as matrices as they lie
-            left, right, out = known
-            return matmul(a._view(left), b._view(right))._view(out)
     a, b = _pair("tensordot", a, b)
-    asked: Any = axes
     if not isinstance(axes, (tuple, list)) and np.ndim(axes) == 0:
         count = as_integer("tensordot", "axes", axes)
         if not 0 <= count <= builtins.min(a.ndim, b.ndim):
@@ -606,10 +508,10 @@ def tensordot(a: Any, b: Any, axes: int | tuple[Sequence[int], Sequence[int]] = 
         of_a, of_b = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     else:
         try:
-            first, second = asked
+            first, second = axes
         except ValueError:
             raise ValueError(
-                f"tensordot: wants axes as a number or two sequences, got {asked!r:.60}"
+                f"tensordot: wants axes as a number or two sequences, got {axes!r:.60}"
             ) from None
         of_a, of_b = (
             normalize_axes("tensordot", first, a.ndim),
@@ -626,18 +528,4 @@ def tensordot(a: Any, b: Any, axes: int | tuple[Sequence[int], Sequence[int]] = 
     depth = math.prod([a.shape[i] for i in of_a])
     left = reshape(permute_dims(a, rest_a + of_a), (math.prod(shape_a), depth))
     right = reshape(permute_dims(b, of_b + rest_b), (depth, math.prod(shape_b)))
-    y = reshape(matmul(left, right), shape_a + shape_b)
-    if (
-        a._layout.device >= 0
-        and (left._data, right._data) == (a._data, b._data)
-        and type(asked) is int
-    ):
-        remember(
-            _contractions, (a._layout, b._layout, asked), (left._layout, right._layout, y._layout)
-        )
-    return y
-
-
-#: Of `tensordot`: the layouts of two operands and the number of axes -> those of the matrices, and
-#: of the result.
-_contractions: dict[tuple, tuple] = {}
+    return reshape(matmul(left, right), shape_a + shape_b)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core import dtypes, tape
 from ..core.array import asarray, ndarray
+from ..core.fast_path import fast_path
 from ..core.op import (
     ANY,
     MISTAKES,
@@ -122,6 +123,7 @@ def _pinv_grad(g: ndarray, p: ndarray, a: ndarray, *, rtol: Any) -> tuple[ndarra
 _pinv = Composed("pinv", _pinv_value, _pinv_grad)
 
 
+@fast_path("a")
 def pinv(a: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> ndarray:
     """Moore-Penrose pseudo-inverse, by the singular value decomposition.
 
@@ -151,6 +153,7 @@ def pinv(a: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = N
     return _pinv(a, rtol=_cutoff(a, _tolerance("pinv", what, given, a)))
 
 
+@fast_path("a", "b")
 def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
     """Least squares: the x of least norm among those that minimise |b - a x|, by the singular value
     decomposition.
@@ -217,6 +220,7 @@ def _count_above(s: ndarray, rtol: Any) -> ndarray:
     return reduce.count_nonzero(s > rtol * reduce.max(s, axis=-1, keepdims=True), axis=-1)
 
 
+@fast_path("a")
 def matrix_rank(
     a: Any, /, tol: Any = None, hermitian: bool = False, *, rtol: Any = None
 ) -> ndarray:
@@ -255,6 +259,7 @@ def matrix_rank(
         )
 
 
+@fast_path("a")
 @speaks_for("cond")
 def cond(a: Any, /, p: float | str | None = None) -> ndarray:
     """Condition number of matrices: norm(a) norm(inv(a)).
@@ -313,6 +318,7 @@ def cond(a: Any, /, p: float | str | None = None) -> ndarray:
 # -------------------- powers
 
 
+@fast_path("a")
 def matrix_power(a: Any, n: int) -> ndarray:
     """The n-th power of square matrices, by repeated squaring; of a negative n, of the inverse.
 
@@ -422,6 +428,7 @@ def expm(a: Any, /) -> ndarray:
     return x if finite is None else where(finite, x, math.nan)
 
 
+@fast_path("*arrays")
 def multi_dot(arrays: Sequence[Any], /, *, out: Any = None) -> ndarray:
     """The product of several matrices, in the order of multiplications that takes the fewest
     operations.
@@ -494,6 +501,7 @@ def _grouping(sizes: tuple[int, ...]) -> Any:
 # -------------------- tensors
 
 
+@fast_path("a")
 @speaks_for("tensorinv")
 def tensorinv(a: Any, /, ind: int = 2) -> ndarray:
     """Inverse with respect to `tensordot(a, b, ind)`.
@@ -518,6 +526,7 @@ def tensorinv(a: Any, /, ind: int = 2) -> ndarray:
     return reshape(inv(reshape(a, (rows, rows))), (*a.shape[ind:], *a.shape[:ind]))
 
 
+@fast_path("a", "b")
 @speaks_for("tensorsolve")
 def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> ndarray:
     """The x with tensordot(a, x, x.ndim) = b.
@@ -542,6 +551,7 @@ def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> ndarray:
     return reshape(solve(reshape(a, (b.size, b.size)), reshape(b, (b.size,))), shape)
 
 
+@fast_path("a", "b")
 def cross(a: Any, b: Any, *, axis: int = -1) -> ndarray:
     """Cross product of vectors of three elements along an axis.
 
@@ -554,10 +564,6 @@ def cross(a: Any, b: Any, *, axis: int = -1) -> ndarray:
     >>> cm.linalg.cross([1, 0, 0], [0, 1, 0]).tolist()
     [0, 0, 1]
     """
-    key, given = ("cross", axis, axis.__class__), (a, b)
-    known = _cross.again(key, given)
-    if known is not None:
-        return known
     a, b = common_pair("cross", a, b)
     a, b = require("cross", a, NUMERIC), require("cross", b, NUMERIC)
     i, j = normalize_axis("cross", axis, a.ndim), normalize_axis("cross", axis, b.ndim)
@@ -573,9 +579,7 @@ def cross(a: Any, b: Any, *, axis: int = -1) -> ndarray:
         b if j == b.ndim - 1 else moveaxis(b, j, -1),
     )
     vectors = _cross(x, y)
-    out = vectors if axis == -1 else moveaxis(vectors, -1, axis)
-    _cross.remember(key, given, (x, y), (vectors, out))
-    return out
+    return vectors if axis == -1 else moveaxis(vectors, -1, axis)
 
 
 _cross: Op = Op(
@@ -587,6 +591,7 @@ _cross: Op = Op(
 )
 
 
+@fast_path("x")
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> ndarray:
     """Sums of the diagonals of the matrices in the last two axes. (NumPy's `trace`, outside linalg,
     takes the first two.)
@@ -599,30 +604,15 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> ndarray:
     >>> int(cm.linalg.trace([[1, 2], [3, 4]]))
     5
     """
-    key, given = ("linalg.trace", offset, offset.__class__), (x,)
-    known = reduce._sum.again(key, given) if dtype is None else None
-    if known is None:
-        x = require("trace", x, ANY)
-        if x.ndim < 2:
-            raise ValueError(
-                f"trace: wants matrices, an array of at least two dimensions, got shape {x.shape}"
-            )
-        line = diagonal(x, as_integer("trace", "offset", offset), -2, -1)
-        try:
-            known = reduce.sum(
-                line, -1, dtype=None if dtype is None else dtypes.as_dtype(dtype, "trace")
-            )
-        except MISTAKES as error:
-            raise as_of("trace", error) from None
-        if dtype is None:
-            reduce._sum.remember(
-                key,
-                given,
-                (line,),
-                kind="sum",
-                axis=(line.ndim - 1,),
-                keepdims=False,
-                dtype=known.dtype,
-                shape=(),
-            )
-    return known
+    x = require("trace", x, ANY)
+    if x.ndim < 2:
+        raise ValueError(
+            f"trace: wants matrices, an array of at least two dimensions, got shape {x.shape}"
+        )
+    line = diagonal(x, as_integer("trace", "offset", offset), -2, -1)
+    try:
+        return reduce.sum(
+            line, -1, dtype=None if dtype is None else dtypes.as_dtype(dtype, "trace")
+        )
+    except MISTAKES as error:
+        raise as_of("trace", error) from None

@@ -12,6 +12,7 @@ import optree
 
 from ..core import tape
 from ..core.array import ReadOnly, ndarray, refuse_read_only
+from ..core.call_record import obstruct, open_records
 from ..core.devices import CPU
 from ..core.dtypes import COMPLEX
 from ..core.op import members
@@ -73,6 +74,8 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
         plans, record = card.plans, elementwise.ufunc.tape.record
 
         def forward(x: ndarray, y: Any) -> Any:  # type: ignore[misc]  # the public function, one frame less
+            if open_records:
+                return card.call((x, y)) if type(y) is ndarray or _takes(y) else NotImplemented
             try:
                 if type(y) is ndarray:
                     layout = x._layout
@@ -90,6 +93,8 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
             return out
 
         def reflected(x: ndarray, y: Any) -> Any:
+            if open_records:
+                return function(y, x) if _takes(y) else NotImplemented
             try:
                 out = plans[type(y), x._layout](y, x)
             except KeyError:
@@ -113,6 +118,8 @@ def _inplace(function: Callable, symbol: str) -> Callable:
             refuse_read_only(function.__name__, x)
         if plans is None:
             return function(x, y, out=x)
+        if open_records:
+            obstruct("wrote in place")
         try:
             if type(y) is not ndarray:
                 run = plans[x._layout, type(y), True]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.dtypes import compute_dtype, default_float, real_dtype
+from ..core.fast_path import fast_path
 from ..core.op import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL, require, speaks_for
 from ..core.shapes import normalize_axes
 from . import reduce, ufunc
@@ -17,7 +18,7 @@ from .elementwise import abs, add, equal, isfinite, isnan, logical_not, maximum,
 from .index import where as choose
 from .numbers import fmax, fmin
 from .output import deliver
-from .reduction import Axis, Reduction, asked
+from .reduction import Axis, Reduction
 from .shape import astype, reshape
 from .transfer import imag, real
 
@@ -137,9 +138,12 @@ _nanstd = Reduction("nanstd", _std_grad, masked=_masked_nanstd)
 # -------------------- reductions
 
 
-@_nansum.quick
+@fast_path("x")
+@_nansum.with_numpy_options
 @speaks_for("nansum")
-def nansum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> ndarray:
+def nansum(
+    x: Any, /, axis: Axis = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False
+) -> ndarray:
     """Sum over axes of the elements that are not NaN; 0 if there are none.
 
     Args, returns, raises: as for ``sum`` (out, initial and where included). Gradient: g where there
@@ -152,14 +156,15 @@ def nansum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = 
     x = require("nansum", x)
     if x.dtype not in INEXACT:
         return reduce.sum(x, axis, dtype=dtype, keepdims=keepdims)
-    return _nansum.reduce(
-        x, axis, keepdims, reduce._total_dtype("nansum", x.dtype, dtype), asked(dtype=dtype)
-    )
+    return _nansum.reduce(x, axis, keepdims, reduce._total_dtype("nansum", x.dtype, dtype), out)
 
 
-@_nanprod.quick
+@fast_path("x")
+@_nanprod.with_numpy_options
 @speaks_for("nanprod")
-def nanprod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> ndarray:
+def nanprod(
+    x: Any, /, axis: Axis = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False
+) -> ndarray:
     """Product over axes of the elements that are not NaN; 1 if there are none.
 
     Args, returns, raises: as for ``prod``. Gradient: as of ``prod`` where there is no NaN.
@@ -171,14 +176,15 @@ def nanprod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool =
     x = require("nanprod", x)
     if x.dtype not in INEXACT:
         return reduce.prod(x, axis, dtype=dtype, keepdims=keepdims)
-    return _nanprod.reduce(
-        x, axis, keepdims, reduce._total_dtype("nanprod", x.dtype, dtype), asked(dtype=dtype)
-    )
+    return _nanprod.reduce(x, axis, keepdims, reduce._total_dtype("nanprod", x.dtype, dtype), out)
 
 
-@_nanmean.quick
+@fast_path("x")
+@_nanmean.with_numpy_options
 @speaks_for("nanmean")
-def nanmean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> ndarray:
+def nanmean(
+    x: Any, /, axis: Axis = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False
+) -> ndarray:
     """Mean over axes of the elements that are not NaN; NaN if there are none.
 
     Args, returns, raises: as for ``mean``. Gradient: g / count where there is no NaN.
@@ -191,7 +197,7 @@ def nanmean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool =
     if x.dtype not in INEXACT:
         return reduce.mean(x, axis, dtype=dtype, keepdims=keepdims)
     x = reduce._spread_in("nanmean", x, dtype)  # whole numbers have no NaN
-    return _nanmean.reduce(x, axis, keepdims, x.dtype, asked(dtype=dtype))
+    return _nanmean.reduce(x, axis, keepdims, x.dtype, out)
 
 
 def _about(
@@ -216,16 +222,18 @@ def _about(
     return choose(enough, y, np.nan)
 
 
-@_nanvar.quick
+@fast_path("x")
+@_nanvar.with_numpy_options
 @speaks_for("nanvar")
 def nanvar(
     x: Any,
     /,
     axis: Axis = None,
-    *,
     dtype: Any = None,
-    correction: float | None = None,
+    out: Any = None,
     ddof: float | None = None,
+    *,
+    correction: float | None = None,
     keepdims: bool = False,
     mean: Any = None,
 ) -> ndarray:
@@ -263,21 +271,23 @@ def nanvar(
         axis,
         keepdims,
         x.dtype,
-        asked(dtype=dtype, correction=correction, ddof=ddof),
+        out,
         correction=reduce._freedom("nanvar", correction, ddof),
     )
 
 
-@_nanstd.quick
+@fast_path("x")
+@_nanstd.with_numpy_options
 @speaks_for("nanstd")
 def nanstd(
     x: Any,
     /,
     axis: Axis = None,
-    *,
     dtype: Any = None,
-    correction: float | None = None,
+    out: Any = None,
     ddof: float | None = None,
+    *,
+    correction: float | None = None,
     keepdims: bool = False,
     mean: Any = None,
 ) -> ndarray:
@@ -304,14 +314,15 @@ def nanstd(
         axis,
         keepdims,
         x.dtype,
-        asked(dtype=dtype, correction=correction, ddof=ddof),
+        out,
         correction=reduce._freedom("nanstd", correction, ddof),
     )
 
 
-@_nanmax.quick
+@fast_path("x")
+@_nanmax.with_numpy_options
 @speaks_for("nanmax")
-def nanmax(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
+def nanmax(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
     """Largest element over axes but NaN; NaN if there is nothing else.
 
     Args, returns, raises: as for ``max`` (initial, where). Gradient: as of ``max``.
@@ -322,15 +333,16 @@ def nanmax(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     """
     x = require("nanmax", x, REAL_OR_BOOL)
     return (
-        _nanmax.reduce(x, axis, keepdims, x.dtype)
+        _nanmax.reduce(x, axis, keepdims, x.dtype, out)
         if x.dtype in INEXACT
         else reduce.max(x, axis, keepdims=keepdims)
     )
 
 
-@_nanmin.quick
+@fast_path("x")
+@_nanmin.with_numpy_options
 @speaks_for("nanmin")
-def nanmin(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
+def nanmin(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
     """Smallest element over axes but NaN; NaN if there is nothing else.
 
     Args, returns, raises: as for ``min`` (initial, where). Gradient: as of ``min``.
@@ -341,7 +353,7 @@ def nanmin(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     """
     x = require("nanmin", x, REAL_OR_BOOL)
     return (
-        _nanmin.reduce(x, axis, keepdims, x.dtype)
+        _nanmin.reduce(x, axis, keepdims, x.dtype, out)
         if x.dtype in INEXACT
         else reduce.min(x, axis, keepdims=keepdims)
     )
@@ -399,6 +411,7 @@ def nanargmin(
     return y if out is None else deliver("nanargmin", y, out)
 
 
+@fast_path("x")
 def nan_to_num(
     x: Any,
     /,

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes, tape
+from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import TRACED
-from ..core.op import INEXACT, MISTAKES, as_numbers, as_of, require
+from ..core.fast_path import fast_path
+from ..core.op import INEXACT, MISTAKES, Composed, as_numbers, as_of, require
 from ..core.shapes import normalize_axes
 from . import reduce
 from .elementwise import PRECISE, abs
@@ -22,6 +23,7 @@ from .shape import astype, expand_dims, moveaxis
 __all__ = ["matrix_norm", "norm", "vector_norm"]
 
 
+@fast_path("x")
 def vector_norm(
     x: Any, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, ord: float = 2
 ) -> ndarray:
@@ -42,42 +44,15 @@ def vector_norm(
     >>> cm.vector_norm([[3.0, 4.0], [6.0, 8.0]], axis=1).tolist()
     [5.0, 10.0]
     """  # noqa: E501
-    kinds = map(type, axis) if isinstance(axis, tuple) else (axis.__class__,)
-    key, given = ("vector_norm", axis, keepdims, keepdims.__class__, ord, *kinds), (x,)
-    known = reduce._norm.again(key, given)
-    known = reduce._power_norm.again(key, given, (ord,)) if known is None else known
-    if known is None:
-        x, (ord,) = _numbers("vector_norm", x), as_numbers("vector_norm", "real numbers", ord)
-        axes = tuple(sorted(normalize_axes("vector_norm", axis, x.ndim)))
-        known = _vector_norm("vector_norm", x, axes, keepdims, ord)
-        _remember(key, given, x, axes, keepdims, ord, known)
-    return known
+    x = _numbers("vector_norm", x)
+    axes = tuple(sorted(normalize_axes("vector_norm", axis, x.ndim)))
+    return _vector_norm("vector_norm", x, axes, keepdims, ord)
 
 
 def _numbers(name: str, x: Any) -> ndarray:
     """Numbers, as which bools count: 0 and 1."""
     x = require(name, x)
     return astype(x, np.uint8) if x._layout.dtype.kind == "b" else x
-
-
-def _remember(
-    key: tuple,
-    given: tuple,
-    x: ndarray,
-    axes: tuple[int, ...],
-    keepdims: bool,
-    ord: float,
-    y: ndarray,
-) -> None:
-    """Let the cards answer such a call of `_vector_norm` again."""
-    if x.dtype in INEXACT and ord in _PASSES:  # of integers: the default dtype, which changes
-        reduce._norm.remember(
-            key, given, (x,), kind=_PASSES[ord], axis=axes, keepdims=keepdims, dtype=y.dtype
-        )
-    elif x.dtype in INEXACT:
-        reduce._power_norm.remember(
-            key, given, (x,), axis=axes, keepdims=bool(keepdims), dtype=y.dtype
-        )
 
 
 # A norm of any order is one launch, a block a vector, up to _SHORT elements: of fewer than _WHOLE,
@@ -121,25 +96,29 @@ def _vector_norm(
         and (length >= _WHOLE or x.size <= _FEW * length)
     ):
         return reduce._power_norm(x, scalars=(ord,), **params)
-    y = _by_parts(x._alias() if recorded else x, axes, keepdims, ord, result)
-    if recorded:  # one rule for vectors of all lengths, which knows what to do at 0
-        tape.record(reduce._power_norm, (x,), y, {**params, "scalars": (ord,)})
-    return y
+    return _by_parts(x, **params, scalars=(ord,))
 
 
-def _by_parts(
-    x: ndarray, axes: tuple[int, ...], keepdims: bool, ord: float, result: np.dtype
+def _parts(
+    x: ndarray, *, axis: tuple[int, ...], keepdims: bool, dtype: np.dtype, scalars: tuple[float]
 ) -> ndarray:
-    sizes = abs(x if x.dtype in INEXACT else astype(x, result))  # |-128| is not an int8
+    """The norm by powers and a sum."""
+    (ord,) = scalars
+    sizes = abs(x if x.dtype in INEXACT else astype(x, dtype))  # |-128| is not an int8
     if ord == 1 or math.isinf(ord):
         return (reduce.sum if ord == 1 else reduce.max if ord > 0 else reduce.min)(
-            sizes, axis=axes, keepdims=keepdims
+            sizes, axis=axis, keepdims=keepdims
         )
-    wide = dtypes.compute_dtype(result)  # powers of 16-bit numbers soon leave their range
-    total = reduce.sum(astype(sizes, wide, copy=False) ** ord, axis=axes, keepdims=keepdims)
-    return astype(total ** (1 / ord), result, copy=False)
+    wide = dtypes.compute_dtype(dtype)  # powers of 16-bit numbers soon leave their range
+    total = reduce.sum(astype(sizes, wide, copy=False) ** ord, axis=axis, keepdims=keepdims)
+    return astype(total ** (1 / ord), dtype, copy=False)
 
 
+#: One rule for vectors of all lengths, which knows what to do at 0.
+_by_parts = Composed("power_norm", _parts, reduce._power_norm_grad)
+
+
+@fast_path("x")
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") -> ndarray:
     """Norm of matrices: "fro": root of the sum of squares; 1 or -1: largest or smallest sum of
     absolute values of a column; inf or -inf: of a row; 2 or -2: largest or smallest singular value;
@@ -154,10 +133,6 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") 
     >>> float(cm.matrix_norm([[1.0, -7.0], [2.0, 3.0]], ord=1))
     10.0
     """
-    key, given = ("matrix_norm", keepdims, keepdims.__class__, ord, ord.__class__), (x,)
-    known = reduce._norm.again(key, given)
-    if known is not None:
-        return known
     x, ord = _numbers("matrix_norm", x), _order("matrix_norm", ord)
     keepdims = kept_axes("matrix_norm", keepdims, x)
     if x.ndim < 2:
@@ -165,7 +140,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") 
             f"matrix_norm: wants arrays of at least two dimensions, got shape {x.shape}"
         )
     if ord == "fro":
-        return _length("matrix_norm", key, x, (x.ndim - 2, x.ndim - 1), keepdims)
+        return reduce.vector_length("matrix_norm", x, (x.ndim - 2, x.ndim - 1), keepdims)
     if ord in (2, -2, "nuc"):
         from .spectral import svdvals
 
@@ -182,16 +157,9 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") 
         )
     lines, both = (x.ndim - (2 if builtins.abs(ord) == 1 else 1),), (x.ndim - 2, x.ndim - 1)
     sums = _vector_norm("matrix_norm", x, lines, True, 1)
-    found = _extreme(x, ord, x.shape[both[0] + both[1] - lines[0]])(
+    return _extreme(x, ord, x.shape[both[0] + both[1] - lines[0]])(
         sums, axis=both, keepdims=keepdims
     )
-    first = reduce._norm.plans.get((x._layout, "norm 1", lines, True, sums.dtype))
-    second = (reduce._max if ord > 0 else reduce._min).known.get(
-        (sums._layout, both, tuple, keepdims, bool)
-    )
-    if first is not None and second is not None and x.dtype in INEXACT and type(keepdims) is bool:
-        reduce._norm.remember_chain(key, given, x, first, second, found)
-    return found
 
 
 def _order(name: str, ord: Any) -> Any:
@@ -213,13 +181,7 @@ def _extreme(x: ndarray, ord: Any, count: int) -> Callable:
     return (reduce.max if ord > 0 else reduce.min) if count else reduce.sum
 
 
-def _length(name: str, key: tuple, x: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:
-    """Root of the sum of squares."""
-    y = reduce.vector_length(name, x, axes, keepdims)
-    _remember(key, (x,), x, axes, keepdims, 2, y)
-    return y
-
-
+@fast_path("x")
 def norm(
     x: Any,
     /,
@@ -242,23 +204,14 @@ def norm(
     >>> float(cm.norm([[1.0, 2.0], [2.0, 4.0]]))
     5.0
     """
-    kinds = map(type, axis) if isinstance(axis, tuple) else (axis.__class__,)
-    key, given = ("norm", keepdims, keepdims.__class__, ord, ord.__class__, axis, *kinds), (x,)
-    known = reduce._norm.again(key, given)
-    if known is None and axis is not None:
-        known = reduce._power_norm.again(key, given, (ord,))
-    if known is not None:
-        return known
     x, ord = _numbers("norm", x), _order("norm", ord)
     if ord is axis is None:
-        return _length("norm", key, x, tuple(range(x.ndim)), keepdims)
+        return reduce.vector_length("norm", x, tuple(range(x.ndim)), keepdims)
     axes = normalize_axes("norm", axis, x.ndim)
     if len(axes) == 1:
         if isinstance(ord, str):
             raise ValueError(f"norm: wants a number as the order of a vector norm, got {ord!r}")
-        found = _vector_norm("norm", x, axes, keepdims, 2 if ord is None else ord)
-        _remember(key, given, x, axes, keepdims, 2 if ord is None else ord, found)
-        return found
+        return _vector_norm("norm", x, axes, keepdims, 2 if ord is None else ord)
     if len(axes) != 2:
         raise ValueError(
             f"norm: wants one axis or two, got axes {axes} of an array of shape {x.shape}"
@@ -269,8 +222,4 @@ def norm(
         moved = matrix_norm(matrices, keepdims=keepdims, ord=order)
     except MISTAKES as error:
         raise as_of("norm", error) from None
-    found = moveaxis(moved, (-2, -1), axes) if keepdims else moved
-    if x.dtype in INEXACT:
-        known_as = ("matrix_norm", keepdims, keepdims.__class__, order, order.__class__)
-        reduce._norm.remember_as(known_as, key, given, (matrices,), (moved, found))
-    return found
+    return moveaxis(moved, (-2, -1), axes) if keepdims else moved

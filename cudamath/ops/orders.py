@@ -11,13 +11,14 @@ import numpy as np
 from ..core.array import asarray, empty, ndarray, upload
 from ..core.devices import device_of, index_of
 from ..core.dtypes import FLOATING
+from ..core.fast_path import fast_path
 from ..core.op import Op, lazy
 from ..core.shapes import normalize_axis
-from .discrete import Discrete, _integers
+from .discrete import Discrete
 from .index import _check_writable, take, take_along_axis
 from .output import deliver, receiver
 from .sort import argsort
-from .source import Size, drawn, known_size, on_host, shape_of
+from .source import Size, drawn, on_host, shape_of
 
 _RANKED = 1024  # permutations up to this length are made by ranking keys
 _WEIGHED = (
@@ -50,6 +51,7 @@ class Orders(Discrete):
             device=device,
         )
 
+    @fast_path("x?", source="self")
     def permutation(self, x: Any, axis: int = 0, device: Any = None) -> ndarray:
         """A random order: of 0 .. x - 1 if `x` is an integer, else a copy of the array `x` shuffled
         along `axis`.
@@ -96,6 +98,7 @@ class Orders(Discrete):
         n = x.shape[axis]
         return take(x, self._order(name, n, n, x._layout.device), axis=axis)
 
+    @fast_path("x", source="self")
     def permuted(
         self, x: Any, axis: int | None = None, device: Any = None, *, out: Any = None
     ) -> ndarray:
@@ -156,6 +159,7 @@ class Orders(Discrete):
         _check_writable(name, x)
         x[...] = self._shuffled(name, x, axis)
 
+    @fast_path("a?", "p", source="self")
     def choice(
         self,
         a: Any,
@@ -202,11 +206,6 @@ class Orders(Discrete):
         [10, 20, 30]
         """
         name = "random.choice"
-        plain = type(a) is int and replace and p is None and known_size(size)
-        if (
-            plain and (out := self.again(_integers, (size, 0, a, None, False, device))) is not None
-        ):  # as `integers` keeps it
-            return out
         array = None
         if isinstance(a, (int, np.integer)) and not isinstance(a, bool):
             n, place = int(a), index_of(device)
@@ -234,11 +233,7 @@ class Orders(Discrete):
         elif not count:
             index = empty(shape, _INT64, place)
         elif replace:
-            index = (
-                self.integers(0, n, size, device=device)
-                if plain
-                else self.integers(0, n, shape, device=device_of(place))
-            )
+            index = self.integers(0, n, shape, device=device_of(place))
         else:
             index = self._order(name, n, count, place).reshape(shape)
         return index if array is None else take(array, index, axis=axis)

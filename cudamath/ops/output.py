@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import asarray, ndarray, refuse_read_only
+from ..core.call_record import obstruct, open_records
 from ..core.dtypes import bfloat16, float16
 from ..core.op import ANY, Category, require
 
@@ -64,6 +65,8 @@ def in_place(name: str, x: Any, category: Category = ANY) -> ndarray:
                 f"{type(x).__name__}"
             )
         x = held
+    if open_records:
+        obstruct("wrote in place")
     return require(name, x, category)
 
 
@@ -82,6 +85,8 @@ def receiver(name: str, result: ndarray, out: Any, casting: Any = "same_kind") -
 def deliver(name: str, result: ndarray, out: Any, casting: Any = "same_kind") -> ndarray:
     """Copies a result into `out` and returns that."""
     target = receiver(name, result, out, casting)
+    if open_records:
+        obstruct("wrote into out")
     target[...] = result
     return target
 

@@ -14,6 +14,7 @@ from numpy import (
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import default_index
+from ..core.fast_path import fast_path
 from ..core.layout import Layout
 from ..core.op import (
     COMPLEX,
@@ -28,7 +29,7 @@ from ..core.op import (
 )
 from ..core.shapes import as_integer, normalize_shape
 from . import reduce
-from .creation import arange, eye, made_of, ones, zeros
+from .creation import arange, eye, ones, zeros
 from .differences import convolve
 from .elementwise import abs, not_equal, weighted_sum
 from .grids import vander
@@ -58,6 +59,7 @@ __all__ = [
 ]
 
 
+@fast_path("p", "x")
 def polyval(p: Any, x: Any) -> ndarray:
     """The polynomial p[0] x^(n-1) + ... + p[n-1], by Horner's rule.
 
@@ -82,6 +84,7 @@ def polyval(p: Any, x: Any) -> ndarray:
     return y
 
 
+@fast_path("p")
 def polyder(p: Any, m: int = 1) -> ndarray:
     """Coefficients of the m-th derivative.
 
@@ -101,6 +104,7 @@ def polyder(p: Any, m: int = 1) -> ndarray:
     return p
 
 
+@fast_path("p")
 @speaks_for("polyint")
 def polyint(p: Any, m: int = 1, k: Any = None) -> ndarray:
     """Coefficients of the m-th antiderivative.
@@ -142,6 +146,7 @@ def _padded(a: ndarray, n: int) -> ndarray:
     return concat([zeros(n - a.size, a.dtype, device=a.device), a]) if a.size < n else a
 
 
+@fast_path("a1", "a2")
 def polyadd(a1: Any, a2: Any) -> ndarray:
     """The sum of two polynomials.
 
@@ -157,6 +162,7 @@ def polyadd(a1: Any, a2: Any) -> ndarray:
     return _padded(a, n) + _padded(b, n)
 
 
+@fast_path("a1", "a2")
 def polysub(a1: Any, a2: Any) -> ndarray:
     """The difference of two polynomials. Arguments and errors: as for `polyadd`.
 
@@ -215,6 +221,7 @@ def polydiv(u: Any, v: Any) -> tuple[ndarray, ndarray]:
     return concat(steps), span(rest, 0, min(first, rest.size - 1), rest.size)
 
 
+@fast_path("roots")
 def poly(roots: Any, /) -> ndarray:
     """Coefficients of the polynomial with these roots, the highest one 1; of a square matrix: its
     characteristic polynomial.
@@ -359,18 +366,16 @@ def polyfit(
     return c, spread if cov == "unscaled" else spread * (residuals / (x.size - deg - 1))
 
 
+@fast_path()
 def _window(kind: str, m: int) -> ndarray:
     """A window with m points, in the default dtype: one launch."""
-    dtype, index = dtypes.default_float(), default_index()
-    key = (kind, m, m.__class__, dtype, index)
-    try:
-        return _windows.plans[key]()
-    except (KeyError, TypeError):
-        pass
-    n = _points(kind, m)
-    return made_of(
-        _windows, Layout.new((n,), dtype, index), (), key if type(m) is int else None, kind=kind
-    )
+    return _filled(_windows, _points(kind, m), kind=kind)
+
+
+def _filled(card: Op, n: int, scalars: tuple = (), **params: Any) -> ndarray:
+    """What a card makes of numbers alone: n elements of the default dtype."""
+    layout = Layout.new((n,), dtypes.default_float(), default_index())
+    return card(scalars=scalars, layout=layout, device=layout.device, **params)
 
 
 _windows = Op("window", cpu="grids.window", cuda="grids.window")
@@ -436,6 +441,7 @@ def blackman(m: int, /) -> ndarray:
     return _window("blackman", m)
 
 
+@fast_path()
 def kaiser(m: int, beta: float, /) -> ndarray:
     """The window I0(beta sqrt(1 - t^2)) / I0(beta), t from -1 to 1, with m points; I0 is the
     modified Bessel function, computed in float64.
@@ -448,16 +454,9 @@ def kaiser(m: int, beta: float, /) -> ndarray:
     >>> cm.round(cm.kaiser(3, 2.0), 6).tolist()
     [0.438676, 1.0, 0.438676]
     """
-    dtype, index = dtypes.default_float(), default_index()
-    key = ("kaiser", m, beta, m.__class__, beta.__class__, dtype, index)
-    try:
-        return _kaiser.plans[key]()
-    except (KeyError, TypeError):
-        pass
     n = _points("kaiser", m)
     (beta,) = as_numbers("kaiser", "a real number as beta", beta)
-    plain = type(m) is int and type(beta) in (int, float)
-    return made_of(_kaiser, Layout.new((n,), dtype, index), (float(beta),), key if plain else None)
+    return _filled(_kaiser, n, (float(beta),))
 
 
 _kaiser = Op("kaiser", cpu="grids.kaiser", cuda="grids.kaiser")

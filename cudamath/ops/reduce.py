@@ -12,6 +12,7 @@ import numpy as np
 from ..core import dtypes, lasting, tape
 from ..core.array import asarray, ndarray
 from ..core.devices import CPU
+from ..core.fast_path import fast_path
 from ..core.op import (
     ANY,
     COMPLEX,
@@ -40,7 +41,7 @@ from .elementwise import (
     sqrt,
 )
 from .index import where as choose
-from .reduction import Axis, Reduction, asked, kept_axes
+from .reduction import Axis, Reduction, kept_axes
 from .shape import astype, broadcast_to, flip, permute_dims, reshape, span
 from .ufunc import SCALARS
 
@@ -366,12 +367,12 @@ _count_nonzero = Reduction("count_nonzero", neutral=0)
 def _total_dtype(name: str, own: np.dtype, dtype: Any) -> np.dtype:
     """The dtype of a sum or product: 64 bits for integers and bool, unless another is requested."""
     if dtype is not None:
-        asked = dtypes.as_dtype(dtype, name)
-        if asked not in NUMERIC:
-            raise TypeError(f"{name}: wants a numeric dtype for its result, got {asked}")
-        if own.kind == "c" and asked.kind != "c":
-            raise TypeError(f"{name}: the result of {own} arrays is complex, got dtype {asked}")
-        return asked
+        kind = dtypes.as_dtype(dtype, name)
+        if kind not in NUMERIC:
+            raise TypeError(f"{name}: wants a numeric dtype for its result, got {kind}")
+        if own.kind == "c" and kind.kind != "c":
+            raise TypeError(f"{name}: the result of {own} arrays is complex, got dtype {kind}")
+        return kind
     if own.kind in "bi":
         return _INT
     return np.dtype(np.uint64) if own.kind == "u" else own
@@ -399,8 +400,11 @@ def _freedom(name: str, correction: float | None, ddof: float | None) -> float:
 # -------------------- summing
 
 
-@_sum.quick
-def sum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> ndarray:
+@fast_path("x")
+@_sum.with_numpy_options
+def sum(
+    x: Any, /, axis: Axis = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False
+) -> ndarray:
     """Sum of the elements over the given axes: y = Σ x.
 
     Args:
@@ -431,13 +435,16 @@ def sum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fal
         axis,
         keepdims,
         _total_dtype("sum", layout.dtype, dtype),
-        asked(dtype=dtype),
+        out,
         shape=() if x._node is None else layout.shape,
     )
 
 
-@_prod.quick
-def prod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> ndarray:
+@fast_path("x")
+@_prod.with_numpy_options
+def prod(
+    x: Any, /, axis: Axis = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False
+) -> ndarray:
     """Product of the elements over the given axes: y = Π x.
 
     Args: x, axis, dtype, keepdims, out, where: as for `sum`; initial: number that multiplies the
@@ -452,11 +459,14 @@ def prod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
     [2, 12]
     """
     x = require("prod", x, ANY)
-    return _prod.reduce(x, axis, keepdims, _total_dtype("prod", x.dtype, dtype), asked(dtype=dtype))
+    return _prod.reduce(x, axis, keepdims, _total_dtype("prod", x.dtype, dtype), out)
 
 
-@_mean.quick
-def mean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> ndarray:
+@fast_path("x")
+@_mean.with_numpy_options
+def mean(
+    x: Any, /, axis: Axis = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False
+) -> ndarray:
     """Arithmetic mean over the given axes: y = Σ x / n.
 
     Args: x: array of any shape, numeric or bool; dtype: converted to first if given; axis,
@@ -484,7 +494,7 @@ def mean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
             and wide in INEXACT
             and dtypes.promote(x.dtype, wide) == wide
         ):  # converted as it is read
-            return _mean.reduce(x, axis, keepdims, wide, asked(dtype=dtype), shape=())
+            return _mean.reduce(x, axis, keepdims, wide, out, shape=())
         x = astype(x, wide, copy=False)
         if x.dtype not in INEXACT:  # the mean of whole numbers as a whole number, as in NumPy
             return astype(mean(x, axis, keepdims=keepdims), x.dtype)
@@ -494,20 +504,23 @@ def mean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
         axis,
         keepdims,
         _floating_dtype(layout.dtype),
+        out,
         shape=() if x._node is None else layout.shape,
     )
 
 
-@_var.quick
+@fast_path("x")
+@_var.with_numpy_options
 @speaks_for("var")
 def var(
     x: Any,
     /,
     axis: Axis = None,
-    *,
     dtype: Any = None,
-    correction: float | None = None,
+    out: Any = None,
     ddof: float | None = None,
+    *,
+    correction: float | None = None,
     keepdims: bool = False,
     mean: Any = None,
 ) -> ndarray:
@@ -548,21 +561,23 @@ def var(
         axis,
         keepdims,
         _floating_dtype(x.dtype),
-        asked(correction=correction, ddof=ddof),
+        out,
         correction=_freedom("var", correction, ddof),
     )
 
 
-@_std.quick
+@fast_path("x")
+@_std.with_numpy_options
 @speaks_for("std")
 def std(
     x: Any,
     /,
     axis: Axis = None,
-    *,
     dtype: Any = None,
-    correction: float | None = None,
+    out: Any = None,
     ddof: float | None = None,
+    *,
+    correction: float | None = None,
     keepdims: bool = False,
     mean: Any = None,
 ) -> ndarray:
@@ -587,7 +602,7 @@ def std(
         axis,
         keepdims,
         _floating_dtype(x.dtype),
-        asked(correction=correction, ddof=ddof),
+        out,
         correction=_freedom("std", correction, ddof),
     )
 
@@ -616,8 +631,9 @@ def vector_length(
 # -------------------- choosing
 
 
-@_max.quick
-def max(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
+@fast_path("x")
+@_max.with_numpy_options
+def max(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
     """Largest element over the given axes; NaN if there is one.
 
     Args: x: array, real or bool, of any shape with elements to choose from; axis, keepdims, out: as
@@ -633,11 +649,12 @@ def max(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     [7, 5]
     """
     x = require("max", x, REAL_OR_BOOL)
-    return _max.reduce(x, axis, keepdims, x.dtype)
+    return _max.reduce(x, axis, keepdims, x.dtype, out)
 
 
-@_min.quick
-def min(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
+@fast_path("x")
+@_min.with_numpy_options
+def min(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
     """Smallest element over the given axes; NaN if there is one.
 
     Args: x: array, real or bool, of any shape with elements to choose from; axis, keepdims, out: as
@@ -653,19 +670,22 @@ def min(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     [1, 3]
     """
     x = require("min", x, REAL_OR_BOOL)
-    return _min.reduce(x, axis, keepdims, x.dtype)
+    return _min.reduce(x, axis, keepdims, x.dtype, out)
 
 
-def _position(op: Reduction, x: Any, axis: int | None, keepdims: bool) -> ndarray:
+def _position(op: Reduction, x: Any, axis: int | None, out: Any, keepdims: bool) -> ndarray:
     name = op.name
     x = require(name, x, REAL_OR_BOOL)
     if isinstance(axis, (tuple, list)):
         raise TypeError(f"{name}: axis must be one integer or None, got {axis!r}")
-    return op.reduce(x, axis, keepdims, _INT)
+    return op.reduce(x, axis, keepdims, _INT, out)
 
 
-@_argmax.quick
-def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> ndarray:
+@fast_path("x")
+@_argmax.with_numpy_options
+def argmax(
+    x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False
+) -> ndarray:
     """Index of the first largest element along an axis, or in the flattened array; of the first NaN
     if there is one.
 
@@ -677,11 +697,14 @@ def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> nda
     >>> cm.argmax([[1, 5], [7, 3]], axis=1).tolist()
     [1, 0]
     """
-    return _position(_argmax, x, axis, keepdims)
+    return _position(_argmax, x, axis, out, keepdims)
 
 
-@_argmin.quick
-def argmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> ndarray:
+@fast_path("x")
+@_argmin.with_numpy_options
+def argmin(
+    x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False
+) -> ndarray:
     """Index of the first smallest element along an axis, or in the flattened array; of the first
     NaN if there is one.
 
@@ -693,14 +716,15 @@ def argmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> nda
     >>> int(cm.argmin([3.0, 1.0, 2.0, 1.0]))
     1
     """
-    return _position(_argmin, x, axis, keepdims)
+    return _position(_argmin, x, axis, out, keepdims)
 
 
 # -------------------- logical
 
 
-@_any.quick
-def any(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
+@fast_path("x")
+@_any.with_numpy_options
+def any(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
     """Whether any element is not zero (NaN is not zero), over the given axes.
 
     Args: x: array of any shape and dtype; axis, keepdims, out, where: as for `sum`.
@@ -713,11 +737,12 @@ def any(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     [True, False]
     """
     x = require("any", x, ANY)
-    return _any.reduce(x, axis, keepdims, _BOOL)
+    return _any.reduce(x, axis, keepdims, _BOOL, out)
 
 
-@_all.quick
-def all(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
+@fast_path("x")
+@_all.with_numpy_options
+def all(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
     """Whether no element is zero (NaN is not zero), over the given axes.
 
     Args: x: array of any shape and dtype; axis, keepdims, out, where: as for `sum`.
@@ -730,11 +755,14 @@ def all(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     [True, False]
     """
     x = require("all", x, ANY)
-    return _all.reduce(x, axis, keepdims, _BOOL)
+    return _all.reduce(x, axis, keepdims, _BOOL, out)
 
 
-@_count_nonzero.quick
-def count_nonzero(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
+@fast_path("x")
+@_count_nonzero.with_numpy_options
+def count_nonzero(
+    x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False
+) -> ndarray:
     """Number of elements that are not zero (NaN is not zero), over the given axes.
 
     Args: x: array of any shape and dtype; axis, keepdims, out, where: as for `sum`.
@@ -747,7 +775,7 @@ def count_nonzero(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> nd
     2
     """
     x = require("count_nonzero", x, ANY)
-    return _count_nonzero.reduce(x, axis, keepdims, _INT)
+    return _count_nonzero.reduce(x, axis, keepdims, _INT, out)
 
 
 amax, amin = max, min  # NumPy's names of the same functions

@@ -1,19 +1,16 @@
-"""The card of a reduction: NumPy's options of such functions, and calls that find their plans
-without checks."""
+"""The card of a reduction: NumPy's options of such functions."""
 
 from __future__ import annotations
 
 import builtins
-import contextlib
 import functools
 import inspect
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..core import dtypes, tape
+from ..core import dtypes
 from ..core.array import asarray, ndarray
 from ..core.op import BOOLEAN, INEXACT, MISTAKES, Op, as_of, coerce, require
 from ..core.shapes import broadcast_shapes, normalize_axes
@@ -57,26 +54,8 @@ def _first(name: str, initial: Any, result: ndarray) -> ndarray:
     )
 
 
-def asked(**options: Any) -> tuple | None:
-    """What a call was given beside its array, axis and keepdims, as the end of a key of
-    `Reduction.known`: nothing, or one argument with the class of its value; None for several, which
-    are not looked up."""
-    given = [(name, value) for name, value in options.items() if value is not None]
-    return None if len(given) > 1 else (given[0], given[0][1].__class__) if given else ()
-
-
-#: target: (card, x, out) of the call with `out=` under way in this thread, for the card to write
-#: there if it can
-_wanted = threading.local()
-
-
 class Reduction(Op):
-    """The card of a reduction. `known` holds the plans of calls with integers or no axis and at
-    most one argument beside keepdims, of arrays whose gradient is not recorded, and `taped`, with
-    the card's parameters, those of arrays whose gradient is: such a call finds its plan without
-    checks and defaults."""
-
-    most_known = 4096
+    """The card of a reduction, with what NumPy's options of its public function need."""
 
     def __init__(
         self,
@@ -95,117 +74,62 @@ class Reduction(Op):
         self.combine = combine  # of a result and an initial value
         # (x, where, axis, keepdims, **more): the reduction of the elements that are not left out
         self.masked = masked
-        self.known: dict[tuple, Callable] = {}
-        self.parameters: dict[
-            tuple, dict[str, Any]
-        ] = {}  # the card's own of these calls, for `out=`
-        dtypes.forget += [self.known.clear, self.parameters.clear, self.taped.clear]
 
-    def quick(self, function: Callable[..., ndarray]) -> Callable[..., ndarray]:
-        """The public function of this card: `function`, except where the plan is known."""
-        known, taped = self.known, self.taped
-        options = (
-            {"out"}
-            | ({"initial"} if self.combine else set())
-            | ({"where"} if self.neutral is not None or self.combine or self.masked else set())
-        )
+    def with_numpy_options(self, function: Callable[..., ndarray]) -> Callable[..., ndarray]:
+        """A public function of this card with NumPy's `initial` and `where` as well, where the
+        reduction has such, and with any `out`.
 
+        `function` itself takes `out` as an array of ours, into which it may or may not write."""
         signature = inspect.signature(function)
-        order = [
+        positions = [
             name
-            for name in ("dtype", "out", "ddof")
-            if name == "out" or name in signature.parameters
+            for name, p in signature.parameters.items()
+            if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
         ]
+        further = {"initial": None} if self.combine else {}
+        if self.neutral is not None or self.combine or self.masked:
+            further["where"] = True
 
         @functools.wraps(function)
         def call(
-            x: Any, /, axis: Axis = None, *rest: Any, keepdims: bool = False, **more: Any
+            x: Any,
+            axis: Axis = None,
+            *rest: Any,
+            initial: Any = None,
+            where: Any = True,
+            **more: Any,
         ) -> ndarray:
-            if rest:  # by position, as in NumPy
-                if len(rest) > len(order):
-                    raise TypeError(
-                        f"{self.name}: takes {', '.join(['x', 'axis', *order])} by position, got "
-                        f"{2 + len(rest)} "
-                        "arguments"
-                    )
-                return call(
-                    x, axis, keepdims=keepdims, **dict(zip(order, rest, strict=False)), **more
-                )
-            if more and not options.isdisjoint(more):
-                return self.with_options(call, x, axis, keepdims, **more)
-            try:  # the classes as well, because 1.0 equals 1
-                table: dict = known if x._node is None else taped
-                if more:
-                    (one,) = more.items()
-                    run: Any = table[
-                        x._layout,
-                        axis,
-                        axis.__class__,
-                        keepdims,
-                        keepdims.__class__,
-                        one,
-                        one[1].__class__,
-                    ]
-                else:
-                    run = table[x._layout, axis, axis.__class__, keepdims, keepdims.__class__]
-                if axis.__class__ is tuple and not {*map(type, axis)} <= {int}:
-                    run = None
-            except (
-                AttributeError,
-                KeyError,
-                TypeError,
-                ValueError,
-            ):  # ValueError: several arguments
-                run = None
-            if run is None:
-                return function(x, axis, keepdims=keepdims, **more)
-            if x._node is None:
-                return run(x)
-            run, params, _ = run
-            out = run(x)
-            tape.record(self, (x,), out, params)
-            return out
+            more.update(zip(positions[1:], rest, strict=False))
+            out = more.pop("out", None)
+            if out is None and initial is None and where is True:
+                return function(x, axis, **more)
+            return self.with_options(function, x, axis, out, initial, where, **more)
 
-        extra = [
-            inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=True if name == "where" else None
-            )
-            for name in ("out", "initial", "where")
-            if name in options
-        ]
-        call.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *extra])  # type: ignore
-        return call
-
-    def again_into(self, x: Any, axis: Axis, keepdims: bool, out: Any) -> bool:
-        """Whether a call that was seen before, with `out` or without, could write its result there
-        itself."""
-        try:
-            params = self.parameters[x._layout, axis, axis.__class__, keepdims, keepdims.__class__]
-        except (AttributeError, KeyError, TypeError):
-            return False
-        return not (type(axis) is tuple and {*map(type, axis)} - {int}) and self.into(
-            (x,), out, **params
+        call.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[
+                *signature.parameters.values(),
+                *[
+                    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+                    for name, default in further.items()
+                ],
+            ]
         )
+        return call
 
     def with_options(
         self,
-        call: Callable[..., ndarray],
+        function: Callable[..., ndarray],
         x: Any,
         axis: Axis,
-        keepdims: bool,
+        out: Any,
+        initial: Any,
+        where: Any,
         *,
-        out: Any = None,
-        initial: Any = None,
-        where: Any = True,
+        keepdims: bool = False,
         **more: Any,
     ) -> ndarray:
         """The reduction with NumPy's `out`, `initial` and `where`."""
-        alone = type(out) is ndarray and where is True and initial is None and not more
-        if alone and self.again_into(x, axis, keepdims, out):
-            return out
         x = require(self.name, x)
-        if initial is not None and self.combine is None:
-            raise TypeError(f"{self.name}: got an unexpected argument, initial={initial!r:.60}")
         if where is not True:
             where = coerce(self.name, (x, where))[1]
             if where._layout.dtype != np.bool_:  # a mean counts them
@@ -245,12 +169,9 @@ class Reduction(Op):
         ):  # computed in out's dtype, if that is wider
             wide = target_of(self.name, out).dtype
             if wide != x.dtype and wide in INEXACT and dtypes.promote(x.dtype, wide) == wide:
-                more.setdefault("dtype", wide)
-        _wanted.target = (self, x, out) if alone and not more else None
-        try:
-            result = call(x, axis, keepdims=keepdims, **more)
-        finally:
-            _wanted.target = None
+                more["dtype"] = more.get("dtype") or wide
+        target = out if type(out) is ndarray and initial is None else None
+        result = function(x, axis, out=target, keepdims=keepdims, **more)
         if initial is not None:
             number = (
                 type(initial) is int
@@ -272,10 +193,10 @@ class Reduction(Op):
         axis: Axis,
         keepdims: bool,
         dtype: np.dtype,
-        given: tuple | None = (),
+        out: ndarray | None = None,
         **more: Any,
     ) -> ndarray:
-        """The op itself; given: what `asked` says of the other arguments of the call."""
+        """The op itself; written into `out`, if that can be done at once."""
         axes = axes_of(self.name, axis, x.ndim)
         if type(keepdims) is not bool:
             keepdims = kept_axes(self.name, keepdims, x)
@@ -285,29 +206,6 @@ class Reduction(Op):
                 f"{x.shape}"
             )
         params = {"kind": self.name, "axis": axes, "keepdims": keepdims, "dtype": dtype, **more}
-        card, source, out = getattr(_wanted, "target", None) or (None, None, x)
-        if card is not self or source is not x or not self.into((x,), out, **params):
-            out = self(x, **params)
-        if given is not None and (
-            axis is None or type(axis) is int or type(axis) is tuple and {*map(type, axis)} <= {int}
-        ):
-            key, run = (
-                (x._layout, axis, axis.__class__, keepdims, bool),
-                self.plans.get((x._layout, *params.values())),
-            )
-            if (
-                len(self.parameters) >= self.most_known
-                or len(self.known) + len(self.taped) >= self.most_known
-            ):
-                self.known.clear()
-                self.parameters.clear()
-                self.taped.clear()
-            if not given and x._node is None:
-                self.parameters[key] = params
-            if run is not None:
-                with contextlib.suppress(TypeError):  # a 0-d array as a number cannot be looked up
-                    if x._node is None:
-                        self.known[*key, *given] = run
-                    else:
-                        self.taped[*key, *given] = run, params, None
-        return out
+        if out is not None and self.into((x,), out, **params):
+            return out
+        return self(x, **params)

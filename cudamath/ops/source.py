@@ -22,7 +22,8 @@ import numpy as np
 
 from ..core import dtypes, tape
 from ..core.array import asarray, ndarray, over, same_device
-from ..core.devices import CPU, default_index, device_of, index_of
+from ..core.call_record import open_records, report_draw, report_taken
+from ..core.devices import CPU, device_of, index_of
 from ..core.layout import Layout
 from ..core.op import FLOATING, REAL, Op, lazy
 from ..core.shapes import as_integer, normalize_shape
@@ -30,7 +31,6 @@ from ..runtime import memory
 from ..runtime import stream as streams
 from ..runtime.stream import Stream, refuse_capture
 from .shape import broadcast_to
-from .views import all_ints
 
 Size = int | Sequence[int] | None
 
@@ -39,7 +39,6 @@ _LAST_BLOCK = (
     1 << 56
 )  # the upper byte of a block number counts the attempts of rejection samplers ...
 _SPAWN = 255 << 56  # ... and 255 there is where children come from
-_MOST_PLANS = 4096
 _HOST = "its result would be the same at every replay; do it outside"
 
 
@@ -199,7 +198,7 @@ def _on_host(x: Any) -> Any:
     """The values of a parameter as given, None if they are on a GPU."""
     if type(x) is not ndarray:
         return x
-    return x._data if x._layout.device == CPU else None
+    return x.to_numpy() if x._layout.device == CPU else None
 
 
 def _checked(name: str, what: str, kind: str, value: Any) -> Any:
@@ -276,24 +275,12 @@ def drawn(op: Op, counter: tuple, rest: tuple, *arrays: ndarray, **params: Any) 
     scalars."""
     key, stream, first = counter
     if type(key) is ndarray:  # a cell
-        return op(*arrays, key, scalars=(0, stream, first, *rest), **params)
-    return op(*arrays, scalars=(*counter, *rest), **params)
-
-
-def known_size(size: Any) -> bool:
-    """Whether a size can be part of what a draw is remembered by: as `all_ints`, or not given."""
-    return size is None or all_ints(size)
-
-
-def remember(op: Op, asked: tuple, plan: tuple, blocks: int, rest: tuple = ()) -> None:
-    """Keep the plan of a draw for `Source.again`. plan: its key in op.plans; rest: its parameters,
-    where they are requested."""
-    run = op.plans.get(plan)
-    try:
-        if run is not None and len(op.plans) < _MOST_PLANS and known_size(asked[0]):
-            op.plans[asked, default_index()] = run, blocks, rest  # type: ignore[assignment]
-    except TypeError:  # a list, say, cannot be a key
-        pass
+        out = op(*arrays, key, scalars=(0, stream, first, *rest), **params)
+    else:
+        out = op(*arrays, scalars=(*counter, *rest), **params)
+    if open_records:
+        report_draw()
+    return out
 
 
 class Source:
@@ -370,6 +357,8 @@ class Source:
         card. device: where the draw is made, by default the active GPU; a draw on the CPU cannot be
         part of a graph.
         """
+        if open_records:
+            report_taken(self, name, blocks, device)
         if (
             tape.state.draws is not None
         ):  # draws that will be, or are being, repeated (cm.checkpoint)
@@ -401,46 +390,6 @@ class Source:
                 )
             self._offset = first + blocks
             return self._key, self._stream, first
-
-    def drawn_for(
-        self, op: Op, name: str, asked: tuple, blocks: int, rest: tuple, x: ndarray, **params: Any
-    ) -> ndarray:
-        """A draw whose kernel reads its parameters from an array on a GPU as it is; `again(op,
-        asked, rest, x)` repeats it."""
-        out = drawn(op, self.take(name, blocks, x._layout.device), rest, x, **params)
-        run = op.plans.get((x._layout, *params.values()))
-        if run is not None:
-            op.keep(asked, (run, blocks, ()))  # type: ignore[arg-type]
-        return out
-
-    def again(
-        self, op: Op, asked: Any, parameters: tuple = (), x: ndarray | None = None
-    ) -> ndarray | None:
-        """A draw that was requested in the same words before and `remembered`; None where it must
-        go the long way.
-
-        asked: what the draw's arguments were, of those that decide its plan; sizes must be ints or
-        tuples of ints. x: a parameter on a GPU, with whose layout `asked` begins: that says where
-        the draw is made, too.
-        """
-        try:
-            known: Any = op.plans[(asked, default_index()) if x is None else asked]
-        except (KeyError, TypeError):
-            return None
-        stream = streams.local.stream
-        if (stream is not None and stream.capturing) or tape.state.draws is not None:
-            return None
-        run, blocks, rest = known
-        with self._lock:
-            first = self._offset
-            after = first + blocks
-            if after > _LAST_BLOCK:
-                return None
-            self._offset = after
-            key, own = self._key, self._stream
-        if x is not None:
-            return run(x, key, own, first, *parameters)
-        return run(key, own, first, *(parameters or rest))
 
     def spawn(self, n_children: int) -> list[Any]:
         """`n_children` new generators, independent of this one and of each other; the draws of this

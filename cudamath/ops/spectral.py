@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..core.array import ndarray
+from ..core.fast_path import fast_path
 from ..core.op import Op
 from .creation import eye, tril, triu
 from .decompose import adjoint, matrices, run, solve, solve_triangular
@@ -176,6 +177,7 @@ _svdvals = Op("svdvals", cpu="decompose.svdvals", cuda="singular.svdvals")
 # the whole is computed.
 
 
+@fast_path("a")
 def qr(a: Any, /, mode: str = "reduced") -> Any:
     """QR decomposition: a = q r with orthonormal columns of q and upper triangular r, by
     Householder reflections.
@@ -209,6 +211,7 @@ def _triangle(name: str, UPLO: str) -> bool:
     return UPLO in "Uu"
 
 
+@fast_path("a")
 def eigh(a: Any, /, UPLO: str = "L") -> EighResult:
     """Eigenvalues and eigenvectors of Hermitian (real symmetric) matrices: a v = v diag(w).
 
@@ -231,6 +234,7 @@ def eigh(a: Any, /, UPLO: str = "L") -> EighResult:
     return EighResult(*run(_eigh, matrices("eigh", a, square=True), upper=upper))
 
 
+@fast_path("a")
 def eigvalsh(a: Any, /, UPLO: str = "L") -> ndarray:
     """Eigenvalues of Hermitian (real symmetric) matrices, ascending.
 
@@ -246,6 +250,7 @@ def eigvalsh(a: Any, /, UPLO: str = "L") -> ndarray:
     return run(_eigvalsh, a, upper=upper) if a._node is None else run(_eigh, a, upper=upper)[0]
 
 
+@fast_path("a")
 def eig(a: Any, /) -> EigResult:
     """Eigenvalues and right eigenvectors of square matrices: a v = v diag(w).
 
@@ -267,6 +272,7 @@ def eig(a: Any, /) -> EigResult:
     return EigResult(*run(_eig, matrices("eig", a, square=True)))
 
 
+@fast_path("a")
 def eigvals(a: Any, /) -> ndarray:
     """Eigenvalues of square matrices, in no order.
 
@@ -281,6 +287,7 @@ def eigvals(a: Any, /) -> ndarray:
     return run(_eigvals, a) if a._node is None else run(_eig, a)[0]
 
 
+@fast_path("a")
 def svd(
     a: Any, /, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
 ) -> Any:
@@ -312,6 +319,7 @@ def svd(
     return SVDResult(*run(_svd, matrices("svd", a), full=bool(full_matrices)))
 
 
+@fast_path("a")
 def svdvals(a: Any, /) -> ndarray:
     """Singular values, descending.
 

@@ -13,6 +13,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
+from ..core.fast_path import fast_path
 from ..core.op import (
     ANY,
     FLOATING,
@@ -49,7 +50,7 @@ from .shape import (
     reshape,
     span,
 )
-from .sort import _sort, argsort, sort
+from .sort import argsort, sort
 from .transfer import imag, real
 
 __all__ = [
@@ -319,6 +320,7 @@ def _quantile(
     return y if out is None else deliver(name, y, out)
 
 
+@fast_path("x", "weights")
 def quantile(
     x: Any,
     /,
@@ -351,6 +353,7 @@ def quantile(
     return _quantile("quantile", x, q, axis, method, keepdims, out, 1.0, weights)
 
 
+@fast_path("x", "weights")
 def percentile(
     x: Any,
     /,
@@ -374,6 +377,7 @@ def percentile(
     return _quantile("percentile", x, q, axis, method, keepdims, out, 100.0, weights)
 
 
+@fast_path("x")
 def median(
     x: Any,
     /,
@@ -394,20 +398,11 @@ def median(
     >>> cm.median([[4, 1, 3], [2, 9, 7]], axis=1).tolist()
     [3.0, 7.0]
     """
-    key, given = ("median", axis, axis.__class__, keepdims, keepdims.__class__), (x,)
-    if out is None:
-        known = _medians.again(key, given)
-        if known is not None:
-            return known
     lines, axes, shape = _lines("median", x, axis)
     n = lines.shape[-1]
     if 0 < n <= _SHORT and lines._node is None:
         y = _medians(lines, skip=False)
-        found = _restored(y, axes, shape, keepdims, 0)
-        if out is None:
-            _medians.remember(key, given, (lines,), (y, found), skip=False)
-        return found if out is None else deliver("median", found, out)
-    if not n:
+    elif not n:
         y = reduce.mean(lines, axis=-1)
     else:
         low, high = (n - 1) // 2, n // 2
@@ -490,6 +485,7 @@ def _between_neighbours(
     return one
 
 
+@fast_path("x", "weights")
 def nanquantile(
     x: Any,
     /,
@@ -513,6 +509,7 @@ def nanquantile(
     return _nan_quantile("nanquantile", x, q, axis, method, keepdims, out, 1.0, weights)
 
 
+@fast_path("x", "weights")
 def nanpercentile(
     x: Any,
     /,
@@ -536,6 +533,7 @@ def nanpercentile(
     return _nan_quantile("nanpercentile", x, q, axis, method, keepdims, out, 100.0, weights)
 
 
+@fast_path("x")
 def nanmedian(
     x: Any,
     /,
@@ -552,10 +550,6 @@ def nanmedian(
     >>> float(cm.nanmedian([4.0, cm.nan, 3.0, 2.0]))
     3.0
     """
-    key, given = ("nanmedian", axis, axis.__class__, keepdims, keepdims.__class__), (x,)
-    known = _medians.again(key, given) if out is None else None
-    if known is not None:
-        return known
     x = require("nanmedian", x, REAL_OR_BOOL)
     if x.dtype not in INEXACT or not x.size:
         try:
@@ -564,23 +558,14 @@ def nanmedian(
             raise as_of("nanmedian", error) from None
     lines, axes, shape = _lines("nanmedian", x, axis)
     if lines._node is None and lines.shape[-1] <= _SHORT:
-        y = _medians(lines, skip=True)
-        found = _restored(y, axes, shape, keepdims, 0)
-        if out is None:
-            _medians.remember(key, given, (lines,), (y, found), skip=True)
-        return found if out is None else deliver("nanmedian", found, out)
+        y = _restored(_medians(lines, skip=True), axes, shape, keepdims, 0)
+        return y if out is None else deliver("nanmedian", y, out)
     ordered = sort(lines)  # NaN comes last
     if lines._node is None:
         how = {"method": "median", "wide": np.dtype(np.float32)}
         y = _restored(
             _nan_quantiles(ordered, scalars=(0.0, 0.0, 0.0), **how), axes, shape, keepdims, 0
         )
-        first = _sort.plans.get((lines._layout, lines.ndim - 1, False))
-        second = _nan_quantiles.plans.get((ordered._layout, *how.values()))
-        if out is None and first is not None and second is not None and type(axis) is not list:
-            _medians.remember_chain(
-                key, given, lines, first, functools.partial(_median_by, second), y
-            )
         return y if out is None else deliver("nanmedian", y, out)
     count = reduce.sum(equal(lines, lines), axis=-1, keepdims=True)
     middle = take_along_axis(
@@ -590,11 +575,7 @@ def nanmedian(
     return y if out is None else deliver("nanmedian", y, out)
 
 
-def _median_by(run: Callable, ordered: ndarray) -> ndarray:
-    """What a plan of `_nan_quantiles` gives for the medians, which know no q."""
-    return run(ordered, 0.0, 0.0, 0.0)
-
-
+@fast_path("x")
 def ptp(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
     """Largest minus smallest element, over axes.
 
@@ -613,6 +594,7 @@ def ptp(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False
     return y if out is None else deliver("ptp", y, out)
 
 
+@fast_path("x", "weights")
 def average(
     x: Any,
     /,
@@ -684,6 +666,7 @@ def ndarray_of(value: float, like: ndarray) -> ndarray:
     return full((), value, device=like.device)
 
 
+@fast_path("x", "y", "fweights", "aweights")
 @speaks_for("cov")
 def cov(
     x: Any,
@@ -776,6 +759,7 @@ def _observed(
     return weights
 
 
+@fast_path("x", "y")
 @speaks_for("corrcoef")
 def corrcoef(x: Any, /, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> ndarray:
     """Correlation matrix: R[i, j] = C[i, j] / sqrt(C[i, i] C[j, j]), clipped to [-1, 1].

@@ -16,6 +16,8 @@ import numpy as np
 
 from ..core import dtypes, host, shapes, tape
 from ..core.array import ReadOnly, asarray, ndarray, same_device, wrap
+from ..core.bounded_cache import store
+from ..core.call_record import obstruct, open_records, report
 from ..core.devices import CPU, TRACED
 from ..core.dtypes import bfloat16, float16
 from ..core.layout import Layout
@@ -27,7 +29,6 @@ from .output import allow, can_write, casting_rule, deliver, target_of
 
 SCALARS = (bool, int, float, complex)
 _SAME_KIND = "same_kind"
-_MOST_PLANS = 4096
 _NAMES = ("x", "y", "z", "x3")
 #: The operations of cpu/loops.py and the kinds of dtypes they are for.
 _LOOPS = {
@@ -154,8 +155,7 @@ class Elementwise:
         self.namespace = namespace
         self.compares = ufunc in _COMPARISONS
         self.plans: dict[Any, Callable] = {}
-        self.taped: dict[tuple, tuple[Callable, dict[str, Any], Callable | None]] = {}
-        dtypes.forget += [self.plans.clear, self.taped.clear]
+        dtypes.forget.append(self.plans.clear)
         registry[name] = self  # type: ignore[assignment]
 
     @functools.cached_property
@@ -183,7 +183,12 @@ class Elementwise:
             dtype.name, self.expressions.get(kind, self.expressions.get("", ""))
         )
 
-    again, remember, remember_taped, keep = Op.again, Op.remember, Op.remember_taped, Op.keep
+    again, remember, remember_taped, keep = (
+        Op.again,
+        Op.remember,
+        Op.remember,
+        Op.keep,
+    )  # TRANSITION
 
     def __call__(self, *operands: Any) -> ndarray:
         """The op on arrays and Python scalars, looked up where it ran on such layouts before."""
@@ -198,6 +203,8 @@ class Elementwise:
             [type(x) is ndarray and x._node is not None for x in operands]
         ):
             tape.record(self, operands, out, {})
+        if open_records:
+            report(self, operands, (), {}, run, out)
         return out
 
     # -------------------- the slow path: once per combination of layouts
@@ -222,9 +229,7 @@ class Elementwise:
         run = self.plans.get(key)
         if run is None:
             run = self.plan(operands, scalars, target is not None)
-            if len(self.plans) >= _MOST_PLANS:
-                self.plans.clear()
-            self.plans[key] = run
+            store(self.plans, key, run)
             if (
                 target is None
             ):  # what the fast paths look up: of two arrays of one layout that alone
@@ -233,9 +238,13 @@ class Elementwise:
                     self.plans[key[0]] = run
         out = run(*operands)
         if target is not None:
+            if open_records:
+                obstruct("wrote in place")
             return target
         if self.grad is not None and any([x._node is not None for x in arrays]):
             tape.record(self, operands, out, {})
+        if open_records:
+            report(self, operands, (), {}, run, out)
         return out
 
     def call_with(self, operands: tuple, out: Any, where: Any, dtype: Any, casting: Any) -> ndarray:
@@ -329,7 +338,7 @@ class Elementwise:
                 and (owner.__class__ is one.__class__ is other.__class__ is Buffer)
             ):
                 known = self.plans.get(("into", target._layout, x._layout, y._layout))
-                if known is not None:
+                if known is not None and not open_records:
                     if tape.holders:
                         tape.wrote(target)
                     known(x, y, target)
@@ -350,11 +359,13 @@ class Elementwise:
         run: Any = self.plans.get(tuple(key), self)
         if run is self:
             run = self._plan_into(operands, target)
-            self.keep(tuple(key), run)
+            store(self.plans, tuple(key), run)
         if run is None or target._node is not None or owner.__class__ is ReadOnly:
             return False
         if not separate and any([_apart(target, x) is not x for x in operands]):
             return False  # a copy may have another layout than the plan knows
+        if open_records:
+            obstruct("wrote into out")
         if tape.holders:
             tape.wrote(target)
         run(*operands, target)
@@ -771,6 +782,8 @@ def unary(
             ):
                 return out
             return card.call_with((x,), out, where, dtype, casting)
+        if open_records:
+            return card.call((x,))
         try:
             run = plans[x._layout]
         except (AttributeError, KeyError):
@@ -820,6 +833,8 @@ def binary(
             ):
                 return out
             return card.call_with((x, y), out, where, dtype, casting)
+        if open_records:
+            return card.call((x, y))
         try:
             if type(y) is ndarray:
                 layout = x._layout

@@ -61,18 +61,6 @@ def pair(name: str, what: str, value: Any, least: int) -> tuple[int, int]:
     return rows, columns
 
 
-def whole(*options: Any) -> bool:
-    """Whether these are integers, tuples of them or texts: what is equal to them then means the
-    same (1.0 and True equal 1)."""
-    for option in options:
-        if option.__class__ is tuple:
-            if not {*map(type, option)} <= {int}:
-                return False
-        elif option.__class__ is not int and option.__class__ is not str:
-            return False
-    return True
-
-
 def images(name: str, x: Any, rank: int = 2) -> ndarray:
     """x as a floating-point array (N, C, H, W), or of another number of spatial axes."""
     x = require(name, x, FLOATING)

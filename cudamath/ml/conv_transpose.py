@@ -12,7 +12,7 @@ from ..core.array import ndarray
 from ..core.fast_path import fast_path
 from ..core.op import Op
 from ..ops.shape import expand_dims, squeeze
-from .conv import _conv2d_input_grad, _operands, conv_transpose2d, several
+from .conv import _operands, conv_transpose2d, several
 from .conv_volumes import _conv3d_input_grad, by_library, little
 
 __all__ = ["conv_transpose1d", "conv_transpose3d"]

@@ -244,6 +244,8 @@ class _Calls:
         arrays: list[Any] = []
         for n in parameters.arrays:
             if n not in parameters.sequences:
+                if values[n] is None and n not in parameters.optional:
+                    return self.call(values)
                 arrays.append(values[n])
             elif values[n].__class__ in (list, tuple):
                 arrays.extend(values[n])

@@ -94,29 +94,31 @@ def linear(
     [[11.5, 0.0]]
     """  # noqa: E501
     if isinstance(weight, Quantized):
+        how = weight.dtype, weight.axis, weight.group, activation
         parts = weight.values, weight.scale, weight.zero_point
-        how = weight.dtype, weight.axis, weight.group
-        return _of_parts(x, *parts, *how, bias, residual, activation)
-    return _of_arrays(x, weight, bias, residual, activation)
+        return _of_parts(*how, x, *parts, bias, residual)
+    return _of_arrays(activation, x, weight, bias, residual)
 
 
 @fast_path("x", "weight", "bias", "residual")
-def _of_arrays(x: Any, weight: Any, bias: Any, residual: Any, activation: str | None) -> ndarray:
+def _of_arrays(
+    activation: str | None, x: Any, weight: Any, bias: Any = None, residual: Any = None
+) -> ndarray:
     return _linear_of(x, weight, bias, residual, activation)
 
 
 @fast_path("x", "values", "scale", "zero_point", "bias", "residual")
 def _of_parts(
-    x: Any,
-    values: ndarray,
-    scale: ndarray,
-    zero_point: ndarray | None,
     dtype: str,
     axis: int | None,
     group: int | None,
-    bias: Any,
-    residual: Any,
     activation: str | None,
+    x: Any,
+    values: ndarray,
+    scale: ndarray,
+    zero_point: ndarray | None = None,
+    bias: Any = None,
+    residual: Any = None,
 ) -> ndarray:
     """`linear` with the quantized weight of these parts."""
     weight = Quantized.of_parts(values, scale, zero_point, dtype, axis, group)

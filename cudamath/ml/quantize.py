@@ -563,12 +563,12 @@ def linear_quantized(x: Any, weight: Quantized, bias: Any = None, *, scale: Any 
             "linear_quantized: wants a symmetric weight (out, in) with axis=0 or one scale, got "
             f"{weight}"
         )
-    return _of_8_bits(x, weight.values, weight.scale, bias, scale, weight.dtype)
+    return _of_8_bits(weight.dtype, x, weight.values, weight.scale, bias, scale)
 
 
 @fast_path("x", "values", "weight_scale", "bias", "scale")
 def _of_8_bits(
-    x: Any, values: ndarray, weight_scale: ndarray, bias: Any, scale: Any, dtype: str
+    dtype: str, x: Any, values: ndarray, weight_scale: ndarray, bias: Any = None, scale: Any = None
 ) -> ndarray:
     """`linear_quantized` with the weight of these parts."""
     shape = values.shape

@@ -25,11 +25,12 @@ import numpy as np
 from .core import dtypes, shapes
 from .core.array import ndarray
 from .core.devices import index_of
+from .core.fast_path import fast_path
 from .core.layout import Layout
 from .core.op import NUMERIC, REAL_OR_BOOL, Category, as_numbers, members, require
-from .ops.elementwise import _conj, conj
+from .ops.elementwise import conj
 from .ops.fft import c2c, c2r, frequencies, r2c
-from .ops.join import _concat, roll
+from .ops.join import roll
 from .ops.output import deliver
 from .ops.padding import pad
 from .ops.shape import astype, copy, flip, reshape, span
@@ -77,17 +78,6 @@ def _complex(x: ndarray) -> ndarray:
         x
         if x.dtype.kind == "c"
         else astype(x, np.complex64 if x.dtype.itemsize == 4 else np.complex128)
-    )
-
-
-def _asked(name: str, s: Any, axes: Any, norm: str | None) -> tuple:
-    """What a transform is looked up by: numbers with their class, because 1.0 equals 1."""
-    return (
-        name,
-        s,
-        axes,
-        norm,
-        *[tuple(map(type, each)) if type(each) is tuple else type(each) for each in (s, axes)],
     )
 
 
@@ -148,10 +138,6 @@ def _plan(
 def _all_complex(
     name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str | None, inverse: bool
 ) -> ndarray:
-    key, given = _asked(name, s, axes, norm), (x,)
-    known = c2c.again(key, given)
-    if known is not None:
-        return known
     x = _input(name, x)
     if x._node is not None:
         x = _complex(
@@ -162,10 +148,7 @@ def _all_complex(
     if len(set(chosen)) == len(chosen):
         for n, axis in zip(sizes, chosen, strict=True):
             x = _fit(x, axis, n)
-        how: dict[str, Any] = {"axes": tuple(chosen), "inverse": inverse, "scale": scale}
-        y = c2c(x, **how)
-        c2c.remember(key, given, (x,), **how)
-        return y
+        return c2c(x, axes=tuple(chosen), inverse=inverse, scale=scale)
     for n, axis in zip(
         sizes[::-1], chosen[::-1], strict=True
     ):  # an axis named twice is transformed twice
@@ -174,13 +157,16 @@ def _all_complex(
 
 
 def _to_half(
-    name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str | None, inverse: bool = False
+    name: str,
+    x: Any,
+    s: Sequence[int] | None,
+    axes: Axes,
+    norm: str | None,
+    inverse: bool = False,
+    conjugate: bool = False,
 ) -> ndarray:
-    """Real to the non-negative half of the frequencies; `inverse` only chooses the factor."""
-    key, given = _asked(name, s, axes, norm), (x,)
-    known = r2c.again(key, given)
-    if known is not None:
-        return known
+    """Real to the non-negative half of the frequencies, or their conjugates; `inverse` only
+    chooses the factor."""
     x = _input(name, x, REAL_OR_BOOL)
     sizes, chosen = _plan(name, x, s, axes)
     if not chosen:
@@ -189,19 +175,13 @@ def _to_half(
         raise ValueError(f"{name}: repeated axis in {tuple(chosen)}")
     for n, axis in zip(sizes, chosen, strict=True):
         x = _fit(x, axis, n)
-    how: dict[str, Any] = {"axes": tuple(chosen), "scale": _scale(name, norm, sizes, inverse)}
-    y = r2c(x, **how)
-    r2c.remember(key, given, (x,), **how)
-    return y
+    scale = _scale(name, norm, sizes, inverse)
+    return r2c(x, axes=tuple(chosen), scale=scale, conjugate=conjugate)
 
 
 def _from_half(
     name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str | None, inverse: bool = True
 ) -> ndarray:
-    key, given = _asked(name, s, axes, norm), (x,)
-    known = c2r.again(key, given)
-    if known is not None:
-        return known
     x = _complex(_input(name, x))
     sizes, chosen = _plan(name, x, [] if s is None and axes is None and not x.ndim else s, axes)
     if not chosen:
@@ -212,14 +192,8 @@ def _from_half(
         sizes[-1] = _length(name, 2 * (x.shape[chosen[-1]] - 1))
     for n, axis in zip([*sizes[:-1], sizes[-1] // 2 + 1], chosen, strict=True):
         x = _fit(x, axis, n)
-    how: dict[str, Any] = {
-        "axes": tuple(chosen),
-        "n": sizes[-1],
-        "scale": _scale(name, norm, sizes, inverse),
-    }
-    y = c2r(x, **how)
-    c2r.remember(key, given, (x,), **how)
-    return y
+    scale = _scale(name, norm, sizes, inverse)
+    return c2r(x, axes=tuple(chosen), n=sizes[-1], scale=scale)
 
 
 def _one(name: str, n: int | None) -> Sequence[int] | None:
@@ -231,6 +205,7 @@ def _one(name: str, n: int | None) -> Sequence[int] | None:
 # -------------------- one axis
 
 
+@fast_path("x")
 def fft(
     x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None
 ) -> ndarray:
@@ -254,6 +229,7 @@ def fft(
     return y if out is None else deliver("fft", y, out)
 
 
+@fast_path("x")
 def ifft(
     x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None
 ) -> ndarray:
@@ -271,6 +247,7 @@ def ifft(
     return y if out is None else deliver("ifft", y, out)
 
 
+@fast_path("x")
 def rfft(
     x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None
 ) -> ndarray:
@@ -293,6 +270,7 @@ def rfft(
     return y if out is None else deliver("rfft", y, out)
 
 
+@fast_path("x")
 def irfft(
     x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None
 ) -> ndarray:
@@ -317,6 +295,7 @@ def irfft(
     return y if out is None else deliver("irfft", y, out)
 
 
+@fast_path("x")
 def hfft(
     x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None
 ) -> ndarray:
@@ -342,6 +321,7 @@ def hfft(
     return y if out is None else deliver("hfft", y, out)
 
 
+@fast_path("x")
 def ihfft(
     x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None
 ) -> ndarray:
@@ -356,34 +336,15 @@ def ihfft(
     >>> cm.fft.ihfft([6.0, 0.0, -2.0, 0.0]).real.tolist()
     [1.0, 2.0, 1.0]
     """
-    key, given = ("hermitian", n, axis, norm, n.__class__, axis.__class__), (x,)
-    y = r2c.again(key, given)
-    if y is None:
-        axis = shapes.as_integer("ihfft", "axis", axis)
-        half = _to_half("ihfft", x, _one("ihfft", n), (axis,), norm, inverse=True)
-        y = conj(half)
-        first = r2c.plans.get(
-            (_asked("ihfft", _one("ihfft", n), (axis,), norm), getattr(x, "_layout", None))
-        )
-        second = _conj.card.plans.get(half._layout)  # type: ignore[attr-defined]
-        if (
-            first is not None and n is None and x._layout.device >= 0
-        ):  # on a GPU conjugates are taken where they are scaled
-            sizes, chosen = _plan("ihfft", x, None, (axis,))
-            how = {
-                "axes": tuple(chosen),
-                "scale": _scale("ihfft", norm, sizes, True),
-                "conjugate": True,
-            }
-            r2c.keep((key, x._layout), r2c.bound((x._layout,), how, 0, x._layout.device))
-        elif first is not None and second is not None:
-            r2c.remember_chain(key, given, x, first, second, y)
+    axis = shapes.as_integer("ihfft", "axis", axis)
+    y = _to_half("ihfft", x, _one("ihfft", n), (axis,), norm, inverse=True, conjugate=True)
     return y if out is None else deliver("ihfft", y, out)
 
 
 # -------------------- several axes
 
 
+@fast_path("x")
 def fftn(
     x: Any,
     /,
@@ -412,6 +373,7 @@ def fftn(
     return y if out is None else deliver("fftn", y, out)
 
 
+@fast_path("x")
 def ifftn(
     x: Any,
     /,
@@ -435,6 +397,7 @@ def ifftn(
     return y if out is None else deliver("ifftn", y, out)
 
 
+@fast_path("x")
 def fft2(
     x: Any,
     /,
@@ -455,6 +418,7 @@ def fft2(
     return y if out is None else deliver("fft2", y, out)
 
 
+@fast_path("x")
 def ifft2(
     x: Any,
     /,
@@ -476,6 +440,7 @@ def ifft2(
     return y if out is None else deliver("ifft2", y, out)
 
 
+@fast_path("x")
 def rfftn(
     x: Any,
     /,
@@ -500,6 +465,7 @@ def rfftn(
     return y if out is None else deliver("rfftn", y, out)
 
 
+@fast_path("x")
 def irfftn(
     x: Any,
     /,
@@ -522,6 +488,7 @@ def irfftn(
     return y if out is None else deliver("irfftn", y, out)
 
 
+@fast_path("x")
 def rfft2(
     x: Any,
     /,
@@ -542,6 +509,7 @@ def rfft2(
     return y if out is None else deliver("rfft2", y, out)
 
 
+@fast_path("x")
 def irfft2(
     x: Any,
     /,
@@ -565,6 +533,7 @@ def irfft2(
 # -------------------- frequencies
 
 
+@fast_path()
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> ndarray:
     """Frequencies of the elements of `fft`: [0, 1, ..., (n - 1) // 2, -(n // 2), ..., -1] / (d n).
 
@@ -579,6 +548,7 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) ->
     return _frequencies("fftfreq", n, d, dtype, device)
 
 
+@fast_path()
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> ndarray:
     """Frequencies of the elements of `rfft`: [0, 1, ..., n // 2] / (d n).
 
@@ -593,27 +563,20 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -
     return _frequencies("rfftfreq", n, d, dtype, device)
 
 
-def _frequencies(name: str, given: int, d: float, dtype: Any, device: Any) -> ndarray:
-    chosen = dtypes.default_float() if dtype is None else dtype
-    index = index_of(device)
-    key = (name, given, d, chosen, index, given.__class__, d.__class__)
-    try:
-        return frequencies.plans[key]()
-    except (KeyError, TypeError):  # TypeError: what cannot be part of a key
-        pass
-    n, kind = _length(name, given), dtypes.as_dtype(chosen, name)
+def _frequencies(name: str, n: int, d: float, dtype: Any, device: Any) -> ndarray:
+    n = _length(name, n)
+    kind = dtypes.default_float() if dtype is None else dtypes.as_dtype(dtype, name)
     if kind not in dtypes.FLOATING:
         raise TypeError(f"{name}: wants a floating-point dtype, got {kind}")
     if not as_numbers(name, "d as a real number", d)[0]:
         raise ValueError(f"{name}: d, the time between two samples, must not be 0")
     m, half = (n, (n + 1) // 2) if name == "fftfreq" else (n // 2 + 1, n // 2 + 1)
-    layout, step = Layout.new((m,), kind, index), float(1.0 / (n * d))
-    out = frequencies(scalars=(step,), layout=layout, device=index, half=half, n=n)
-    if index >= 0 and type(given) is type(n) and type(d) in (int, float):
-        frequencies.keep(key, functools.partial(frequencies.plans[layout, index, half, n], step))
-    return out
+    index = index_of(device)
+    layout = Layout.new((m,), kind, index)
+    return frequencies(scalars=(float(1.0 / (n * d)),), layout=layout, device=index, half=half, n=n)
 
 
+@fast_path("x")
 def fftshift(x: Any, /, axes: Axes = None) -> ndarray:
     """Frequency 0 moved to the middle: each axis rolled by half its length.
 
@@ -626,21 +589,11 @@ def fftshift(x: Any, /, axes: Axes = None) -> ndarray:
     >>> cm.fft.fftshift(cm.fft.fftfreq(5, 0.2)).tolist()
     [-2.0, -1.0, 0.0, 1.0, 2.0]
     """
-    try:  # seen before
-        if axes is None and x._node is None:
-            return _concat.plans["fftshift", x._layout](x)
-    except (AttributeError, KeyError):
-        pass
-    if axes is None and type(x) is ndarray and len(shape := x._layout.shape) == 1:
-        out = roll(x, shape[0] // 2)
-        known = _concat.plans.get(("roll", x._layout, shape[0] // 2, None))
-        if known is not None:
-            _concat.keep(("fftshift", x._layout), known)
-        return out
     x = require("fftshift", x)
     return _shifted(x, shapes.normalize_axes("fftshift", axes, x.ndim), 1)
 
 
+@fast_path("x")
 def ifftshift(x: Any, /, axes: Axes = None) -> ndarray:
     """Inverse of `fftshift`: the middle moved to the front.
 

@@ -10,6 +10,7 @@ import pytest
 from simulated_gpu import simulated_gpu
 
 import cudamath as cm
+from cudamath.core import fast_path
 from cudamath.core.layout import Layout
 from cudamath.kernels import build, conv_layout, conv_volumes
 from cudamath.ml import conv
@@ -280,13 +281,14 @@ def test_which_volumes_go_to_the_library(fake, monkeypatch, x, w, groups, dtype,
         ):
             monkeypatch.setattr(dnn, "available", lambda there=there: there)
             lacks.clear(), lacks.update(lack)
+            fast_path.forget()
             for card in (
                 cards._conv3d,
                 cards._conv3d_input_grad,
                 cards._conv3d_weight_grad,
                 conv._conv2d,
             ):
-                card.plans.clear(), card.taped.clear()
+                card.plans.clear()
             conv_volumes.by_library.cache_clear()
             for _ in range(2):
                 fake.launches.clear()

@@ -269,6 +269,9 @@ class _Calls:
         values = dict(zip(parameters.names, given, strict=True))
         if any([values[n].__class__ not in (list, tuple) for n in parameters.sequences]):
             return self.call(values)
+        required = {*parameters.arrays} - parameters.optional - parameters.numbers
+        if any([values[n] is None for n in required]):
+            return self.call(values)
         arrays = _flat(values, parameters)
         if not self.replayable(arrays, values):
             return self.call(values)

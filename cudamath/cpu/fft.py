@@ -23,9 +23,13 @@ def c2c(x: np.ndarray, *, axes: tuple[int, ...], inverse: bool, scale: float) ->
     return _scaled(y, scale)
 
 
-def r2c(x: np.ndarray, *, axes: tuple[int, ...], scale: float) -> np.ndarray:
-    """Real to complex along `axes`, times `scale`; half the frequencies along the last of them."""
-    return _scaled(np.fft.rfftn(x, axes=axes), scale)
+def r2c(
+    x: np.ndarray, *, axes: tuple[int, ...], scale: float, conjugate: bool = False
+) -> np.ndarray:
+    """Real to complex along `axes`, times `scale`; half the frequencies along the last of them.
+    conjugate: their conjugates."""
+    y = _scaled(np.fft.rfftn(x, axes=axes), scale)
+    return np.conjugate(y, out=y) if conjugate else y
 
 
 def c2r(x: np.ndarray, *, axes: tuple[int, ...], n: int, scale: float) -> np.ndarray:

@@ -15,13 +15,13 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.dtypes import compute_dtype
+from ..core.fast_path import fast_path
 from ..core.op import FLOATING, REAL, coerce, require
 from ..core.shapes import normalize_axis
 from ..ops import ufunc
 from ..ops.elementwise import exp, expm1, maximum, minimum, sign, tanh  # noqa: F401  gradient expressions name some
 from ..ops.index import where  # noqa: F401  in a gradient expression
 from ..ops.shape import span
-from ..ops.views import remember
 
 __all__ = [
     "activation",
@@ -464,6 +464,7 @@ def celu(x: Any, alpha: float = 1.0) -> ndarray:
     return _celu(require("celu", x, FLOATING), float(alpha))
 
 
+@fast_path("x", "weight")
 def prelu(x: Any, weight: Any) -> ndarray:
     """Rectified linear unit with a learned slope for negative inputs: x if x > 0 else weight x.
 
@@ -477,12 +478,7 @@ def prelu(x: Any, weight: Any) -> ndarray:
     >>> cm.ml.prelu(cm.array([[-2.0, -2.0]]), cm.array([0.5, 0.1])).tolist()
     [[-1.0, -0.2]]
     """
-    given = x, weight
-    card = _leaky_relu.card  # type: ignore[attr-defined]
-    known = card.again(("prelu",), given)
-    if known is not None:
-        return known
-    x, weight = coerce("prelu", given, FLOATING)
+    x, weight = coerce("prelu", (x, weight), FLOATING)
     channels = x.shape[min(1, x.ndim - 1)] if x.ndim else 1
     if weight.shape not in ((), (1,), (channels,)):
         raise ValueError(
@@ -490,9 +486,7 @@ def prelu(x: Any, weight: Any) -> ndarray:
             f"{weight.shape}"
         )
     slopes = weight.reshape((-1, *(1,) * (x.ndim - 2)) if weight.size != 1 else ())
-    y = _leaky_relu(x, slopes)
-    card.remember(("prelu",), given, (x, slopes))
-    return y
+    return _leaky_relu(x, slopes)
 
 
 def hardtanh(x: Any, low: float = -1.0, high: float = 1.0) -> ndarray:
@@ -511,6 +505,7 @@ def hardtanh(x: Any, low: float = -1.0, high: float = 1.0) -> ndarray:
     return _hardtanh(x, float(low), float(high))
 
 
+@fast_path("x")
 def glu(x: Any, axis: int = -1) -> ndarray:
     """Gated linear unit: the first half of `x` along an axis times the sigmoid of the second half.
 
@@ -522,30 +517,13 @@ def glu(x: Any, axis: int = -1) -> ndarray:
     >>> cm.ml.glu(cm.array([[2.0, 4.0, 0.0, 100.0]])).tolist()
     [[1.0, 4.0]]
     """
-    try:
-        first, second, offset = _halves[x._layout, axis, axis.__class__]
-        if x._node is None:
-            return _glu(x._view(first), x._view(second, offset))
-    except (AttributeError, KeyError, TypeError):
-        pass
     x = require("glu", x, FLOATING)
     place = normalize_axis("glu", axis, x.ndim)
     length = x.shape[place]
     if length % 2:
         raise ValueError(f"glu: wants an even length along axis {place}, got shape {x.shape}")
     parts = span(x, place, 0, length // 2), span(x, place, length // 2, length)
-    if x._layout.device >= 0:
-        remember(
-            _halves,
-            (x._layout, axis, axis.__class__),
-            (parts[0]._layout, parts[1]._layout, parts[1]._data - x._data),
-        )
     return _glu(*parts)
-
-
-#: Halves of arrays on a GPU that `glu` saw: (layout, axis, its class) -> (layouts of both, bytes to
-#: the second).
-_halves: dict[tuple, tuple[Any, Any, int]] = {}
 
 
 relu.__doc__ = """Rectified linear unit: max(x, 0).

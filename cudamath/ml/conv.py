@@ -19,7 +19,7 @@ from ..core.op import FLOATING, Op, require
 from ..ops.join import stack
 from ..ops.linalg import tf32_allowed
 from ..ops.padding import _pad, pad
-from ..ops.shape import _copy, expand_dims, moveaxis, reshape, squeeze
+from ..ops.shape import expand_dims, moveaxis, reshape, squeeze
 from .conv_volumes import _conv3d, by_library, little
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose2d"]
@@ -59,18 +59,6 @@ def pair(name: str, what: str, value: Any, least: int) -> tuple[int, int]:
     """`value`, one integer or two (rows, columns), as two that are at least `least`."""
     rows, columns = several(name, what, value, least, 2)
     return rows, columns
-
-
-def whole(*options: Any) -> bool:
-    """Whether these are integers, tuples of them or texts: what is equal to them then means the
-    same (1.0 and True equal 1)."""
-    for option in options:
-        if option.__class__ is tuple:
-            if not {*map(type, option)} <= {int}:
-                return False
-        elif option.__class__ is not int and option.__class__ is not str:
-            return False
-    return True
 
 
 def images(name: str, x: Any, rank: int = 2) -> ndarray:
@@ -317,6 +305,7 @@ def conv1d(
     return squeeze(y, axis=2)
 
 
+@fast_path("x", "weight", "bias")
 def conv3d(
     x: Any,
     weight: Any,
@@ -368,13 +357,6 @@ def conv3d(
     >>> cm.ml.conv3d(cm.ones((1, 1, 3, 3, 3)), cm.ones((1, 1, 2, 3, 3))).tolist()
     [[[[[18.0]], [[18.0]]]]]
     """
-    key = ("conv3d", stride, padding, dilation, groups, tf32_allowed())
-    given = (x, weight) if bias is None else (x, weight, bias)
-    plain = whole(stride, padding, dilation, groups)
-    for card in (_conv3d, _conv2d) if plain else ():
-        known = card.again(key, given)
-        if known is not None:
-            return known
     (x, weight, *biases), groups = _operands("conv3d", 3, x, weight, bias, groups)
     where = _windows("conv3d", 3, x, weight, stride, padding, dilation)
     results = [
@@ -393,24 +375,16 @@ def conv3d(
     if small or by_library(
         "forward", math.prod(shape), [x, weight, *biases], shape, **where, groups=groups
     ):
-        y = _conv3d(x, weight, *biases, **where, groups=groups, library=not small)
-        if plain:
-            _conv3d.remember(
-                key, given, (x, weight, *biases), **where, groups=groups, library=not small
-            )
-        return y
+        return _conv3d(x, weight, *biases, **where, groups=groups, library=not small)
     (step, *strides), (before, after, *margins), (apart, *dilations) = (
         where["stride"],
         where["padding"],
         where["dilation"],
     )
-    taps, thin = weight.shape[2], x
-    widths, zeros = (
-        ((0, 0), (0, 0), (before, after), (0, 0), (0, 0)),
-        (0, 0),
-    )  # zeros: 16 bytes of them
+    taps = weight.shape[2]
     if before or after:
-        x = _pad(thin, scalars=zeros, widths=widths)
+        zeros = (0, 0)  # 16 bytes of them
+        x = _pad(x, scalars=zeros, widths=((0, 0), (0, 0), (before, after), (0, 0), (0, 0)))
     planes = (x.shape[2] - apart * (taps - 1) - 1) // step + 1
     met = [x[:, :, t * apart : t * apart + (planes - 1) * step + 1 : step] for t in range(taps)]
     if x._node is None:  # one view of all, in which planes occur again
@@ -426,40 +400,20 @@ def conv3d(
             stack(met, axis=2) if taps > 1 else met[0][:, :, None], 3, 1
         )  # (N, O, C, T, H, W)
     count, _, channels = side_by_side.shape[:3]
-    flat = (
+    y = _conv2d(
         reshape(side_by_side, (count * planes, channels * taps, *x.shape[3:])),
         reshape(weight, (weight.shape[0], weight.shape[1] * taps, *weight.shape[3:])),
         *biases,
+        stride=tuple(strides),
+        padding=tuple(margins),
+        dilation=tuple(dilations),
+        groups=groups,
+        tf32=_tf32(x),
     )
-    params: dict[str, Any] = {
-        "stride": tuple(strides),
-        "padding": tuple(margins),
-        "dilation": tuple(dilations),
-        "groups": groups,
-        "tf32": _tf32(x),
-    }
-    y = _conv2d(*flat, **params)
-    out = moveaxis(reshape(y, (count, planes, *y.shape[1:])), 1, 2)
-    recorded = any([a._node is not None for a in (x, weight, *biases)])
-    copied = (
-        _copy.plans.get((side_by_side._layout,))
-        if plain and x._layout.device >= 0 and not recorded
-        else None
-    )
-    if (
-        copied is not None
-        and flat[0]._data != side_by_side._data
-        and ([a._data for a in flat[1:]] == [getattr(a, "_data", None) for a in given[1:]])
-    ):
-        run = _conv2d.plans[*[a._layout for a in flat], *params.values()]
-        if x is thin:
-            _conv2d.remember_chain(key, given, side_by_side, copied, run, out)
-        else:
-            padded = _pad.plans[thin._layout, widths]
-            _conv2d.remember_chain(key, given, thin, lambda x: copied(padded(x, *zeros)), run, out)
-    return out
+    return moveaxis(reshape(y, (count, planes, *y.shape[1:])), 1, 2)
 
 
+@fast_path("x", "weight", "bias")
 def conv_transpose2d(
     x: Any,
     weight: Any,
@@ -516,14 +470,6 @@ def conv_transpose2d(
     [[[[1.0, 10.0, 2.0, 20.0]]]]
     """
     name = "conv_transpose2d"
-    key, given = (
-        (name, stride, padding, output_padding, groups, dilation),
-        (x, weight) if bias is None else (x, weight, bias),
-    )
-    plain = whole(stride, padding, output_padding, groups, dilation)
-    known = _conv2d_input_grad.again(key, given) if plain else None
-    if known is not None:
-        return known
     (x, weight, *biases), groups = _operands(name, 2, x, weight, bias, groups, transposed=True)
     strides, dilations = pair(name, "stride", stride, 1), pair(name, "dilation", dilation, 1)
     margins, more = (
@@ -568,10 +514,7 @@ def conv_transpose2d(
             _conv2d_input_grad(x, weight, **where), ((0, 0), (0, 0), (0, empty[0]), (0, empty[1]))
         )
         return y + biases[0][:, None, None] if biases else y
-    y = _conv2d_input_grad(x, weight, *biases, **where)
-    if plain:
-        _conv2d_input_grad.remember(key, given, (x, weight, *biases), **where)
-    return y
+    return _conv2d_input_grad(x, weight, *biases, **where)
 
 
 # The three are one trilinear form in (x, weight, gradient): the gradients of each are the other

@@ -9,14 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.fast_path import fast_path
 from ..core.op import Op
-from ..ops.shape import _copy, expand_dims, squeeze
-from .conv import _conv2d_input_grad, _operands, conv_transpose2d, several, whole
+from ..ops.shape import expand_dims, squeeze
+from .conv import _operands, conv_transpose2d, several
 from .conv_volumes import _conv3d_input_grad, by_library, little
 
 __all__ = ["conv_transpose1d", "conv_transpose3d"]
 
 
+@fast_path("x", "weight", "bias")
 def conv_transpose1d(
     x: Any,
     weight: Any,
@@ -60,14 +62,6 @@ def conv_transpose1d(
     [[[1.0, 10.0, 2.0, 20.0]]]
     """
     name = "conv_transpose1d"
-    key, given = (
-        (name, stride, padding, output_padding, groups, dilation),
-        (x, weight) if bias is None else (x, weight, bias),
-    )
-    plain = whole(stride, padding, output_padding, groups, dilation)
-    known = _conv2d_input_grad.again(key, given) if plain else None
-    if known is not None:
-        return known
     (x, weight, *biases), groups = _operands(name, 1, x, weight, bias, groups, transposed=True)
     (s,), (d,) = several(name, "stride", stride, 1, 1), several(name, "dilation", dilation, 1, 1)
     (p,), (more,) = (
@@ -75,23 +69,20 @@ def conv_transpose1d(
         several(name, "output_padding", output_padding, 0, 1),
     )
     _size(name, x, weight, (s,), (p,), (more,), (d,))
-    arrays = expand_dims(x, axis=2), expand_dims(weight, axis=2), *biases
-    how: dict[str, Any] = {
-        "stride": (1, s),
-        "padding": (0, p),
-        "output_padding": (0, more),
-        "groups": groups,
-        "dilation": (1, d),
-    }
-    rows = conv_transpose2d(*arrays, **how)
-    y = squeeze(rows, axis=2)
-    if plain:
-        _conv2d_input_grad.remember_as(
-            ("conv_transpose2d", *how.values()), key, given, arrays, (rows, y)
-        )
-    return y
+    y = conv_transpose2d(
+        expand_dims(x, axis=2),
+        expand_dims(weight, axis=2),
+        *biases,
+        stride=(1, s),
+        padding=(0, p),
+        output_padding=(0, more),
+        groups=groups,
+        dilation=(1, d),
+    )
+    return squeeze(y, axis=2)
 
 
+@fast_path("x", "weight", "bias")
 def conv_transpose3d(
     x: Any,
     weight: Any,
@@ -138,14 +129,6 @@ def conv_transpose3d(
     [1.0, 2.0, 1.0]
     """
     name = "conv_transpose3d"
-    key, given = (name, stride, padding, output_padding, groups, dilation), (x, weight)
-    everything = given if bias is None else (*given, bias)
-    plain = whole(stride, padding, output_padding, groups, dilation)
-    known = _conv3d_input_grad.again(key, everything) if plain else None
-    if known is None and plain:
-        known = _again(key, given, bias)
-    if known is not None:
-        return known
     (x, weight, *biases), groups = _operands(name, 3, x, weight, bias, groups, transposed=True)
     strides, dilations = (
         several(name, "stride", stride, 1, 3),
@@ -169,58 +152,27 @@ def conv_transpose3d(
     if all(m - p < s for m, p, s in zip(more, margins, strides, strict=True)) and (
         small or by_library("input", x.size, [x, weight, *biases], shape, **where)
     ):
-        kept = {"size": size, **where, "library": not small}
-        y = _conv3d_input_grad(x, weight, *biases, **kept)
-        if plain:
-            _conv3d_input_grad.remember(key, everything, (x, weight, *biases), **kept)
-        return y
+        return _conv3d_input_grad(x, weight, *biases, size=size, **where, library=not small)
     (n, c, d, h, w), (_, outputs, taps, r, s) = x.shape, weight.shape
-    turned = x.transpose((0, 2, 1, 3, 4))
-    images, filters = turned.reshape((n * d, c, h, w)), weight.reshape((c, outputs * taps, r, s))
-    how: dict[str, Any] = {
-        "stride": strides[1:],
-        "padding": margins[1:],
-        "output_padding": more[1:],
-        "groups": groups,
-        "dilation": dilations[1:],
-    }
-    planes = conv_transpose2d(images, filters, **how)
-    laid = {
-        "shape": shape,
-        "depth": d,
-        "taps": taps,
-        "step": strides[0],
-        "apart": dilations[0],
-        "before": margins[0],
-    }
-    y = _overlap_add(planes, **laid)
-    if plain and x._layout.device >= 0 and getattr(given[1], "_data", None) == filters._data:
-        first = (
-            (lambda x: x) if images._data == turned._data else _copy.plans.get((turned._layout,))
-        )
-        second = _conv2d_input_grad.plans.get(
-            (("conv_transpose2d", *how.values()), images._layout, filters._layout)
-        )
-        third = _overlap_add.plans.get((planes._layout, *laid.values()))
-        if first is not None and second is not None and third is not None:
-            _conv2d_input_grad.remember_chain(
-                key, given, turned, first, lambda x, w: third(second(x, w)), y
-            )
+    planes = conv_transpose2d(
+        x.transpose((0, 2, 1, 3, 4)).reshape((n * d, c, h, w)),
+        weight.reshape((c, outputs * taps, r, s)),
+        stride=strides[1:],
+        padding=margins[1:],
+        output_padding=more[1:],
+        groups=groups,
+        dilation=dilations[1:],
+    )
+    y = _overlap_add(
+        planes,
+        shape=shape,
+        depth=d,
+        taps=taps,
+        step=strides[0],
+        apart=dilations[0],
+        before=margins[0],
+    )
     return y + biases[0][:, None, None, None] if biases else y
-
-
-def _again(key: tuple, given: tuple[Any, Any], bias: Any) -> ndarray | None:
-    """The result of a transposed convolution like one that was seen before (`Op.again`), plus the
-    bias; None if there was none, or if such a bias has to be checked."""
-    y = _conv2d_input_grad.again(key, given)
-    if y is None or bias is None:
-        return y
-    if type(bias) is not ndarray:
-        return None
-    of, to = bias._layout, y._layout
-    if (of.shape, of.dtype, of.device) != (to.shape[1:2], to.dtype, to.device):
-        return None
-    return y + bias[:, None, None, None]
 
 
 def _size(

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..core.array import ndarray
 from ..core.dtypes import as_dtype
-from ..core.layout import Layout
+from ..core.fast_path import fast_path
 from ..core.op import FLOATING, INTEGER, Op, coerce, require
 from ..core.shapes import as_integer
 from ..ops.index import _gather_grad, where
@@ -15,10 +15,7 @@ from .softmax import in_order
 __all__ = ["embedding", "one_hot"]
 
 
-#: layouts of indices and weight that were checked -> whether both are in order
-_straight: dict[tuple[Layout, Layout], bool] = {}
-
-
+@fast_path("indices", "weight")
 def embedding(
     indices: Any, weight: Any, *, padding_idx: int | None = None, classes: int | None = None
 ) -> ndarray:
@@ -59,22 +56,6 @@ def embedding(
     >>> cm.ml.embedding(cm.array([[1, 0]]), cm.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[[3.0, 4.0], [1.0, 2.0]]]
     """
-    try:  # seen before and nothing to convert: straight on
-        if (
-            _straight[indices._layout, weight._layout]
-            and padding_idx is classes is None
-            and indices._layout.ndim == 1
-        ):
-            return _embedding(indices, weight, classes=None)
-    except (AttributeError, KeyError):
-        pass
-    asked, key = (
-        (indices, weight),
-        ("embedding", padding_idx, padding_idx.__class__, classes, classes.__class__),
-    )
-    known = _embedding.again(key, asked)
-    if known is not None:
-        return known
     indices, weight = coerce("embedding", (indices, weight))
     require("embedding", indices, INTEGER, "indices")
     require("embedding", weight, FLOATING, "weight")
@@ -97,16 +78,10 @@ def embedding(
             f"{classes}"
         )
     flat = in_order(indices).reshape((indices.size,))
-    table = in_order(weight)
-    rows = _embedding(flat, table, classes=classes)
-    if len(_straight) >= 1024:
-        _straight.clear()
-    _straight[indices._layout, weight._layout] = indices.is_contiguous and weight.is_contiguous
+    rows = _embedding(flat, in_order(weight), classes=classes)
     if padding_idx is not None and rows._node is not None:
         rows = where((flat == padding_idx)[:, None], rows._alias(), rows)
-    y = rows.reshape((*indices.shape, weight.shape[1]))
-    _embedding.remember(key, asked, (flat, table), (rows, y), classes=classes)
-    return y
+    return rows.reshape((*indices.shape, weight.shape[1]))
 
 
 def one_hot(indices: Any, num_classes: int | None = None, *, dtype: Any = "int64") -> ndarray:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.fast_path import fast_path
 from ..core.op import FLOATING, INTEGER, Op, coerce, require
 from .softmax import in_order
 
 __all__ = ["grouped_matmul"]
 
 
+@fast_path("x", "weight", "ends")
 def grouped_matmul(x: Any, weight: Any, ends: Any) -> ndarray:
     """Products of different sizes in one launch: rows of x in groups, each group times its own
     matrix.
@@ -54,11 +56,7 @@ def grouped_matmul(x: Any, weight: Any, ends: Any) -> ndarray:
     >>> cm.ml.grouped_matmul(x, weight, cm.array([1, 3])).tolist()
     [[3.0], [30.0], [50.0]]
     """  # noqa: E501
-    asked, key = (x, weight, ends), ("grouped_matmul",)
-    known = _grouped_matmul.again(key, asked)
-    if known is not None:
-        return known
-    x, weight, ends = coerce("grouped_matmul", asked)
+    x, weight, ends = coerce("grouped_matmul", (x, weight, ends))
     (
         require("grouped_matmul", x, FLOATING, "x"),
         require("grouped_matmul", weight, FLOATING, "weight"),
@@ -79,10 +77,9 @@ def grouped_matmul(x: Any, weight: Any, ends: Any) -> ndarray:
             f"got {x.shape}, "
             f"{weight.shape} and {ends.shape}"
         )
-    taken = in_order(x), weight if weight.mT.is_contiguous else in_order(weight), in_order(ends)
-    y = _grouped_matmul(*taken)
-    _grouped_matmul.remember(key, asked, taken)
-    return y
+    return _grouped_matmul(
+        in_order(x), weight if weight.mT.is_contiguous else in_order(weight), in_order(ends)
+    )
 
 
 def _outer(x: ndarray, y: ndarray, ends: ndarray) -> ndarray:

@@ -6,12 +6,13 @@ import math
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.fast_path import fast_path
 from ..core.op import FLOATING, Op, coerce
 from ..ops import linalg
 from ..ops.shape import reshape
 from .activation import activation as activate
 from .activation import gelu
-from .quantize import Quantized, packed_again, packed_linear
+from .quantize import Quantized, packed_linear
 
 __all__ = ["linear"]
 
@@ -92,15 +93,40 @@ def linear(
     >>> cm.ml.linear(x, weight, bias, activation="relu").tolist()
     [[11.5, 0.0]]
     """  # noqa: E501
+    if isinstance(weight, Quantized):
+        how = weight.dtype, weight.axis, weight.group, activation
+        parts = weight.values, weight.scale, weight.zero_point
+        return _of_parts(*how, x, *parts, bias, residual)
+    return _of_arrays(activation, x, weight, bias, residual)
+
+
+@fast_path("x", "weight", "bias", "residual")
+def _of_arrays(
+    activation: str | None, x: Any, weight: Any, bias: Any = None, residual: Any = None
+) -> ndarray:
+    return _linear_of(x, weight, bias, residual, activation)
+
+
+@fast_path("x", "values", "scale", "zero_point", "bias", "residual")
+def _of_parts(
+    dtype: str,
+    axis: int | None,
+    group: int | None,
+    activation: str | None,
+    x: Any,
+    values: ndarray,
+    scale: ndarray,
+    zero_point: ndarray | None = None,
+    bias: Any = None,
+    residual: Any = None,
+) -> ndarray:
+    """`linear` with the quantized weight of these parts."""
+    weight = Quantized.of_parts(values, scale, zero_point, dtype, axis, group)
+    return _linear_of(x, weight, bias, residual, activation)
+
+
+def _linear_of(x: Any, weight: Any, bias: Any, residual: Any, activation: str | None) -> ndarray:
     packed = isinstance(weight, Quantized)
-    if packed:
-        known = packed_again(x, weight, bias, residual, activation)
-    else:
-        asked, key = (x, weight, bias, residual), ("linear", activation, linalg.tf32_allowed())
-        alone = bias is residual is activation is None
-        known = linalg.product_known(("linear",), asked[:2]) if alone else _linear.again(key, asked)
-    if known is not None:
-        return known
     if not (activation is None or isinstance(activation, str) and activation in _ACTIVATIONS):
         names = ", ".join(map(repr, filter(None, _ACTIVATIONS)))
         raise ValueError(f"linear: activation is one of {names}, got {activation!r:.60}")
@@ -133,20 +159,20 @@ def linear(
         y = _apply(y, activation)
         return y if residual is None else y + residual
     if not packed and len(operands) == 2 and activation is None:
-        y = x @ (turned := weight.mT)
-        linalg.remember_product(("linear",), asked[:2], (x, turned, y), y)
-        return y
-    tf32 = linalg.tf32_allowed()
+        return x @ weight.mT
     if activation and any(a._node is not None for a in operands):
         y = _apply(linear(x, weight, bias), activation)
         return y if residual is None else y + residual
     if packed:
         return packed_linear(x, weight, bias, residual, _ACTIVATIONS[activation])
-    y = _linear(x, weight, bias, residual, activation=_ACTIVATIONS[activation], tf32=tf32)
-    _linear.remember(
-        key, asked, (x, weight, bias, residual), activation=_ACTIVATIONS[activation], tf32=tf32
+    return _linear(
+        x,
+        weight,
+        bias,
+        residual,
+        activation=_ACTIVATIONS[activation],
+        tf32=linalg.tf32_allowed(),
     )
-    return y
 
 
 def _apply(y: ndarray, activation: str | None) -> ndarray:

@@ -23,7 +23,9 @@ NAME = "linear_cross_entropy"
 SMALL = 1 << 16  # scores up to which separate operations are fewer launches
 MOST = 2 << 30  # bytes of scores held at a time, unless requested otherwise
 
-_linear_loss = Op("linear_loss", cpu="linear_loss.linear_loss", cuda="linear_loss.linear_loss")
+_linear_loss = Op(
+    "linear_loss", cpu="linear_loss.linear_loss", cuda="linear_loss.linear_loss", writes=True
+)
 
 
 def linear_cross_entropy(

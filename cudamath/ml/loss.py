@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.dtypes import compute_dtype
+from ..core.fast_path import fast_path
 from ..core.op import FLOATING, INTEGER, Op, as_numbers, coerce, require
 from ..core.shapes import as_integer
 from ..ops.creation import ones
@@ -113,6 +114,7 @@ def _weighted(
     return loss.astype(each.dtype, copy=False)
 
 
+@fast_path("logits", "targets", "weight")
 def cross_entropy(
     logits: Any,
     targets: Any,
@@ -171,18 +173,6 @@ def cross_entropy(
     0.1269
     """
     name = "cross_entropy"
-    asked = (logits, targets) if weight is None else (logits, targets, weight)
-    key = (
-        name,
-        reduction,
-        ignore_index,
-        ignore_index.__class__,
-        label_smoothing,
-        label_smoothing.__class__,
-    )
-    known = _cross_entropy.again(key, asked)
-    if known is not None:
-        return known
     _check_reduction(name, reduction)
     (label_smoothing,) = as_numbers(name, "label_smoothing as a real number", label_smoothing)
     if not 0 <= label_smoothing <= 1:
@@ -194,16 +184,14 @@ def cross_entropy(
     picks, x = _class_targets(name, logits, targets), _flattened(logits)
     ignored = as_integer(name, "ignore_index", ignore_index)
     if weight is None or not label_smoothing and weight._node is None:
-        params: dict[str, Any] = {
-            "reduction": reduction,
-            "ignore_index": ignored,
-            "label_smoothing": float(label_smoothing),
-        }
         seen = (x, picks) if weight is None else (x, picks, in_order(weight))
-        whole = _cross_entropy(*seen, **params)[0]
-        loss = _shaped(whole, targets, reduction)
-        _cross_entropy.remember(key, asked, seen, (whole, loss), (0,), **params)
-        return loss
+        loss = _cross_entropy(
+            *seen,
+            reduction=reduction,
+            ignore_index=ignored,
+            label_smoothing=float(label_smoothing),
+        )[0]
+        return _shaped(loss, targets, reduction)
     loss, smooth = (
         _cross_entropy(x, picks, reduction="none", ignore_index=ignored, label_smoothing=0.0)[0],
         None,
@@ -248,6 +236,7 @@ def _soft_cross_entropy(
     )
 
 
+@fast_path("log_probabilities", "targets", "weight")
 def nll_loss(
     log_probabilities: Any,
     targets: Any,
@@ -296,11 +285,6 @@ def nll_loss(
     2.5
     """
     name = "nll_loss"
-    asked = (log_probabilities, targets) if weight is None else (log_probabilities, targets, weight)
-    key = name, reduction, ignore_index, ignore_index.__class__
-    known = _nll_loss.again(key, asked)
-    if known is not None:
-        return known
     _check_reduction(name, reduction)
     x, targets = _operands(name, log_probabilities, targets)
     picks = _class_targets(name, x, targets)
@@ -310,12 +294,8 @@ def nll_loss(
         each = _nll_loss(flat, picks, reduction="none", ignore_index=ignored)[0]
         return _shaped(_weighted(each, picks, weight, reduction, ignored), targets, reduction)
     seen = (flat, picks) if weight is None else (flat, picks, in_order(weight))
-    whole = _nll_loss(*seen, reduction=reduction, ignore_index=ignored)[0]
-    loss = _shaped(whole, targets, reduction)
-    _nll_loss.remember(
-        key, asked, seen, (whole, loss), (0,), reduction=reduction, ignore_index=ignored
-    )
-    return loss
+    loss = _nll_loss(*seen, reduction=reduction, ignore_index=ignored)[0]
+    return _shaped(loss, targets, reduction)
 
 
 # The cards. x: (N, C, D), targets: (N, D), weight, if there is one: (C,) in compute precision, of

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.fast_path import fast_path
 from ..core.op import FLOATING, Op, coerce
 from ..ops import linalg
 from ..ops.shape import reshape
@@ -83,6 +84,7 @@ _product_slope = Op(
 )
 
 
+@fast_path("x", "w1", "b1", "w2", "b2", "residual")
 def mlp(
     x: Any,
     w1: Any,

@@ -92,6 +92,7 @@ def _ordered_as(g: ndarray, x: ndarray) -> ndarray:
 # -------------------- batch norm
 
 
+@fast_path("x", "running_mean", "running_var", "weight", "bias", "residual")
 def batch_norm(
     x: Any,
     running_mean: Any = None,
@@ -169,31 +170,6 @@ def batch_norm(
     [[0.0, 0.0], [4.0, 40.0]]
     """  # noqa: E501
     name = "batch_norm"
-    asked: tuple[Any, ...] = x, running_mean, running_var, weight, bias, residual
-    if training:
-        key: tuple[Any, ...] = (
-            "train",
-            momentum,
-            momentum.__class__,
-            eps,
-            eps.__class__,
-            activation,
-            running_mean is None,
-        )
-        statistics = (
-            (bias, weight)
-            if running_mean is None and running_var is None
-            else (running_mean, running_var)
-        )
-        asked = x, weight, bias, *statistics, *(() if residual is None else (residual,))
-        known = _batch_norm_train.again(key, asked)
-        if known is not None:
-            return known
-    else:
-        key = "inference", eps, eps.__class__, activation
-        known = _batch_norm_inference.again(key, asked)
-        if known is not None:
-            return known
     x, given = _operands(
         name,
         x,
@@ -235,24 +211,21 @@ def batch_norm(
         more = [_ordered_as(residual, x)]
     relu, eps = activation == "relu", number(name, "eps", eps)
     if not training:
-        arrays = x, mean, var, weight, bias, *(more or (None,))
-        y = _batch_norm_inference(*arrays, eps=eps, relu=relu)
-        _batch_norm_inference.remember(key, asked, arrays, eps=eps, relu=relu)
-        return y
+        return _batch_norm_inference(
+            x, mean, var, weight, bias, *(more or (None,)), eps=eps, relu=relu
+        )
     count = x.shape[0] * math.prod(x.shape[2:])
     if count < 2:
         raise ValueError(
             f"{name}: training wants at least two values a channel, x of shape {x.shape} has "
             f"{count}"
         )
-    arrays = x, weight, bias, mean, var, *more
-    params: dict[str, Any] = {
-        "momentum": 1.0 if without else number(name, "momentum", momentum),
-        "eps": eps,
-        "relu": relu,
-    }
-    y, _, _, new_mean, new_var = _batch_norm_train(*arrays, **params)
-    _batch_norm_train.remember(key, asked, arrays, None, (0, 3, 4), **params)
+    momentum = 1.0 if without else number(name, "momentum", momentum)
+    y, _, _, new_mean, new_var = _batch_norm_train(
+        x, weight, bias, mean, var, *more, momentum=momentum, eps=eps, relu=relu
+    )
+    if y._node is None:
+        return y, new_mean, new_var
     if not (relu and more):  # then x says where the relu was on
         tape.not_needed(y)
     return y, new_mean._alias(), new_var._alias()
@@ -392,34 +365,11 @@ _batch_norm_inference = Op(
 
 # -------------------- layer and RMS norm
 
-_known: dict[
-    tuple, tuple[int, bool]
-] = {}  # (name, layouts, normalized_shape) -> (columns, whether all is as kernels want it)
-
 
 def _row_operands(
     name: str, x: Any, normalized_shape: int | Sequence[int], weight: Any, bias: Any, residual: Any
 ) -> tuple:
     """(columns, x, weight, bias, residual), checked and in C order; what is missing stays None."""
-    try:
-        key = (
-            name,
-            x._layout,
-            normalized_shape,
-            None if weight is None else weight._layout,
-            None if bias is None else bias._layout,
-            None if residual is None else residual._layout,
-        )
-        columns, ready = _known[key]
-    except (
-        AttributeError,
-        KeyError,
-        TypeError,
-    ):  # other kinds of arrays, something new, a list as the shape
-        pass
-    else:
-        if ready:
-            return columns, x, weight, bias, residual
     x, given = _operands(name, x, {"weight": weight, "bias": bias, "residual": residual})
     shape = normalize_shape(name, normalized_shape)
     if not shape or 0 in shape or x.shape[-len(shape) :] != shape:
@@ -434,21 +384,7 @@ def _row_operands(
         )
     found = _parameters(name, x, shape, given, optional=True)
     columns = math.prod(shape)
-    everything = [x, *found, residual]
-    if len(_known) >= 4096:
-        _known.clear()
-    if (
-        isinstance(normalized_shape, int)
-        or isinstance(normalized_shape, tuple)
-        and {*map(type, normalized_shape)} == {int}
-    ):
-        _known[
-            name,
-            x._layout,
-            normalized_shape,
-            *[None if v is None else v._layout for v in everything[1:]],
-        ] = (columns, all(v is None or v._layout.contiguous for v in everything))
-    return columns, *[None if v is None else in_order(v) for v in everything]
+    return columns, *[None if v is None else in_order(v) for v in (x, *found, residual)]
 
 
 @fast_path("x", "weight", "bias", "residual")
@@ -726,6 +662,7 @@ _rms_norm_grad = Op(
 # -------------------- group and instance norm
 
 
+@fast_path("x", "weight", "bias")
 def group_norm(
     x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> ndarray:
@@ -770,6 +707,7 @@ def group_norm(
     return _grouped("group_norm", x, num_groups, weight, bias, eps)
 
 
+@fast_path("x", "weight", "bias")
 def instance_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> ndarray:
     """Instance normalisation: every channel of every sample standardised by itself, then scaled and
     shifted.
@@ -787,51 +725,20 @@ def instance_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-
 
 
 def _grouped(name: str, x: Any, groups: int | None, weight: Any, bias: Any, eps: float) -> ndarray:
-    asked, given = (name, groups, groups.__class__, eps, eps.__class__), (x, weight, bias)
-    known = _group_norm.again(asked, given)
-    if known is not None:
-        return known
-    try:
-        key = (
-            name,
-            x._layout,
-            groups,
-            groups.__class__,
-            *[None if v is None else v._layout for v in (weight, bias)],
+    x, found = _operands(name, x, {"weight": weight, "bias": bias})
+    if x.ndim < 2:
+        raise ValueError(f"{name}: wants x (N, C, ...), got shape {x.shape}")
+    channels = x.shape[1]
+    groups = channels if groups is None else as_integer(name, "num_groups", groups, 1)
+    if groups and channels % groups:
+        raise ValueError(
+            f"{name}: num_groups must divide the channels of x {x.shape}, got {groups}"
         )
-        groups, ready = _known[key]
-    except (AttributeError, KeyError, TypeError):
-        ready = False
-    if not ready:
-        x, found = _operands(name, x, {"weight": weight, "bias": bias})
-        if x.ndim < 2:
-            raise ValueError(f"{name}: wants x (N, C, ...), got shape {x.shape}")
-        channels, told = (
-            x.shape[1],
-            None if groups is None else as_integer(name, "num_groups", groups, 1),
-        )
-        groups = channels if told is None else told
-        if groups and channels % groups:
-            raise ValueError(
-                f"{name}: num_groups must divide the channels of x {x.shape}, got {groups}"
-            )
-        if not groups or not channels // groups * math.prod(x.shape[2:]):
-            raise ValueError(f"{name}: groups without elements, x has shape {x.shape}")
-        weight, bias = _parameters(name, x, (channels,), found, optional=True)
-        if len(_known) >= 4096:
-            _known.clear()
-        _known[
-            name,
-            x._layout,
-            told,
-            told.__class__,
-            *[None if v is None else v._layout for v in (weight, bias)],
-        ] = (groups, all(v is None or v._layout.contiguous for v in (x, weight, bias)))
-        x, weight, bias = (None if v is None else in_order(v) for v in (x, weight, bias))
-    params: dict[str, Any] = {"groups": groups, "eps": number(name, "eps", eps)}
-    y = _group_norm(x, weight, bias, **params)[0]
-    _group_norm.remember(asked, given, (x, weight, bias), None, (0,), **params)
-    return y
+    if not groups or not channels // groups * math.prod(x.shape[2:]):
+        raise ValueError(f"{name}: groups without elements, x has shape {x.shape}")
+    weight, bias = _parameters(name, x, (channels,), found, optional=True)
+    eps = number(name, "eps", eps)
+    return _group_norm(in_order(x), weight, bias, groups=groups, eps=eps)[0]
 
 
 def _group_norm_rule(

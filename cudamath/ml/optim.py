@@ -45,11 +45,11 @@ __all__ = [
 
 Tree = Any
 
-_sgd = Op("sgd_update", cpu="optim.sgd", cuda="optim.sgd")
-_momentum = Op("sgd_update (momentum)", cpu="optim.momentum", cuda="optim.momentum")
-_adam = Op("adam_update", cpu="optim.adam", cuda="optim.adam")
-_rmsprop = Op("rmsprop_update", cpu="optim.rmsprop", cuda="optim.rmsprop")
-_lion = Op("lion_update", cpu="optim.lion", cuda="optim.lion")
+_sgd = Op("sgd_update", cpu="optim.sgd", cuda="optim.sgd", writes=True)
+_momentum = Op("sgd_update (momentum)", cpu="optim.momentum", cuda="optim.momentum", writes=True)
+_adam = Op("adam_update", cpu="optim.adam", cuda="optim.adam", writes=True)
+_rmsprop = Op("rmsprop_update", cpu="optim.rmsprop", cuda="optim.rmsprop", writes=True)
+_lion = Op("lion_update", cpu="optim.lion", cuda="optim.lion", writes=True)
 
 _sound: set[tuple] = set()  # (name, layouts) that have passed `_check`
 

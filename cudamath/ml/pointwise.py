@@ -19,6 +19,7 @@ from ..core import tape
 from ..core.array import ndarray
 from ..core.devices import TRACED
 from ..core.dtypes import result_type
+from ..core.fast_path import fast_path
 from ..core.op import FLOATING, Op, coerce
 from ..core.shapes import axes_by_stride, broadcast_shapes
 from ..cpu.pointwise import LOSSES
@@ -141,18 +142,9 @@ def _fused_loss(kind: str, reduction: str) -> Callable[..., ndarray]:
 def _simple(
     kind: str, x: Any, target: Any, reduction: str, parameter: float = 0.0, name: str = ""
 ) -> ndarray:
-    """A loss by its kernel, straight on where such a call was seen before. name: for errors, if it
-    is not the kind."""
-    key, card = (kind, reduction), _card(x, target)
-    known = card.again(key, (x, target), (parameter,))
-    if known is not None:
-        return known
+    """A loss by its kernel. name: for errors, if it is not the kind."""
     _check_reduction(name or kind, reduction)
-    seen = _operands(name or kind, x, target)
-    y = _loss(kind, *seen, reduction, parameter)
-    if seen[0].is_contiguous and seen[1].is_contiguous:
-        card.remember(key, (x, target), seen, kind=kind, reduction=reduction)
-    return y
+    return _loss(kind, *_operands(name or kind, x, target), reduction, parameter)
 
 
 def _weighted(name: str, each: ndarray, weight: Any, reduction: str) -> ndarray:
@@ -173,6 +165,7 @@ def _fits(name: str, what: str, x: ndarray, shape: tuple[int, ...]) -> None:
         )
 
 
+@fast_path("x", "target")
 def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> ndarray:
     """Mean squared error: the mean (or sum, or each) of (x - target)^2.
 
@@ -205,6 +198,7 @@ def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> ndarray:
     return _simple("mse_loss", x, target, reduction)
 
 
+@fast_path("x", "target")
 def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> ndarray:
     """Mean absolute error: the mean (or sum, or each) of |x - target|.
 
@@ -218,6 +212,7 @@ def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> ndarray:
     return _simple("l1_loss", x, target, reduction)
 
 
+@fast_path("x", "target")
 def huber_loss(x: Any, target: Any, *, delta: float = 1.0, reduction: str = "mean") -> ndarray:
     """Huber's loss: quadratic for small differences d = x - target, linear for large ones.
 
@@ -238,6 +233,7 @@ def huber_loss(x: Any, target: Any, *, delta: float = 1.0, reduction: str = "mea
     return _simple("huber_loss", x, target, reduction, float(delta))
 
 
+@fast_path("x", "target")
 def smooth_l1_loss(x: Any, target: Any, *, beta: float = 1.0, reduction: str = "mean") -> ndarray:
     """Absolute error made smooth at 0, d = x - target: d^2 / (2 beta) where |d| < beta, else |d| - beta / 2.
 
@@ -260,6 +256,7 @@ def smooth_l1_loss(x: Any, target: Any, *, beta: float = 1.0, reduction: str = "
     )
 
 
+@fast_path("x", "target", "weight")
 def bce_with_logits(
     x: Any, target: Any, *, weight: Any = None, pos_weight: Any = None, reduction: str = "mean"
 ) -> ndarray:
@@ -320,6 +317,7 @@ def bce_with_logits(
 binary_cross_entropy_with_logits = bce_with_logits
 
 
+@fast_path("x", "target", "weight")
 def binary_cross_entropy(
     x: Any, target: Any, *, weight: Any = None, reduction: str = "mean"
 ) -> ndarray:
@@ -363,6 +361,7 @@ def binary_cross_entropy(
     return _weighted(name, _simple(name, x, target, "none"), weight, reduction)
 
 
+@fast_path("x", "target")
 def kl_div(x: Any, target: Any, *, reduction: str = "mean", log_target: bool = False) -> ndarray:
     """Kullback-Leibler divergence of log probabilities `x` from probabilities `target`: t (log t -
     x), element by element.

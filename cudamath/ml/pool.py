@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 from collections.abc import Sequence
-from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ import numpy as np
 from ..core.array import asarray, ndarray
 from ..core.devices import CPU
 from ..core.dtypes import compute_dtype
+from ..core.fast_path import fast_path
 from ..core.op import Op
 from ..ops.index import take, take_along_axis, where
 from ..ops.reduce import argmax
@@ -30,26 +29,18 @@ __all__ = [
 ]
 
 
-def _windows(name: str, x: ndarray, *how: Any) -> dict[str, tuple[int, ...]]:
-    """size (of the result), kernel, stride, padding, dilation along the spatial axes of x, checked.
-    how: kernel_size, stride, padding, dilation, ceil_mode."""
-    try:
-        return dict(_windows_of(name, x._layout.shape, *how))
-    except TypeError:  # lists
-        return _windows_of.__wrapped__(name, x._layout.shape, *how)
-
-
-@functools.lru_cache(1024)
-def _windows_of(
+def _windows(
     name: str,
-    shape: tuple[int, ...],
+    x: ndarray,
     kernel_size: Any,
     stride: Any,
     padding: Any,
     dilation: Any,
     ceil_mode: bool,
 ) -> dict[str, tuple[int, ...]]:
-    rank = len(shape) - 2
+    """size (of the result), kernel, stride, padding, dilation along the spatial axes of x,
+    checked."""
+    rank = x.ndim - 2
     kernel = several(name, "kernel_size", kernel_size, 1, rank)
     step = kernel if stride is None else several(name, "stride", stride, 1, rank)
     margin, dilation = (
@@ -57,7 +48,7 @@ def _windows_of(
         several(name, "dilation", dilation, 1, rank),
     )
     size = []
-    for i, length in enumerate(shape[2:]):
+    for i, length in enumerate(x.shape[2:]):
         window = dilation[i] * (kernel[i] - 1) + 1
         if margin[i] > kernel[i] // 2:
             raise ValueError(
@@ -71,7 +62,7 @@ def _windows_of(
             raise ValueError(
                 f"{name}: a window of {window} {ALONG[rank][i]} (kernel_size {kernel}, dilation "
                 f"{dilation}) is larger than the {length + 2 * margin[i]} of the padded images "
-                f"(x {shape}, padding {margin})"
+                f"(x {x.shape}, padding {margin})"
             )
         size.append(count)
     return {
@@ -97,28 +88,14 @@ def _max(x: ndarray, where: dict[str, Any], positions: bool) -> Any:
 
 def _mean(x: ndarray, where: dict[str, Any], count_include_pad: bool, divisor: int) -> ndarray:
     """Means of images; divisor: what is divided by, 0 for the number of positions."""
-    return _avg_pool2d(x, **_mean_params(x, where, count_include_pad, divisor))
-
-
-def _mean_params(
-    x: ndarray, where: dict[str, Any], count_include_pad: bool, divisor: int
-) -> dict[str, Any]:
     where = {name: value for name, value in where.items() if name != "dilation"}
-    return {
+    return _avg_pool2d(
+        x,
         **where,
-        "old": x.shape[2:],
-        "count_include_pad": bool(count_include_pad),
-        "divisor": divisor,
-    }
-
-
-def _integers(*sizes: Any) -> bool:
-    """Whether these are Python's integers, or missing: what a call is told apart by without further
-    checks."""
-    return _INTEGER_OR_NONE.issuperset(map(type, sizes))
-
-
-_INTEGER_OR_NONE = frozenset([int, NoneType])
+        old=x.shape[2:],
+        count_include_pad=bool(count_include_pad),
+        divisor=divisor,
+    )
 
 
 def _divisor(name: str, override: Any) -> int:
@@ -134,6 +111,7 @@ def _divisor(name: str, override: Any) -> int:
     return divisor
 
 
+@fast_path("x")
 def max_pool2d(
     x: Any,
     kernel_size: int | tuple[int, int],
@@ -187,30 +165,12 @@ def max_pool2d(
     >>> cm.ml.max_pool2d(x, 2).tolist()
     [[[[5.0, 8.0]]]]
     """
-    key = ("max_pool2d", kernel_size, stride, padding, dilation, ceil_mode)
-    simple, card = (
-        _integers(kernel_size, stride, padding, dilation),
-        _max_pool2d_noted if return_indices else _max_pool2d,
-    )
-    if simple:
-        known = card.again(key, (x,))
-        if known is not None:
-            return known
-    given, x = x, images("max_pool2d", x)
+    x = images("max_pool2d", x)
     where = _windows("max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode)
-    y = _max(x, where, return_indices)
-    if simple:
-        card.remember(
-            key,
-            (given,),
-            (x,),
-            **where,
-            old=x.shape[2:],
-            **({"within": False} if return_indices else {}),
-        )
-    return y
+    return _max(x, where, return_indices)
 
 
+@fast_path("x")
 def avg_pool2d(
     x: Any,
     kernel_size: int | tuple[int, int],
@@ -262,29 +222,9 @@ def avg_pool2d(
     >>> cm.ml.avg_pool2d(x, 2).tolist()
     [[[[3.0, 4.0]]]]
     """
-    key = (
-        "avg_pool2d",
-        kernel_size,
-        stride,
-        padding,
-        kernel_size.__class__,
-        stride.__class__,
-        padding.__class__,
-        ceil_mode,
-        count_include_pad,
-    )
-    if divisor_override is None:
-        known = _avg_pool2d.again(key, (x,))
-        if known is not None:
-            return known
-    simple = divisor_override is None and _integers(kernel_size, stride, padding)
-    given, x = x, images("avg_pool2d", x)
+    x = images("avg_pool2d", x)
     where = _windows("avg_pool2d", x, kernel_size, stride, padding, 1, ceil_mode)
-    params = _mean_params(x, where, count_include_pad, _divisor("avg_pool2d", divisor_override))
-    y = _avg_pool2d(x, **params)
-    if simple:
-        _avg_pool2d.remember(key, (given,), (x,), **params)
-    return y
+    return _mean(x, where, count_include_pad, _divisor("avg_pool2d", divisor_override))
 
 
 # -------------------- adaptive and global
@@ -338,6 +278,7 @@ adaptive_pool = Op("adaptive_pool", cpu="pool.adaptive_pool", cuda="pool_volumes
 _LARGEST_BIN = 1024  # positions
 
 
+@fast_path("x")
 def adaptive_avg_pool2d(x: Any, output_size: int | None | Sequence[int | None]) -> ndarray:
     """Mean of each bin of images that are divided into a given number of bins.
 
@@ -370,25 +311,11 @@ def adaptive_avg_pool2d(x: Any, output_size: int | None | Sequence[int | None]) 
     [[[[2.0, 5.666666666666667]]]]
     """
     name = "adaptive_avg_pool2d"
-    simple = _integers(output_size)
-    if simple:
-        known = _avg_pool2d.again((name, output_size), (x,))
-        known = adaptive_pool.again((name, output_size), (x,)) if known is None else known
-        if known is not None:
-            return known
-    given = x
     x, size, window = _adaptive(name, x, output_size)
     if window is not None:
-        params = _mean_params(x, _windows(name, x, window, None, 0, 1, False), True, 0)
-        y = _avg_pool2d(x, **params)
-        if simple:
-            _avg_pool2d.remember((name, output_size), (given,), (x,), **params)
-        return y
+        return _mean(x, _windows(name, x, window, None, 0, 1, False), True, 0)
     if by_bins(x, size):
-        y = adaptive_pool(x, size=size, kind="mean")
-        if simple:
-            adaptive_pool.remember((name, output_size), (given,), (x,), size=size, kind="mean")
-        return y
+        return adaptive_pool(x, size=size, kind="mean")
     dtype = x.dtype
     y = x.astype(compute_dtype(dtype), copy=False)
     for axis, what in ((2, "rows"), (3, "columns")):
@@ -403,6 +330,7 @@ def adaptive_avg_pool2d(x: Any, output_size: int | None | Sequence[int | None]) 
     return y.astype(dtype, copy=False)
 
 
+@fast_path("x")
 def adaptive_max_pool2d(
     x: Any, output_size: int | None | Sequence[int | None], return_indices: bool = False
 ) -> Any:
@@ -418,25 +346,11 @@ def adaptive_max_pool2d(
     [[[[3.0, 8.0]]]]
     """
     name = "adaptive_max_pool2d"
-    simple = not return_indices and _integers(output_size)
-    if simple:
-        known = _max_pool2d.again((name, output_size), (x,))
-        known = adaptive_pool.again((name, output_size), (x,)) if known is None else known
-        if known is not None:
-            return known
-    given = x
     x, size, window = _adaptive(name, x, output_size)
     if window is not None:
-        where = _windows(name, x, window, None, 0, 1, False)
-        y = _max(x, where, return_indices)
-        if simple:
-            _max_pool2d.remember((name, output_size), (given,), (x,), **where, old=x.shape[2:])
-        return y
+        return _max(x, _windows(name, x, window, None, 0, 1, False), return_indices)
     if not return_indices and by_bins(x, size):
-        y = adaptive_pool(x, size=size, kind="max")
-        if simple:
-            adaptive_pool.remember((name, output_size), (given,), (x,), size=size, kind="max")
-        return y
+        return adaptive_pool(x, size=size, kind="max")
     h, w = x.shape[2:]
     rows, columns = _bins(name, "rows", h, size[0])[0], _bins(name, "columns", w, size[1])[0]
     x, column = _first_maximum(
@@ -458,6 +372,7 @@ def _first_maximum(x: ndarray, places: np.ndarray, axis: int) -> tuple[ndarray, 
     ) + starts
 
 
+@fast_path("x")
 def global_avg_pool2d(x: Any) -> ndarray:
     """Mean of each image and channel: (N, C, H, W) -> (N, C, 1, 1).
 
@@ -470,6 +385,7 @@ def global_avg_pool2d(x: Any) -> ndarray:
     return images("global_avg_pool2d", x).mean((2, 3), keepdims=True)
 
 
+@fast_path("x")
 def global_max_pool2d(x: Any) -> ndarray:
     """Maximum of each image and channel: (N, C, H, W) -> (N, C, 1, 1). ValueError if images are
     empty.

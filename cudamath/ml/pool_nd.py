@@ -8,24 +8,21 @@ in one launch (kernels/pool_volumes.py).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..core.array import ndarray
 from ..core.devices import CPU
 from ..core.dtypes import compute_dtype
+from ..core.fast_path import fast_path
 from ..core.op import Op
 from ..ops.elementwise import floor_divide
 from ..ops.index import take_along_axis, where
 from .conv import images, several
 from .pool import (
-    _avg_pool2d,
     _divisor,
-    _integers,
     _max,
-    _max_pool2d,
     _mean,
-    _mean_params,
     _windows,
     adaptive_avg_pool2d,
     adaptive_max_pool2d,
@@ -89,6 +86,7 @@ def _at_once(x: ndarray, window: dict[str, Any]) -> bool:
     return x._node is None and (x._layout.device == CPU or x._layout.device >= 0 and few)
 
 
+@fast_path("x")
 def max_pool1d(
     x: Any,
     kernel_size: int,
@@ -107,23 +105,13 @@ def max_pool1d(
     >>> cm.ml.max_pool1d([[[1.0, 5.0, 2.0, 0.0]]], 2).tolist()
     [[[5.0, 2.0]]]
     """
-    key, given = ("max_pool1d", kernel_size, stride, padding, dilation, ceil_mode), (x,)
-    simple = not return_indices and _integers(kernel_size, stride, padding, dilation)
-    known = _max_pool2d.again(key, given) if simple else None
-    if known is not None:
-        return known
     x = images("max_pool1d", x, 1)
     where = _one_row(_windows("max_pool1d", x, kernel_size, stride, padding, dilation, ceil_mode))
-    rows = x[:, :, None]
-    found = _max(rows, where, return_indices)
-    if return_indices:
-        return found[0][:, :, 0], found[1][:, :, 0]
-    y = found[:, :, 0]
-    if simple:
-        _max_pool2d.remember(key, given, (rows,), (found, y), **where, old=rows.shape[2:])
-    return y
+    found = _max(x[:, :, None], where, return_indices)
+    return (found[0][:, :, 0], found[1][:, :, 0]) if return_indices else found[:, :, 0]
 
 
+@fast_path("x")
 def avg_pool1d(
     x: Any,
     kernel_size: int,
@@ -141,24 +129,9 @@ def avg_pool1d(
     >>> cm.ml.avg_pool1d([[[1.0, 5.0, 2.0, 0.0]]], 2).tolist()
     [[[3.0, 1.0]]]
     """
-    key, given = ("avg_pool1d", kernel_size, stride, padding, ceil_mode, count_include_pad), (x,)
-    simple = _integers(kernel_size, stride, padding)
-    known = _avg_pool2d.again(key, given) if simple else None
-    if known is not None:
-        return known
     x = images("avg_pool1d", x, 1)
-    rows = x[:, :, None]
-    params = _mean_params(
-        rows,
-        _one_row(_windows("avg_pool1d", x, kernel_size, stride, padding, 1, ceil_mode)),
-        count_include_pad,
-        0,
-    )
-    means = _avg_pool2d(rows, **params)
-    y = means[:, :, 0]
-    if simple:
-        _avg_pool2d.remember(key, given, (rows,), (means, y), **params)
-    return y
+    where = _one_row(_windows("avg_pool1d", x, kernel_size, stride, padding, 1, ceil_mode))
+    return _mean(x[:, :, None], where, count_include_pad, 0)[:, :, 0]
 
 
 def _positions(x: ndarray, line: ndarray, places: ndarray) -> ndarray:
@@ -171,6 +144,7 @@ def _positions(x: ndarray, line: ndarray, places: ndarray) -> ndarray:
     )
 
 
+@fast_path("x")
 def max_pool3d(
     x: Any,
     kernel_size: int | tuple[int, int, int],
@@ -190,18 +164,10 @@ def max_pool3d(
     >>> cm.ml.max_pool3d(cm.arange(8.0).reshape(1, 1, 2, 2, 2), 2).tolist()
     [[[[[7.0]]]]]
     """
-    key = ("max_pool3d", kernel_size, stride, padding, dilation, ceil_mode)
-    simple = not return_indices and _integers(kernel_size, stride, padding, dilation)
-    known = _max_pool3d.again(key, (x,)) if simple else None
-    if known is not None:
-        return known
-    given, x = x, images("max_pool3d", x, 3)
+    x = images("max_pool3d", x, 3)
     window = _windows("max_pool3d", x, kernel_size, stride, padding, dilation, ceil_mode)
     if not return_indices and _at_once(x, window):
-        y = _max_pool3d(x, **window)
-        if simple:
-            _max_pool3d.remember(key, (given,), (x,), **window)
-        return y
+        return _max_pool3d(x, **window)
     flat, deep = _apart(window)
     shape = (*x.shape[:2], *window["size"])
     if not return_indices:
@@ -211,6 +177,7 @@ def max_pool3d(
     return y.reshape(shape), _positions(x, line, places).reshape(shape)
 
 
+@fast_path("x")
 def avg_pool3d(
     x: Any,
     kernel_size: int | tuple[int, int, int],
@@ -230,27 +197,14 @@ def avg_pool3d(
     [[[[[3.5]]]]]
     """
     name = "avg_pool3d"
-    key = (name, kernel_size, stride, padding, ceil_mode, count_include_pad)
-    simple = divisor_override is None and _integers(kernel_size, stride, padding)
-    known = _avg_pool3d.again(key, (x,)) if simple else None
-    if known is not None:
-        return known
-    given, x = x, images(name, x, 3)
+    x = images(name, x, 3)
     window, divisor = (
         _windows(name, x, kernel_size, stride, padding, 1, ceil_mode),
         _divisor(name, divisor_override),
     )
     if _at_once(x, window):
-        params: dict[str, Any] = {
-            **window,
-            "count_include_pad": bool(count_include_pad),
-            "divisor": divisor,
-        }
-        del params["dilation"]
-        y = _avg_pool3d(x, **params)
-        if simple:
-            _avg_pool3d.remember(key, (given,), (x,), **params)
-        return y
+        del window["dilation"]
+        return _avg_pool3d(x, **window, count_include_pad=bool(count_include_pad), divisor=divisor)
     flat, deep = _apart(window)
     means = _mean(
         _planes(x.astype(compute_dtype(x.dtype), copy=False)),
@@ -262,6 +216,7 @@ def avg_pool3d(
     return y.reshape((*x.shape[:2], *window["size"])).astype(x.dtype, copy=False)
 
 
+@fast_path("x")
 def adaptive_avg_pool1d(x: Any, output_size: int) -> ndarray:
     """Mean of each bin of sequences that are divided into a given number of bins.
 
@@ -272,21 +227,13 @@ def adaptive_avg_pool1d(x: Any, output_size: int) -> ndarray:
     >>> cm.ml.adaptive_avg_pool1d([[[1.0, 2.0, 3.0, 6.0]]], 2).tolist()
     [[[1.5, 4.5]]]
     """
-    name, given = "adaptive_avg_pool1d", x
-    known = adaptive_pool.again((name, output_size), (x,)) if output_size.__class__ is int else None
-    if known is not None:
-        return known
+    name = "adaptive_avg_pool1d"
     x = images(name, x, 1)
-    if (
-        output_size.__class__ is int
-        and output_size > 0
-        and x.shape[2]
-        and not x.shape[2] % output_size
-    ):
-        return avg_pool1d(x, x.shape[2] // output_size)
-    return _row_of_bins(name, given, x, output_size, adaptive_avg_pool2d, "mean")
+    size = (1, *several(name, "output_size", output_size, 1, 1))
+    return adaptive_avg_pool2d(x[:, :, None], size)[:, :, 0]
 
 
+@fast_path("x")
 def adaptive_max_pool1d(x: Any, output_size: int, return_indices: bool = False) -> Any:
     """Maximum of each bin of sequences that are divided into a given number of bins.
 
@@ -297,45 +244,11 @@ def adaptive_max_pool1d(x: Any, output_size: int, return_indices: bool = False) 
     >>> cm.ml.adaptive_max_pool1d([[[1.0, 2.0, 3.0, 6.0]]], 2).tolist()
     [[[2.0, 6.0]]]
     """
-    name, given = "adaptive_max_pool1d", x
-    known = (
-        adaptive_pool.again((name, output_size), (x,))
-        if output_size.__class__ is int and not return_indices
-        else None
-    )
-    if known is not None:
-        return known
+    name = "adaptive_max_pool1d"
     x = images(name, x, 1)
-    if (
-        not return_indices
-        and output_size.__class__ is int
-        and output_size > 0
-        and x.shape[2]
-        and not x.shape[2] % output_size
-    ):
-        return max_pool1d(x, x.shape[2] // output_size)
-    if return_indices:
-        y, places = adaptive_max_pool2d(
-            x[:, :, None], (1, *several(name, "output_size", output_size, 1, 1)), True
-        )
-        return y[:, :, 0], places[:, :, 0]
-    return _row_of_bins(name, given, x, output_size, adaptive_max_pool2d, "max")
-
-
-def _row_of_bins(
-    name: str, given: Any, x: ndarray, output_size: Any, pool: Callable, kind: str
-) -> ndarray:
-    """An adaptive pool of sequences as one of images a row high; the next call like it is answered
-    at once."""
     size = (1, *several(name, "output_size", output_size, 1, 1))
-    rows = x[:, :, None]
-    found = pool(rows, size)
-    y = found[:, :, 0]
-    if output_size.__class__ is int:
-        adaptive_pool.remember(
-            (name, output_size), (given,), (rows,), (found, y), size=size, kind=kind
-        )
-    return y
+    found = adaptive_max_pool2d(x[:, :, None], size, return_indices)
+    return (found[0][:, :, 0], found[1][:, :, 0]) if return_indices else found[:, :, 0]
 
 
 def _volume_size(name: str, x: ndarray, output_size: Any) -> tuple[int, ...]:
@@ -345,6 +258,7 @@ def _volume_size(name: str, x: ndarray, output_size: Any) -> tuple[int, ...]:
     return several(name, "output_size", sizes, 1, 3)
 
 
+@fast_path("x")
 def adaptive_avg_pool3d(
     x: Any, output_size: int | None | tuple[int | None, int | None, int | None]
 ) -> ndarray:
@@ -359,23 +273,17 @@ def adaptive_avg_pool3d(
     [[[[[1.5]], [[5.5]]]]]
     """
     name = "adaptive_avg_pool3d"
-    simple = _integers(output_size)
-    known = adaptive_pool.again((name, output_size), (x,)) if simple else None
-    if known is not None:
-        return known
-    given, x = x, images(name, x, 3)
+    x = images(name, x, 3)
     size = _volume_size(name, x, output_size)
     if by_bins(x, size) and x.size <= _SMALL:
-        y = adaptive_pool(x, size=size, kind="mean")
-        if simple:
-            adaptive_pool.remember((name, output_size), (given,), (x,), size=size, kind="mean")
-        return y
+        return adaptive_pool(x, size=size, kind="mean")
     wide = x.astype(compute_dtype(x.dtype), copy=False)
     means = _lines(adaptive_avg_pool2d(_planes(wide), size[1:]), x.shape[1])
     y = adaptive_avg_pool2d(means, (size[0], means.shape[3]))
     return y.reshape((*x.shape[:2], *size)).astype(x.dtype, copy=False)
 
 
+@fast_path("x")
 def adaptive_max_pool3d(
     x: Any,
     output_size: int | None | tuple[int | None, int | None, int | None],
@@ -392,17 +300,10 @@ def adaptive_max_pool3d(
     [[[[[3.0]], [[7.0]]]]]
     """
     name = "adaptive_max_pool3d"
-    simple = not return_indices and _integers(output_size)
-    known = adaptive_pool.again((name, output_size), (x,)) if simple else None
-    if known is not None:
-        return known
-    given, x = x, images(name, x, 3)
+    x = images(name, x, 3)
     size = _volume_size(name, x, output_size)
     if not return_indices and by_bins(x, size) and x.size <= _SMALL:
-        y = adaptive_pool(x, size=size, kind="max")
-        if simple:
-            adaptive_pool.remember((name, output_size), (given,), (x,), size=size, kind="max")
-        return y
+        return adaptive_pool(x, size=size, kind="max")
     shape = (*x.shape[:2], *size)
     if not return_indices:
         maxima = _lines(adaptive_max_pool2d(_planes(x), size[1:]), x.shape[1])

@@ -11,6 +11,7 @@ import optree
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
+from ..core.fast_path import fast_path
 from ..core.op import FLOATING, INTEGER, Op, coerce, require
 from ..core.shapes import as_integer, normalize_axis
 from ..ops import linalg
@@ -84,6 +85,22 @@ class Quantized:
     ):
         self.values, self.scale, self.zero_point = values, scale, zero_point
         self.dtype, self.axis, self.group, self.shape = dtype, axis, group, shape
+
+    @classmethod
+    def of_parts(
+        cls,
+        values: ndarray,
+        scale: ndarray,
+        zero_point: ndarray | None,
+        dtype: str,
+        axis: int | None,
+        group: int | None,
+    ) -> Quantized:
+        """The quantized array of these numbers and scales."""
+        shape = values.shape
+        if dtype == "int4":
+            shape = (*shape[:-1], 2 * shape[-1])
+        return cls(values, scale, zero_point, dtype, axis, group, shape)
 
     @property
     def ndim(self) -> int:
@@ -485,36 +502,9 @@ def packed_linear(
         )
     zero = None if weight.zero_point is None else _flat(weight.zero_point)
     taken = (in_order("linear", x, "C"), weight.values, _flat(weight.scale), zero, bias, residual)
-    y = _linear_quantized(
+    return _linear_quantized(
         *taken, form=_FORMS[weight.dtype][0], group=weight.group or 0, activation=activation
     )
-    key, asked = _packed_key(x, weight, bias, residual, activation or None)
-    _linear_quantized.remember(
-        key,
-        asked,
-        taken,
-        form=_FORMS[weight.dtype][0],
-        group=weight.group or 0,
-        activation=activation,
-    )
-    return y
-
-
-def _packed_key(
-    x: Any, weight: Quantized, bias: Any, residual: Any, activation: str | None
-) -> tuple[tuple, tuple]:
-    """What `Op.again` is asked: key and arrays."""
-    return (
-        ("linear", weight.dtype, weight.axis, weight.group, activation),
-        (x, weight.values, weight.scale, weight.zero_point, bias, residual),
-    )
-
-
-def packed_again(
-    x: Any, weight: Quantized, bias: Any, residual: Any, activation: Any
-) -> ndarray | None:
-    """The result of `packed_linear` for layouts seen before, or None."""
-    return _linear_quantized.again(*_packed_key(x, weight, bias, residual, activation))
 
 
 def linear_quantized(x: Any, weight: Quantized, bias: Any = None, *, scale: Any = None) -> ndarray:
@@ -564,11 +554,6 @@ def linear_quantized(x: Any, weight: Quantized, bias: Any = None, *, scale: Any 
         raise TypeError(
             f"linear_quantized: the weight is what quantize returns, got {type(weight).__name__}"
         )
-    asked = (x, weight.values, weight.scale, scale, bias)
-    key = ("linear_quantized", weight.dtype, weight.axis, weight.group, weight.zero_point is None)
-    known = _linear_8_bits.again(key, asked)
-    if known is not None:
-        return known
     if weight.dtype == "int4":
         raise TypeError("linear_quantized: int4 weights are for linear, which leaves x as it is")
     if (
@@ -581,19 +566,27 @@ def linear_quantized(x: Any, weight: Quantized, bias: Any = None, *, scale: Any 
             "linear_quantized: wants a symmetric weight (out, in) with axis=0 or one scale, got "
             f"{weight}"
         )
+    return _of_8_bits(weight.dtype, x, weight.values, weight.scale, bias, scale)
+
+
+@fast_path("x", "values", "weight_scale", "bias", "scale")
+def _of_8_bits(
+    dtype: str, x: Any, values: ndarray, weight_scale: ndarray, bias: Any = None, scale: Any = None
+) -> ndarray:
+    """`linear_quantized` with the weight of these parts."""
+    shape = values.shape
     x, *rest = coerce("linear_quantized", (x, bias) if bias is not None else (x,), FLOATING)
     if any(a.dtype != x.dtype for a in rest):
         raise TypeError(
             f"linear_quantized: x {x.dtype} wants a bias of its dtype, got {rest[0].dtype}"
         )
-    if not x.ndim or x.shape[-1] != weight.shape[1]:
+    if not x.ndim or x.shape[-1] != shape[1]:
         raise ValueError(
-            f"linear_quantized: wants x (..., in) and weight (out, in), got {x.shape} and "
-            f"{weight.shape}"
+            f"linear_quantized: wants x (..., in) and weight (out, in), got {x.shape} and {shape}"
         )
-    if rest and rest[0].shape != weight.shape[:1]:
+    if rest and rest[0].shape != shape[:1]:
         raise ValueError(
-            f"linear_quantized: weight {weight.shape} wants a bias of shape {weight.shape[:1]}, "
+            f"linear_quantized: weight {shape} wants a bias of shape {shape[:1]}, "
             f"got {rest[0].shape}"
         )
     own = None
@@ -602,18 +595,17 @@ def linear_quantized(x: Any, weight: Quantized, bias: Any = None, *, scale: Any 
         if own.shape != ():
             raise ValueError(f"linear_quantized: x's scale is one number, got shape {own.shape}")
         own = reshape(own, (1,))
-    taken = (
+    return _linear_8_bits(
         in_order("linear_quantized", x, "C"),
-        weight.values,
-        _flat(weight.scale),
+        values,
+        _flat(weight_scale),
         own,
         rest[0] if rest else None,
+        form=_FORMS[dtype][0],
     )
-    y = _linear_8_bits(*taken, form=_FORMS[weight.dtype][0])
-    _linear_8_bits.remember(key, asked, taken, form=_FORMS[weight.dtype][0])
-    return y
 
 
+@fast_path("a", "b", "scale_a", "scale_b", "bias")
 def scaled_matmul(
     a: Any, b: Any, scale_a: Any, scale_b: Any, bias: Any = None, *, dtype: Any = "bfloat16"
 ) -> ndarray:
@@ -652,10 +644,6 @@ def scaled_matmul(
     >>> cm.ml.scaled_matmul(a, b, cm.asarray(0.01, "float32"), cm.asarray(0.5, "float32"), dtype="float32").tolist()
     [[150.0]]
     """  # noqa: E501
-    asked, key = (a, b, scale_a, scale_b, bias), ("scaled_matmul", dtype)
-    known = _scaled.again(key, asked)
-    if known is not None:
-        return known
     wanted = dtypes.as_dtype(dtype, "scaled_matmul")
     if wanted not in FLOATING:
         raise TypeError(f"scaled_matmul: the result is floating-point, got {wanted}")
@@ -689,7 +677,4 @@ def scaled_matmul(
         raise ValueError(
             f"scaled_matmul: b {b.shape} wants a bias of shape ({b.shape[1]},), got {rest[0].shape}"
         )
-    taken = a, b, _flat(scale_a), _flat(scale_b), rest[0] if rest else None
-    y = _scaled(*taken, dtype=wanted)
-    _scaled.remember(key, asked, taken, dtype=wanted)
-    return y
+    return _scaled(a, b, _flat(scale_a), _flat(scale_b), rest[0] if rest else None, dtype=wanted)

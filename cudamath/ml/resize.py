@@ -7,7 +7,6 @@ volume is done plane by plane, and then along its depth.
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -17,12 +16,12 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.dtypes import compute_dtype
+from ..core.fast_path import fast_path
 from ..core.op import FLOATING, require
 from ..core.taps import Axis
-from ..ops.padding import KEPT, _pad, _resize, in_an_order, launched, padded
+from ..ops.padding import KEPT, _resize, in_an_order, padded
 from ..ops.padding import pad as numpy_pad
-from ..ops.shape import pattern
-from .conv import several, whole
+from .conv import several
 
 __all__ = ["interpolate", "pad", "upsample"]
 
@@ -30,6 +29,7 @@ _NEAREST = ("nearest", "nearest-exact")
 _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
+@fast_path("x")
 def upsample(
     x: Any,
     size: int | Sequence[int] | None = None,
@@ -82,12 +82,7 @@ def upsample(
     (1, 3, 16, 12)
     """
     name = "upsample"
-    key = name, size, scale_factor, mode, align_corners, size.__class__, scale_factor.__class__
-    plain = size is None or whole(size)  # of a tuple's numbers the key does not tell the classes
-    known = _resize.again(key, (x,)) if plain else None
-    if known is not None:
-        return known
-    given, x = x, require(name, x, FLOATING)
+    x = require(name, x, FLOATING)
     rank = x.ndim - 2
     if rank not in _LINEAR:
         raise ValueError(
@@ -108,12 +103,8 @@ def upsample(
     axes = tuple([(kind, step) for step in steps])
     if rank < 3:  # a sequence is an image one row high
         x = in_an_order(x if rank == 2 else x[:, :, None])
-        params = {"size": (1, *new)[-2:], "old": x.shape[2:], "axes": (KEPT, *axes)[-2:]}
-        found = _resize(x, **params)
-        y = found if rank == 2 else found[:, :, 0]
-        if plain:
-            _resize.remember(key, (given,), (x,), (found, y), **params)
-        return y
+        y = _resize(x, size=(1, *new)[-2:], old=x.shape[2:], axes=(KEPT, *axes)[-2:])
+        return y if rank == 2 else y[:, :, 0]
     n, c, d, h, w = x.shape
     wide = (
         x if kind in _NEAREST else x.astype(compute_dtype(x.dtype), copy=False)
@@ -162,6 +153,7 @@ def _sizes(
     return new, tuple([1 / f for f in factors])
 
 
+@fast_path("x")
 def pad(
     x: Any, padding: int | Sequence[int], mode: str = "constant", value: float = 0.0
 ) -> ndarray:
@@ -200,21 +192,7 @@ def pad(
     >>> cm.ml.pad(x, (1, 2), "reflect").tolist(), cm.ml.pad(x, (0, 1, 0, 1), value=9.0).tolist()
     ([[2.0, 1.0, 2.0, 3.0, 2.0, 1.0]], [[1.0, 2.0, 3.0, 9.0], [9.0, 9.0, 9.0, 9.0]])
     """
-    key, given = ("ml.pad", mode, padding), x
-    copies = mode != "constant" and whole(mode, padding)
-    known = _resize.again(key, (x,)) if copies else None
-    if known is not None:
-        return known
     x = require("pad", x)
-    if (
-        mode == "constant"
-        and padding.__class__ is tuple
-        and {*map(type, padding)} == {int}
-        and type(value) in (int, float)
-    ):
-        put = _put_around(x._layout.shape, padding)
-        if put is not None:
-            return _pad(x, scalars=pattern("pad", value, x._layout.dtype), widths=put)
     if not isinstance(mode, str) or mode not in _PADDED:
         raise ValueError(f"pad: mode is {', '.join(map(repr, _PADDED))}, got {mode!r:.60}")
     widths = _widths(x, padding)
@@ -243,29 +221,7 @@ def pad(
         return numpy_pad(
             x, widths, _PADDED[mode], constant_values=value if mode == "constant" else 0
         )
-    y, launches = padded(x, widths, mode)
-    if copies and len(launches) == 1:
-        _, source, found, params = launches[0]
-        _resize.remember(key, (given,), (source,), (found, y), **params)
-    elif copies and type(given) is ndarray and given._layout.device >= 0:
-        run = launched(given, y, launches)
-        if run is not None:
-            _resize.keep((key, given._layout), run)
-    return y
-
-
-@functools.lru_cache(1024)
-def _put_around(
-    shape: tuple[int, ...], padding: tuple[int, ...]
-) -> tuple[tuple[int, int], ...] | None:
-    """How many elements come before and after along each axis; None where it takes more than that
-    (or is wrong)."""
-    if len(padding) % 2 or len(padding) > 2 * len(shape) or min(padding) < 0:
-        return None
-    return (
-        *((0, 0),) * (len(shape) - len(padding) // 2),
-        *list(zip(padding[::2], padding[1::2], strict=True))[::-1],
-    )
+    return padded(x, widths, mode)
 
 
 _PADDED = {

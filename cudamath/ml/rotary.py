@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core.array import ndarray
 from ..core.dtypes import compute_dtype
+from ..core.fast_path import fast_path
 from ..core.op import FLOATING, NUMERIC, Op, coerce, require
 from ..core.shapes import as_integer, broadcast_shapes
 from ..ops.source import number
@@ -68,6 +69,7 @@ def rotary_tables(
     return cm.cos(angle).astype(dtype), cm.sin(angle).astype(dtype)
 
 
+@fast_path("x", "cos", "sin")
 def rotary_embedding(x: Any, cos: Any, sin: Any, *, interleaved: bool = False) -> ndarray:
     """Rotate pairs of numbers of each row by the angle of its position.
 

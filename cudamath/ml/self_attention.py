@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.array import ndarray
 from ..core.dtypes import FLOATING
+from ..core.fast_path import fast_path
 from ..core.op import Op, require
 from ..core.shapes import as_integer
 from ..ops.source import number
@@ -18,6 +19,7 @@ __all__ = ["self_attention"]
 NAME = "self_attention"
 
 
+@fast_path("qkv")
 def self_attention(
     qkv: Any, heads: int, *, causal: bool = True, scale: float | None = None
 ) -> ndarray:

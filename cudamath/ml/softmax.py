@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.fast_path import fast_path
 from ..core.op import FLOATING, Op, require
 from ..core.shapes import normalize_axis
 from ..ops.elementwise import exp
-from ..ops.shape import _copy, copy
+from ..ops.shape import copy
 
 __all__ = ["log_softmax", "softmax"]
 
@@ -20,37 +20,14 @@ def in_order(x: ndarray) -> ndarray:
 
 
 def _along(op: Op, x: Any, axis: int) -> ndarray:
-    try:  # seen before: without checks. The axis' class as well, because 1.0 equals 1
-        run = op.plans[x._layout, axis, axis.__class__]
-        if x._node is None:
-            return run(x)
-    except (AttributeError, KeyError, TypeError):
-        pass
     x = require(op.name, x, FLOATING)
-    place = normalize_axis(op.name, axis, max(x.ndim, 1))
+    axis = normalize_axis(op.name, axis, max(x.ndim, 1))
     if not x.ndim:
         return op(x.reshape((1,)), axis=0).reshape(())
-    ordered = in_order(x)
-    out = op(ordered, axis=place)
-    made = op.plans.get((ordered._layout, place))
-    if ordered is not x:  # a copy, which is made at each call
-        copied = _copy.plans.get((x._layout,))
-        made = (
-            _chain(copied, made)
-            if copied is not None and made is not None and x._layout.device >= 0
-            else None
-        )
-    if made is not None:
-        op.keep((x._layout, axis, axis.__class__), made)
-    return out
+    return op(in_order(x), axis=axis)
 
 
-def _chain(
-    first: Callable[[ndarray], ndarray], second: Callable[[ndarray], ndarray]
-) -> Callable[[ndarray], ndarray]:
-    return lambda x: second(first(x))
-
-
+@fast_path("x")
 def softmax(x: Any, axis: int = -1) -> ndarray:
     """Softmax along an axis.
 
@@ -88,6 +65,7 @@ def softmax(x: Any, axis: int = -1) -> ndarray:
     return _along(_softmax, x, axis)
 
 
+@fast_path("x")
 def log_softmax(x: Any, axis: int = -1) -> ndarray:
     """Logarithm of the softmax along an axis.
 

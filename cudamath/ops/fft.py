@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core.array import asarray, ndarray
 from ..core.op import Op
+from .elementwise import conj
 
 __all__: list[str] = []
 
@@ -30,9 +31,17 @@ def _edges(g: ndarray, axis: int, n: int, inner: float) -> ndarray:
 
 
 def _r2c_grad(
-    g: ndarray, _y: Any, x: ndarray, *, axes: tuple[int, ...], scale: float
+    g: ndarray,
+    _y: Any,
+    x: ndarray,
+    *,
+    axes: tuple[int, ...],
+    scale: float,
+    conjugate: bool = False,
 ) -> tuple[ndarray]:
     n = x.shape[axes[-1]]
+    if conjugate:
+        g = conj(g)
     return (c2r(_edges(g, axes[-1], n, 0.5), axes=axes, n=n, scale=scale),)
 
 

@@ -1,5 +1,6 @@
 # make demo        train a small network and compare operations with NumPy, on the GPU or else the CPU
 # make test        the whole test suite (GPU tests too, where there is a GPU)
+# make test-quick  a choice of it, on the CPU, in at most two minutes; says at its end what it leaves out
 # make bench       measure against whatever peers are installed; results below benchmarks/results/
 # make notebooks   execute the notebooks in place
 # make lint        ruff, mypy and the import contracts
@@ -15,9 +16,9 @@ RUN     := .venv/bin/python
 STAMP   := .venv/.cudamath-installed
 
 # Every process of the tests and of those they start would otherwise compile all test files again: ten seconds each.
-test-cpu test-simulator test-gpu: export PYTHONDONTWRITEBYTECODE :=
+test-quick test-cpu test-simulator test-gpu: export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test test-cpu test-simulator test-gpu bench notebooks lint clean
+.PHONY: setup demo test test-quick test-cpu test-simulator test-gpu bench notebooks lint clean
 
 setup: $(STAMP)
 
@@ -44,6 +45,10 @@ test: $(STAMP)
 test-cpu: $(STAMP)
 	@echo "== CPU"
 	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(RUN) -m pytest -n $(WORKERS) --dist worksteal -q -m "not gpu and not multigpu and not simulator"
+
+# The rules by which it chooses are in tests/quick.py.
+test-quick: $(STAMP)
+	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(RUN) -m pytest --quick -n $(WORKERS) --dist worksteal -q
 
 test-simulator: $(STAMP)
 	@echo "== Numba's simulator"

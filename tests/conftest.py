@@ -12,13 +12,24 @@ SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 ABSENT = "no GPU", "fewer than two GPUs"
 
 
+def pytest_addoption(parser):
+    parser.addoption("--quick", action="store_true", help="a choice of the tests: see quick.py")
+
+
 def pytest_configure(config):
     from hypothesis import HealthCheck, settings
 
+    examples = 40
+    if config.option.quick:
+        import quick
+
+        config.pluginmanager.register(quick.Selection(config))
+        config.option.markexpr = config.option.markexpr or quick.MARKS
+        examples = quick.EXAMPLES
     settings.register_profile(
         "cudamath",
         deadline=None,
-        max_examples=40,
+        max_examples=examples,
         derandomize=True,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     )

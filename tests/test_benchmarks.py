@@ -697,6 +697,7 @@ def test_latency_records_are_shown(tmp_path: pathlib.Path) -> None:
     assert (tmp_path / "sweep.png").read_bytes()[:4] == b"\x89PNG"
 
 
+@pytest.mark.slow
 def test_cold_start_runs_the_programs_and_those_without_the_convolution(monkeypatch) -> None:
     from benchmarks import cold_start
 

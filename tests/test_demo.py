@@ -91,6 +91,7 @@ def test_comparison_catches_a_wrong_result() -> None:
         assert not compare.compare(case, rounds=1).passed
 
 
+@pytest.mark.slow
 def test_training_learns(device: str) -> None:
     digits = train.load()
     epochs = []

@@ -306,6 +306,7 @@ def test_a_loss_that_is_no_number_changes_nothing(device):
     )
 
 
+@pytest.mark.slow
 def test_learns_to_write(device):
     """Characters of a text: a loss below 2.0 on what it is trained on, and words in what it
     writes."""

@@ -56,12 +56,28 @@ def relative(path: pathlib.Path) -> str:
 
 @pytest.mark.parametrize(
     "command",
-    [("ruff", "check", "."), ("mypy",), ("lint-imports", "--no-cache")],
-    ids=["style", "types", "contracts"],
+    [
+        ("ruff", "check", "."),
+        ("ruff", "format", "--check", "."),
+        pytest.param(("mypy",), marks=pytest.mark.slow),
+        ("lint-imports", "--no-cache"),
+    ],
+    ids=["style", "format", "types", "contracts"],
 )
 def test_tool(command: tuple[str, ...]) -> None:
     done = tool(*command)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_commits_are_checked_as_by_make_lint() -> None:
+    """The hooks of pre-commit are the commands of `make lint`, from the project's environment."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (recipe,) = re.findall(r"^lint:.*\n((?:\t.*\n?)+)", makefile, re.M)
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    commands = re.findall(r"^ *entry: (.*)$", hooks, re.M)
+    assert commands == re.findall(r"^\t@(.*)$", recipe, re.M) and len(commands) == 4
+    assert all(command.startswith(".venv/bin/") for command in commands)
+    assert set(re.findall(r"(?:repo|language): (.*)$", hooks, re.M)) == {"local", "system"}
 
 
 @functools.cache

@@ -250,6 +250,7 @@ def digits():
     return load()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("bfloat16", marks=pytest.mark.gpu)])
 def test_learns_the_digits(device, digits, dtype):
     if device == "cpu" and dtype != "float32":

@@ -14,6 +14,7 @@ import cudamath as cm
 from cudamath.core.array import upload
 from cudamath.runtime import memory, stream
 from cudamath.runtime.memory import Buffer, human, parse_size, pool_of, rounded
+from cudamath.runtime.state import runtime
 
 KB, MB = 1 << 10, 1 << 20
 
@@ -573,6 +574,18 @@ def test_asynchronous_copies(fake):
     assert host.tolist() == list(range(100))
 
 
+def test_generated_code_makes_the_buffer_that_a_call_makes(fake):
+    s = stream.current_stream()
+    names = {**memory.code_names(), "y_size": rounded(600), "stream": s}
+    exec("\n".join(memory.buffer_code("y")), names)
+    plain, generated = Buffer(600, s), names["y_buffer"]
+    assert type(generated) is Buffer and generated.address == names["y_address"]
+    fields = set(Buffer.__slots__) - {"address"}
+    assert fields == {"size", "stream", "users"}
+    assert all(getattr(generated, name) == getattr(plain, name) for name in fields)
+    assert pool_of(0).used == 2048
+
+
 def test_tables_of_addresses_are_uploaded_once(fake):
     s = stream.current_stream()
     first = memory.address_table((1, 2, 3), s)
@@ -584,9 +597,9 @@ def test_tables_of_addresses_are_uploaded_once(fake):
     assert host.tolist() == [1, 2, 3] and fake.calls["cuMemcpyHtoDAsync"] == 2
     side = cm.cuda.Stream()
     assert memory.address_table((1, 2, 3), side) != first
-    for i in range(2 * memory._TABLES_KEPT):
+    for i in range(2 * memory.MOST_UPLOADS):
         memory.address_table((i,), s)
-    assert len(memory._tables) == memory._TABLES_KEPT
+    assert len(runtime.uploads) == memory.MOST_UPLOADS
 
 
 def test_constants_are_uploaded_once(fake):

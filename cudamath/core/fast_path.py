@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..runtime.state import register_tables
 from . import dtypes, tape
 from .array import ndarray
 from .bounded_cache import store
@@ -47,6 +48,7 @@ def forget() -> None:
 
 
 dtypes.forget.append(forget)
+register_tables(lambda: iter(_tables))
 
 
 def fast_path(*arrays: str, source: str = "") -> Callable[[Function], Function]:

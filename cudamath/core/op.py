@@ -7,13 +7,14 @@ import functools
 import importlib
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ..runtime import meanwhile
 from ..runtime.memory import Buffer
+from ..runtime.state import register_tables
 from . import tape
 from .array import ReadOnly, asarray, ndarray, same_device, wrap
 from .bounded_cache import store
@@ -68,6 +69,17 @@ __all__ = [
 
 #: Every op card by name (tests/test_complete.py compares it with records, docs and benchmark rows).
 registry: dict[str, Op | ViewOp] = {}
+
+
+def _tables() -> Iterator[dict]:
+    """What the cards remember of calls: it depends on the devices."""
+    for card in registry.values():
+        for name in ("plans", "known"):
+            if hasattr(card, name):
+                yield getattr(card, name)
+
+
+register_tables(_tables)
 
 
 def require(name: str, x: Any, category: Category = ANY, what: str = "") -> ndarray:

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
 import types
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -95,14 +94,23 @@ def call({signature}):
 """
 
 
+#: Classes of options that equal others without being the same: (1,) is (1.0,) or (True,), 0.0 is
+#: -0.0.
+MISTAKABLE = frozenset([tuple, slice, float, complex, *[t.type for t in dtypes.INEXACT]])
+
+
 def exact(value: Any) -> Any:
-    """A part of a key that tells 1 from 1.0 and True inside of a tuple or slice."""
+    """A part of a key that tells 1 from 1.0 and True inside of a tuple or slice, and 0.0 from
+    -0.0."""
     kind = value.__class__
     if kind is tuple:
-        return (tuple, *map(exact, value))
+        kinds = tuple(map(type, value))
+        return (value, kinds) if MISTAKABLE.isdisjoint(kinds) else (tuple, *map(exact, value))
     if kind is slice:
         return slice, exact(value.start), exact(value.stop), exact(value.step)
-    return value, kind
+    if kind not in MISTAKABLE or value and kind is float:
+        return value, kind
+    return value, kind, repr(value)
 
 
 def layouts_of(arrays: Any) -> tuple:
@@ -170,7 +178,7 @@ class _Parameters:
             nodes.append(f"{n} is not None and {n}._node is not None")
             values.append(n)
         for n in self.options:
-            key.append(f"{n} if {n}.__class__ is not tuple else exact({n}), {n}.__class__")
+            key.append(f"{n} if {n}.__class__ not in mistakable else exact({n}), {n}.__class__")
         if self.placeless:
             key.append("default_index()")
         return _WRAPPER.format(
@@ -196,6 +204,7 @@ def _bind(
         first=calls.first,
         records=open_records,
         exact=exact,
+        mistakable=MISTAKABLE,
         layouts=layouts_of,
         nodes=nodes_of,
         unrecorded_all=unrecorded_all,
@@ -296,7 +305,10 @@ class _Calls:
                 key.append(None if x is None else x._layout)
         for n in self.parameters.options:
             value = values[n]
-            key += [value if value.__class__ is not tuple else exact(value), value.__class__]
+            key += [
+                value if value.__class__ not in MISTAKABLE else exact(value),
+                value.__class__,
+            ]
         if self.parameters.placeless:
             key.append(default_index())
         return tuple(key)
@@ -400,7 +412,11 @@ class _Writer:
         that uses it."""
         value = self.values.get(id(x))
         if value is not None and value.step < before:
-            return value, None
+            step = self.steps[value.step] if value.step >= 0 else None
+            if step is None or step.run is not None or self.recorded:
+                return value, None
+            value, _ = self.origin(step.inputs[0], value.step)  # of a view what it is a view of
+            return value, x.ptr - value.array.ptr
         if self.recorded or x._node is not None or x._layout.device < 0:
             raise _Unexplained  # a view that is not recorded, or NumPy's
         found = [
@@ -445,7 +461,7 @@ class _Writer:
     @staticmethod
     def acts(step: Step) -> bool:
         """Whether a step does something beside its outputs: writes into an input, or draws."""
-        return not step.outputs or step.draw is not None
+        return not step.outputs or step.draw is not None or getattr(step.op, "writes", False)
 
     # ---- the source
 
@@ -497,36 +513,59 @@ class _Writer:
         if len(steps) != 1 or type(self.steps[steps[0]].output) is tuple:
             return None
         step = self.steps[steps[0]]
-        same = len(step.inputs) == len(self.arrays) and all(
-            map(operator.is_, step.inputs, self.arrays)
-        )
-        if step.run is None or step.scalars or step.draw or not same:
+        if step.run is None or step.scalars or step.draw:
+            return None
+        if len(step.inputs) != len(self.arrays) or not all(
+            [self.same(step, *pair) for pair in zip(step.inputs, self.arrays, strict=True)]
+        ):
             return None
         return step.run if step.output is results[0] else None
+
+    def same(self, step: Step, x: Any, argument: Any) -> bool:
+        """Whether an input of a step is an argument, or begins there and no more is looked at."""
+        if x is argument or type(x) is not ndarray or type(argument) is not ndarray:
+            return x is argument
+        value, offset = self.origin(x, len(self.steps))
+        return value.array is argument and offset == 0 and self.by_address(step)
+
+    def by_address(self, step: Step) -> bool:
+        """Whether a step looks at no more of its inputs than where they begin: the plans of a GPU,
+        which know the layouts."""
+        return (
+            step.run is not None
+            and not self.recorded
+            and hasattr(step.op, "bound")
+            and all([x._layout.device >= 0 for x in step.inputs if type(x) is ndarray])
+        )
 
     def constant(self, kind: str, value: Any) -> str:
         name = f"{kind}{len(self.constants)}"
         self.constants[name] = value
         return name
 
-    def name(self, x: ndarray, before: int, last: bool = False) -> str:
-        """The name of an array in the replay, where it must be made as a view first."""
+    def name(self, x: ndarray, before: int, last: bool = False, by_address: bool = False) -> str:
+        """The name of an array in the replay, where it must be made as a view first. last: it is a
+        result; by_address: the name of any that begins where it does will do."""
         value, offset = self.origin(x, before)
-        if offset is None:
+        if offset is None or by_address and not offset:
             return value.name
         if id(x) in self.views:
             return self.views[id(x)]
         layout = self.constant("layout", x._layout)
-        whole = value.step >= 0 and not offset and value.uses == 1
+        whole = value.step >= 0 and not offset and value.uses == 1 and x._layout.device >= 0
         if last and whole and x._layout.size == value.array._layout.size:
             self.lines.append(f"{value.name}._layout = {layout}")  # new each time: seen otherwise
             return value.name
         name = f"v{len(self.views)}"
         self.views[id(x)] = name
-        self.write_view(name, value.name, layout, offset)
+        self.write_view(name, value.name, layout, offset, x._layout.device)
         return name
 
-    def write_view(self, name: str, base: str, layout: str, offset: int) -> None:
+    def write_view(self, name: str, base: str, layout: str, offset: int, device: int) -> None:
+        if device == CPU:
+            offset = self.constant("offset", offset)
+            self.lines.append(f"{name} = {base}._view({layout}, {offset})")
+            return
         self.constants.setdefault("new", object.__new__)
         self.constants.setdefault("ndarray", ndarray)
         further = f" + {self.constant('offset', offset)}" if offset else ""
@@ -539,20 +578,19 @@ class _Writer:
     def write(self, k: int, step: Step, used: set[int]) -> None:
         """One step."""
         inputs = []
+        if step.run is None and not self.recorded:
+            return  # views are made where they are used
+        by_address = self.by_address(step)
         for x in step.inputs:
             if type(x) is ndarray:
-                inputs.append(self.name(x, k))
+                inputs.append(self.name(x, k, by_address=by_address))
             else:
                 inputs.append("None" if x is None else self.constant("number", x))
         if step.run is None:
             y = self.values[id(step.output)].name
             layout = self.constant("layout", step.output._layout)
             offset = step.output.ptr - step.inputs[0].ptr
-            if step.output._layout.device == CPU:
-                offset = self.constant("offset", offset)
-                self.lines.append(f"{y} = {inputs[0]}._view({layout}, {offset})")
-            else:
-                self.write_view(y, inputs[0], layout, offset)
+            self.write_view(y, inputs[0], layout, offset, step.output._layout.device)
         else:
             self.write_run(k, step, used, inputs)
         if self.recorded and any([type(x) is ndarray and x._node is not None for x in step.inputs]):

@@ -24,6 +24,7 @@ import numpy as np
 from ..runtime import device as devices
 from ..runtime import flags, memory, stream
 from ..runtime.errors import check
+from .call_record import obstruct, open_records
 from .layout import Layout
 from .rooms import Room, remember
 
@@ -77,6 +78,8 @@ def number_reader(dtype: np.dtype, device: int) -> Callable[[ndarray], Any]:
         return buffer.address, words, np.ndarray((), dtype, buffer.bytes()).item
 
     def read(x: ndarray) -> Any:
+        if open_records:
+            obstruct("read values")
         current = stream.local.stream
         if (
             current is None
@@ -128,6 +131,8 @@ def _array_reader(layout: Layout) -> Callable[[ndarray], np.ndarray]:
     spare = _rooms.setdefault(device, [])
 
     def read(x: ndarray) -> np.ndarray:
+        if open_records:
+            obstruct("read values")
         current = stream.local.stream
         if (
             current is None
@@ -160,6 +165,8 @@ def _array_reader(layout: Layout) -> Callable[[ndarray], np.ndarray]:
 
 def copied(x: ndarray) -> np.ndarray:
     """A NumPy array of the elements of a contiguous array on a GPU, straight into its memory."""
+    if open_records:
+        obstruct("read values")
     layout = x._layout
     host = np.empty(layout.shape, layout.dtype)
     # The driver returns from a copy into pageable memory when it is done: there is nothing to wait

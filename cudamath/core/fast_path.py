@@ -94,9 +94,10 @@ def call({signature}):
 """
 
 
-#: Classes of options that equal others without being the same: (1,) is (1.0,) or (True,), 0.0 is
-#: -0.0.
-MISTAKABLE = frozenset([tuple, slice, float, complex, *[t.type for t in dtypes.INEXACT]])
+#: Classes of options that are no part of a key as they are: (1,) equals (1.0,) and (True,), 0.0
+#: equals -0.0, a list has no hash.
+MISTAKABLE = frozenset([tuple, list, slice, float, complex, *[t.type for t in dtypes.INEXACT]])
+LONGEST = 64  # list in a key
 
 
 def exact(value: Any) -> Any:
@@ -106,9 +107,11 @@ def exact(value: Any) -> Any:
     if kind is tuple:
         kinds = tuple(map(type, value))
         return (value, kinds) if MISTAKABLE.isdisjoint(kinds) else (tuple, *map(exact, value))
+    if kind is list and len(value) <= LONGEST:
+        return (list, *map(exact, value))
     if kind is slice:
         return slice, exact(value.start), exact(value.stop), exact(value.step)
-    if kind not in MISTAKABLE or value and kind is float:
+    if kind not in MISTAKABLE or kind is list or value and kind is float:
         return value, kind
     return value, kind, repr(value)
 

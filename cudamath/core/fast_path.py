@@ -147,7 +147,8 @@ class _Parameters:
         self.source = source
         self.optional = {n for n in self.arrays if parameters[n].default is None}
         self.options = [n for n in self.names if n not in self.arrays and n != source]
-        self.placeless = all(n in self.optional for n in self.arrays)  # the default device decides
+        # whether the default device decides
+        self.placeless = "device" in self.names or all(n in self.optional for n in self.arrays)
 
     def text(self) -> str:
         """The wrapper's source."""
@@ -491,7 +492,7 @@ class _Writer:
         elif not several:
             self.lines.append(f"return {names[0]}")
         elif kind is tuple:
-            self.lines.append(f"return ({', '.join(names)},)")
+            self.lines.append(f"return ({''.join([f'{n}, ' for n in names])})")
         elif kind is list:
             self.lines.append(f"return [{', '.join(names)}]")
         else:

@@ -52,7 +52,8 @@ def fast_path(*arrays: str, source: str = "") -> Callable[[Function], Function]:
     Parameters
     ----------
     *arrays : str
-        The parameters that are arrays, or None; "*name" for one that is a sequence of arrays.
+        The parameters that are arrays, or None; "*name" for one that is a sequence of arrays,
+        "?name" for one that may be a Python number instead, which is part of the key then.
         All others are options, which are part of the key.
     source : str
         The parameter that random numbers are drawn from.
@@ -88,9 +89,10 @@ def call({signature}):
             replay = replays[{key}]
         else:
             replay = recorded[{key}, {nodes}]
-    except (AttributeError, KeyError, TypeError):
-        return first({everything})
-    return replay({values})
+        return replay({values})
+    except mistakes:  # an unknown key, or one of a step, which the function tells in its own words
+        pass
+    return first({everything})
 """
 
 
@@ -141,7 +143,8 @@ class _Parameters:
         parameters = self.signature.parameters
         self.names = list(parameters)
         self.sequences = {n.removeprefix("*") for n in arrays if n.startswith("*")}
-        self.arrays = [n.removeprefix("*") for n in arrays]
+        self.either = {n.removeprefix("?") for n in arrays if n.startswith("?")}
+        self.arrays = [n.lstrip("*?") for n in arrays]
         unknown = {*self.arrays, *([source] if source else [])} - {*self.names}
         assert not unknown, f"{function.__name__}: no parameters {unknown}"
         self.source = source
@@ -176,6 +179,12 @@ class _Parameters:
                 nodes.append(f"nodes({n})")
                 values.append(f"*{n}")
                 continue
+            if n in self.either:
+                key.append(f"{n}._layout if {n}.__class__ is ndarray else exact({n})")
+                unrecorded.append(f"({n}.__class__ is not ndarray or {n}._node is None)")
+                nodes.append(f"{n}.__class__ is ndarray and {n}._node is not None")
+                values.append(n)
+                continue
             absent = f"{n} is None or " if n in self.optional else ""
             key.append(f"None if {n} is None else {n}._layout" if absent else f"{n}._layout")
             unrecorded.append(f"({absent}{n}._node is None)")
@@ -209,6 +218,8 @@ def _bind(
         records=open_records,
         exact=exact,
         mistakable=MISTAKABLE,
+        mistakes=(AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError),
+        ndarray=ndarray,
         layouts=layouts_of,
         nodes=nodes_of,
         unrecorded_all=unrecorded_all,
@@ -254,14 +265,9 @@ class _Calls:
         """A call that has no replay: of the function, and a replay is made of it if it can be."""
         parameters = self.parameters
         values = dict(zip(parameters.names, given, strict=True))
-        arrays: list[Any] = []
-        for n in parameters.arrays:
-            if n not in parameters.sequences:
-                arrays.append(values[n])
-            elif values[n].__class__ in (list, tuple):
-                arrays.extend(values[n])
-            else:
-                return self.call(values)
+        if any([values[n].__class__ not in (list, tuple) for n in parameters.sequences]):
+            return self.call(values)
+        arrays = _flat(values, parameters)
         if not self.replayable(arrays, values):
             return self.call(values)
         distinct = _distinct(values, parameters, arrays)
@@ -305,6 +311,8 @@ class _Calls:
             x = values[n]
             if n in self.parameters.sequences:
                 key.append(layouts_of(x))
+            elif n in self.parameters.either:
+                key.append(x._layout if type(x) is ndarray else exact(x))
             else:
                 key.append(None if x is None else x._layout)
         for n in self.parameters.options:
@@ -323,15 +331,20 @@ def _nested(values: dict[str, Any], parameters: _Parameters) -> list[Any]:
     return [
         nodes_of(values[n])
         if n in parameters.sequences
-        else values[n] is not None and values[n]._node is not None
+        else type(values[n]) is ndarray and values[n]._node is not None
         for n in parameters.arrays
     ]
 
 
 def _flat(values: dict[str, Any], parameters: _Parameters) -> list[Any]:
+    """All arrays of a call, None in place of a number."""
     arrays: list[Any] = []
     for n in parameters.arrays:
-        arrays.extend(values[n]) if n in parameters.sequences else arrays.append(values[n])
+        if n in parameters.sequences:
+            arrays.extend(values[n])
+        else:
+            number = n in parameters.either and type(values[n]) in (bool, int, float, complex)
+            arrays.append(None if number else values[n])
     return arrays
 
 
@@ -344,7 +357,7 @@ def _distinct(values: dict[str, Any], parameters: _Parameters, arrays: list[Any]
     seen: set[int] = set()
 
     def another(x: Any) -> Any:
-        if x is None or id(x) not in seen:
+        if type(x) is not ndarray or id(x) not in seen:
             seen.add(id(x))
             return x
         twin = x._alias()
@@ -527,8 +540,10 @@ class _Writer:
 
     def same(self, step: Step, x: Any, argument: Any) -> bool:
         """Whether an input of a step is an argument, or begins there and no more is looked at."""
-        if x is argument or type(x) is not ndarray or type(argument) is not ndarray:
-            return x is argument
+        if type(x) is not ndarray or type(argument) is not ndarray:
+            return False
+        if x is argument:
+            return True
         value, offset = self.origin(x, len(self.steps))
         return value.array is argument and offset == 0 and self.by_address(step)
 

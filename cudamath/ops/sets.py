@@ -14,6 +14,7 @@ from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
 from ..core.dtypes import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL
+from ..core.call_record import obstruct
 from ..core.fast_path import fast_path
 from ..core.op import Op, coerce, require
 from ..core.shapes import normalize_axis
@@ -107,6 +108,7 @@ def _values(x: ndarray, equal_nan: bool) -> ndarray:
 def _values_of(ordered: ndarray, equal_nan: bool) -> ndarray:
     """The distinct elements of a vector in ascending order."""
     if ordered._layout.device < 0:
+        obstruct("chose elements by their values")
         return _distinct(ordered, capacity=0, equal_nan=equal_nan)
     found, count = written(
         _distinct, (ordered,), _count_new, ordered._layout.itemsize, told={"equal_nan": equal_nan}

@@ -9,7 +9,8 @@ from typing import Any
 
 from ..core import tape, trace
 from ..core.array import allocate, asarray, ndarray, over, upload, wrap
-from ..core.call_record import open_records, report
+from ..core.bounded_cache import store
+from ..core.call_record import obstruct, open_records, report
 from ..core.devices import CPU, TRACED
 from ..core.dtypes import COMPLEX, real_dtype
 from ..core.fast_path import fast_path
@@ -19,7 +20,6 @@ from ..runtime import memory, stream
 from ..runtime.errors import DeviceError
 from .index import _check_writable
 from .shape import astype
-from .views import remember
 
 __all__ = ["imag", "real"]
 
@@ -65,7 +65,7 @@ def to_device(x: ndarray, index: int) -> ndarray:
         layout = _on_host.get(x._layout)
         if layout is None:
             layout = Layout.of(host.shape, host.strides, host.dtype, CPU)
-            remember(_on_host, x._layout, layout)
+            store(_on_host, x._layout, layout)
         return over(layout, host, None)
     params = {"source": x._layout.device, "index": index}
     out = _to(x, **params)
@@ -109,6 +109,7 @@ def copy_to(x: ndarray, target: Any, *, stream: Any = None) -> Any:
             "make a new array instead (copy, to)"
         )
     _check_writable("copy_to", target)
+    obstruct("copied into an array")
     tape.wrote(target)
     source_at, target_at = x._layout.device, target._layout.device
     if source_at == CPU and target_at == CPU:
@@ -208,7 +209,6 @@ def imag(x: Any, /) -> ndarray:
 def fill(x: ndarray, value: Any) -> None:
     """Set every element to a number, or to an array of one without axes: as NumPy's, nothing is
     broadcast."""
-    layout = x._layout
     if getattr(value, "ndim", 0) or isinstance(value, Sequence) and not isinstance(value, str):
         seen = (
             f"shape {value.shape}"

@@ -94,9 +94,10 @@ def call({signature}):
             replay = replays[{key}]
         else:
             replay = recorded[{key}, {nodes}]
-    except (AttributeError, KeyError, TypeError):
-        return first({everything})
-    return replay({values})
+        return replay({values})
+    except mistakes:  # an unknown key, or one of a step, which the function tells in its own words
+        pass
+    return first({everything})
 """
 
 
@@ -155,8 +156,8 @@ class _Parameters:
         self.source = source
         self.optional = {n for n in self.arrays if parameters[n].default is None}
         self.options = [n for n in self.names if n not in self.arrays and n != source]
-        # where there is no array, the default device decides
-        self.placeless = self.optional | self.numbers >= {*self.arrays}
+        # where there is no array, or a device is named, the default device decides
+        self.placeless = "device" in self.names or self.optional | self.numbers >= {*self.arrays}
 
     def text(self) -> str:
         """The wrapper's source."""
@@ -224,6 +225,7 @@ def _bind(
         ndarray=ndarray,
         exact=exact,
         mistakable=MISTAKABLE,
+        mistakes=(AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError),
         layouts=layouts_of,
         nodes=nodes_of,
         unrecorded_all=unrecorded_all,
@@ -514,7 +516,7 @@ class _Writer:
         elif not several:
             self.lines.append(f"return {names[0]}")
         elif kind is tuple:
-            self.lines.append(f"return ({', '.join(names)},)")
+            self.lines.append(f"return ({''.join([f'{n}, ' for n in names])})")
         elif kind is list:
             self.lines.append(f"return [{', '.join(names)}]")
         else:

@@ -23,8 +23,8 @@ import numpy as np
 from ..runtime import device as devices
 from ..runtime import flags, memory, stream
 from ..runtime.errors import check
-from .call_record import obstruct, open_records
 from ..runtime.state import device_cache, device_table, runtime
+from .call_record import obstruct, open_records
 from .layout import Layout
 from .rooms import Room, remember
 

@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..core.array import ndarray
 from ..core.dtypes import FLOATING
+from ..core.fast_path import fast_path
 from ..core.op import Op, as_numbers, require
 from ..core.shapes import normalize_axis
-from .join import _concat, _joined, _joining
+from .join import _joined
 from .shape import _broadcast, _cast, _copy, moveaxis, pattern, span, squeeze, view_of
 
 __all__ = ["pad"]
@@ -85,13 +85,10 @@ def padded(x: ndarray, widths: list[tuple[int, int]], mode: str) -> ndarray:
     return x
 
 
-def _after(first: Callable | None, second: Any) -> Callable:
-    return second if first is None else lambda x: second(first(x))
-
-
 # -------------------- NumPy's padding
 
 
+@fast_path("x")
 def pad(
     x: Any,
     /,
@@ -121,14 +118,6 @@ def pad(
     array([3, 2, 1, 2, 3, 2])
     """
     x = require("pad", x)
-    plain = _plain(pad_width, x.ndim)
-    if plain is not None and mode == "constant" and constant_values.__class__ in (int, float):
-        return _pad(x, scalars=pattern("pad", constant_values, x.dtype), widths=plain)
-    key, run = ("pad", x._layout, plain, mode, reflect_type), None
-    if plain is not None and x._node is None and mode.__class__ is reflect_type.__class__ is str:
-        known = _concat.plans.get(key)
-        if known is not None:
-            return known(x)
     try:
         if isinstance(pad_width, dict):
             given = {
@@ -193,8 +182,6 @@ def pad(
                 out = _odd(out, axis, before, after, mode)
             elif mode in ("edge", "reflect", "symmetric", "wrap"):
                 parts = [_stretch(out, axis, *s) for s in _ends(x.shape[axis], before, after, mode)]
-                if plain is not None and x._layout.device >= 0:
-                    run = _after(run, _joining("pad", out, parts, axis))
                 out = _joined("pad", parts, axis)
             else:
                 ends = [
@@ -204,8 +191,6 @@ def pad(
                     )
                 ]
                 out = _joined("pad", [ends[0], out, ends[1]], axis)
-    if run is not None:
-        _concat.keep(key, run)
     return _copy(x) if out is x else out
 
 
@@ -217,23 +202,6 @@ def _pairs(what: str, given: Any, x: ndarray) -> list[list[Any]]:
         raise ValueError(
             f"pad: {what} {given!r:.60} does not fit an array of shape {x.shape}"
         ) from None
-
-
-def _plain(pad_width: Any, ndim: int) -> tuple[tuple[int, int], ...] | None:
-    """The usual forms of the argument, integers and tuples of them, as a pair for each axis; None
-    for others."""
-    if pad_width.__class__ is int:
-        pad_width = (pad_width, pad_width)
-    if pad_width.__class__ is not tuple or not pad_width or not ndim:
-        return None
-    pairs = (pad_width,) * ndim if pad_width[0].__class__ is int else pad_width
-    for pair in pairs:
-        if pair.__class__ is not tuple or len(pair) != 2:
-            return None
-        before, after = pair
-        if before.__class__ is not int or after.__class__ is not int or before < 0 or after < 0:
-            return None
-    return pairs if len(pairs) == ndim else None
 
 
 def _once(shape: tuple[int, ...], widths: list[list[int]], mode: str) -> bool:

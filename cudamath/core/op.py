@@ -363,18 +363,6 @@ class Op:
             else run
         )
 
-    # TRANSITION: removed when all public functions are converted to fast_path
-    def again(self, *_: Any, **__: Any) -> Any:
-        return None
-
-    def remember(self, *_: Any, **__: Any) -> None:
-        pass
-
-    remember_taped = remember_as = remember_chain = remember_copied = remember
-
-    def keep(self, key: tuple, run: Any) -> None:
-        store(self.plans, key, run)
-
     def into(self, arrays: tuple, target: ndarray, **params: Any) -> bool:
         """Whether the op, on arrays that its public function has checked, could write its result
         into `target` itself: on a GPU, if that has the layout the result has, is memory apart from

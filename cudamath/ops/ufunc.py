@@ -21,7 +21,7 @@ from ..core.call_record import obstruct, open_records, report
 from ..core.devices import CPU, TRACED
 from ..core.dtypes import bfloat16, float16
 from ..core.layout import Layout
-from ..core.op import Category, Op, apart, coerce, lazy, registry
+from ..core.op import Category, apart, coerce, lazy, registry
 from ..core.quiet import quiet
 from ..core.straight import either, straight, straight_inplace
 from ..runtime.memory import Buffer
@@ -182,13 +182,6 @@ class Elementwise:
         return self.expressions.get(
             dtype.name, self.expressions.get(kind, self.expressions.get("", ""))
         )
-
-    again, remember, remember_taped, keep = (
-        Op.again,
-        Op.remember,
-        Op.remember,
-        Op.keep,
-    )  # TRANSITION
 
     def __call__(self, *operands: Any) -> ndarray:
         """The op on arrays and Python scalars, looked up where it ran on such layouts before."""

@@ -130,11 +130,11 @@ def _linear_of(x: Any, weight: Any, bias: Any, residual: Any, activation: str | 
     if not (activation is None or isinstance(activation, str) and activation in _ACTIVATIONS):
         names = ", ".join(map(repr, filter(None, _ACTIVATIONS)))
         raise ValueError(f"linear: activation is one of {names}, got {activation!r:.60}")
-    given = [a for a in (bias, residual) if a is not None]
+    additions = [a for a in (bias, residual) if a is not None]
     if packed:
-        x, *rest = coerce("linear", (x, *given), FLOATING)
+        x, *rest = coerce("linear", (x, *additions), FLOATING)
     else:
-        x, weight, *rest = coerce("linear", (x, weight, *given), FLOATING)
+        x, weight, *rest = coerce("linear", (x, weight, *additions), FLOATING)
     if not x.ndim or weight.ndim != 2 or x.shape[-1] != weight.shape[1]:
         raise ValueError(
             f"linear: wants x (..., in) and weight (out, in), got {x.shape} and {weight.shape}"
@@ -146,10 +146,10 @@ def _linear_of(x: Any, weight: Any, bias: Any, residual: Any, activation: str | 
             f"linear: weight {weight.shape} wants a bias of shape {weight.shape[:1]}, got "
             f"{bias.shape}"
         )
-    wanted = (*x.shape[:-1], weight.shape[0])
-    if residual is not None and residual.shape != wanted:
+    shape = (*x.shape[:-1], weight.shape[0])
+    if residual is not None and residual.shape != shape:
         raise ValueError(
-            f"linear: x {x.shape} and weight {weight.shape} want a residual of shape {wanted}, "
+            f"linear: x {x.shape} and weight {weight.shape} want a residual of shape {shape}, "
             f"got {residual.shape}"
         )
     operands = [a for a in (x, None if packed else weight, bias, residual) if a is not None]

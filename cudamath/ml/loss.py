@@ -293,8 +293,8 @@ def nll_loss(
     if weight is not None and weight._node is not None:
         each = _nll_loss(flat, picks, reduction="none", ignore_index=ignored)[0]
         return _shaped(_weighted(each, picks, weight, reduction, ignored), targets, reduction)
-    seen = (flat, picks) if weight is None else (flat, picks, in_order(weight))
-    loss = _nll_loss(*seen, reduction=reduction, ignore_index=ignored)[0]
+    operands = (flat, picks) if weight is None else (flat, picks, in_order(weight))
+    loss = _nll_loss(*operands, reduction=reduction, ignore_index=ignored)[0]
     return _shaped(loss, targets, reduction)
 
 

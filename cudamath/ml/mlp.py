@@ -144,11 +144,11 @@ def mlp(
     if isinstance(w1, Quantized) or isinstance(w2, Quantized):
         return linear(linear(x, w1, b1, activation=activation), w2, b2, residual=residual)
     names = ("x", "w1", "b1", "w2", "b2", "residual")
-    given = (x, w1, b1, w2, b2, residual)
+    operands = (x, w1, b1, w2, b2, residual)
     if x is None or w1 is None or w2 is None:
         raise TypeError("mlp: wants x, w1 and w2 as arrays, got None")
-    found = iter(coerce("mlp", tuple(a for a in given if a is not None), FLOATING))
-    x, w1, b1, w2, b2, residual = arrays = [None if a is None else next(found) for a in given]
+    coerced = iter(coerce("mlp", tuple(a for a in operands if a is not None), FLOATING))
+    x, w1, b1, w2, b2, residual = arrays = [None if a is None else next(coerced) for a in operands]
     sizes = {name: a.shape for name, a in zip(names, arrays, strict=True) if a is not None}
     if (
         not x.ndim

@@ -170,7 +170,7 @@ def batch_norm(
     [[0.0, 0.0], [4.0, 40.0]]
     """  # noqa: E501
     name = "batch_norm"
-    x, given = _operands(
+    x, parameters = _operands(
         name,
         x,
         {
@@ -181,11 +181,11 @@ def batch_norm(
             "residual": residual,
         },
     )
-    residual = given.pop("residual")
+    residual = parameters.pop("residual")
     if x.ndim < 2:
         raise ValueError(f"{name}: wants x (N, C, ...), got shape {x.shape}")
-    without = given["running_mean"] is None
-    if without != (given["running_var"] is None) or (without and not training):
+    without = parameters["running_mean"] is None
+    if without != (parameters["running_var"] is None) or (without and not training):
         raise ValueError(
             f"{name}: wants running_mean and running_var"
             + (" both or neither" if training else "")
@@ -194,8 +194,8 @@ def batch_norm(
     if activation not in (None, "relu"):
         raise ValueError(f"{name}: wants activation None or 'relu', got {activation!r}")
     if without:  # two arrays to stand in their places, which momentum 1 does not read
-        del given["running_mean"], given["running_var"]
-    *running, weight, bias = _parameters(name, x, (x.shape[1],), given, optional=not training)
+        del parameters["running_mean"], parameters["running_var"]
+    *running, weight, bias = _parameters(name, x, (x.shape[1],), parameters, optional=not training)
     mean, var = running or (bias, weight)
     if not _order(x._layout):
         x = copy(x)
@@ -370,21 +370,21 @@ def _row_operands(
     name: str, x: Any, normalized_shape: int | Sequence[int], weight: Any, bias: Any, residual: Any
 ) -> tuple:
     """(columns, x, weight, bias, residual), checked and in C order; what is missing stays None."""
-    x, given = _operands(name, x, {"weight": weight, "bias": bias, "residual": residual})
+    x, parameters = _operands(name, x, {"weight": weight, "bias": bias, "residual": residual})
     shape = normalize_shape(name, normalized_shape)
     if not shape or 0 in shape or x.shape[-len(shape) :] != shape:
         raise ValueError(
             f"{name}: normalized_shape {shape} is not the non-empty end of x's shape {x.shape}"
         )
-    residual = given.pop("residual")
+    residual = parameters.pop("residual")
     if residual is not None and (residual.shape != x.shape or residual.dtype != x.dtype):
         raise (ValueError if residual.dtype == x.dtype else TypeError)(
             f"{name}: wants a residual like x, {x.dtype} of shape {x.shape}, got {residual.dtype} "
             f"of shape {residual.shape}"
         )
-    found = _parameters(name, x, shape, given, optional=True)
+    scales = _parameters(name, x, shape, parameters, optional=True)
     columns = math.prod(shape)
-    return columns, *[None if v is None else in_order(v) for v in (x, *found, residual)]
+    return columns, *[None if v is None else in_order(v) for v in (x, *scales, residual)]
 
 
 @fast_path("x", "weight", "bias", "residual")
@@ -725,7 +725,7 @@ def instance_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-
 
 
 def _grouped(name: str, x: Any, groups: int | None, weight: Any, bias: Any, eps: float) -> ndarray:
-    x, found = _operands(name, x, {"weight": weight, "bias": bias})
+    x, parameters = _operands(name, x, {"weight": weight, "bias": bias})
     if x.ndim < 2:
         raise ValueError(f"{name}: wants x (N, C, ...), got shape {x.shape}")
     channels = x.shape[1]
@@ -736,7 +736,7 @@ def _grouped(name: str, x: Any, groups: int | None, weight: Any, bias: Any, eps:
         )
     if not groups or not channels // groups * math.prod(x.shape[2:]):
         raise ValueError(f"{name}: groups without elements, x has shape {x.shape}")
-    weight, bias = _parameters(name, x, (channels,), found, optional=True)
+    weight, bias = _parameters(name, x, (channels,), parameters, optional=True)
     eps = number(name, "eps", eps)
     return _group_norm(in_order(x), weight, bias, groups=groups, eps=eps)[0]
 

@@ -107,8 +107,8 @@ def max_pool1d(
     """
     x = images("max_pool1d", x, 1)
     where = _one_row(_windows("max_pool1d", x, kernel_size, stride, padding, dilation, ceil_mode))
-    found = _max(x[:, :, None], where, return_indices)
-    return (found[0][:, :, 0], found[1][:, :, 0]) if return_indices else found[:, :, 0]
+    maxima = _max(x[:, :, None], where, return_indices)
+    return (maxima[0][:, :, 0], maxima[1][:, :, 0]) if return_indices else maxima[:, :, 0]
 
 
 @fast_path("x")
@@ -247,8 +247,8 @@ def adaptive_max_pool1d(x: Any, output_size: int, return_indices: bool = False) 
     name = "adaptive_max_pool1d"
     x = images(name, x, 1)
     size = (1, *several(name, "output_size", output_size, 1, 1))
-    found = adaptive_max_pool2d(x[:, :, None], size, return_indices)
-    return (found[0][:, :, 0], found[1][:, :, 0]) if return_indices else found[:, :, 0]
+    maxima = adaptive_max_pool2d(x[:, :, None], size, return_indices)
+    return (maxima[0][:, :, 0], maxima[1][:, :, 0]) if return_indices else maxima[:, :, 0]
 
 
 def _volume_size(name: str, x: ndarray, output_size: Any) -> tuple[int, ...]:

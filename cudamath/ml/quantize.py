@@ -501,9 +501,16 @@ def packed_linear(
             f"linear: a quantized weight (out, in) wants axis=0 or groups, got axis={weight.axis}"
         )
     zero = None if weight.zero_point is None else _flat(weight.zero_point)
-    taken = (in_order("linear", x, "C"), weight.values, _flat(weight.scale), zero, bias, residual)
+    operands = (
+        in_order("linear", x, "C"),
+        weight.values,
+        _flat(weight.scale),
+        zero,
+        bias,
+        residual,
+    )
     return _linear_quantized(
-        *taken, form=_FORMS[weight.dtype][0], group=weight.group or 0, activation=activation
+        *operands, form=_FORMS[weight.dtype][0], group=weight.group or 0, activation=activation
     )
 
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
+from ..core.call_record import obstruct
 from ..core.devices import CPU
 from ..core.dtypes import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL
-from ..core.call_record import obstruct
 from ..core.fast_path import fast_path
 from ..core.op import Op, coerce, require
 from ..core.shapes import normalize_axis

@@ -180,7 +180,8 @@ class ndarray:
     def __getitem__(self, key: Any) -> ndarray:
         layout = self._layout
         if layout.device == CPU or self._node is not None:
-            view = cut(self._data, key) if self._node is None and layout.device == CPU else None
+            plain = layout.device == CPU and self._node is None and not open_records
+            view = cut(self._data, key) if plain else None
             return self._getitem(key) if view is None else wrap(view)
         known = seen_before(layout, key)
         if known is None:

@@ -24,10 +24,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable
-from numbers import Number
 from typing import Any, TypeVar
-
-import numpy as np
 
 from . import dtypes, tape
 from .array import ndarray
@@ -56,8 +53,8 @@ def fast_path(*arrays: str, source: str = "") -> Callable[[Function], Function]:
     ----------
     *arrays : str
         The parameters that are arrays, or None; "*name" for one that is a sequence of arrays,
-        "name?" for one that is an array or a number. All others are options, which are part of
-        the key, as such a number is.
+        "?name" for one that may be a Python number instead, which is part of the key then.
+        All others are options, which are part of the key.
     source : str
         The parameter that random numbers are drawn from.
 
@@ -92,9 +89,10 @@ def call({signature}):
             replay = replays[{key}]
         else:
             replay = recorded[{key}, {nodes}]
-    except (AttributeError, KeyError, TypeError):
-        return first({everything})
-    return replay({values})
+        return replay({values})
+    except mistakes:  # an unknown key, or one of a step, which the function tells in its own words
+        pass
+    return first({everything})
 """
 
 
@@ -102,7 +100,6 @@ def call({signature}):
 #: equals -0.0, a list has no hash.
 MISTAKABLE = frozenset([tuple, list, slice, float, complex, *[t.type for t in dtypes.INEXACT]])
 LONGEST = 64  # list in a key
-_NUMBERS = ndarray, Number, np.generic, types.NoneType  # what may stand for "name?"
 
 
 def exact(value: Any) -> Any:
@@ -146,15 +143,15 @@ class _Parameters:
         parameters = self.signature.parameters
         self.names = list(parameters)
         self.sequences = {n.removeprefix("*") for n in arrays if n.startswith("*")}
-        self.numbers = {n.removesuffix("?") for n in arrays if n.endswith("?")}  # or arrays
-        self.arrays = [n.strip("*?") for n in arrays]
+        self.either = {n.removeprefix("?") for n in arrays if n.startswith("?")}
+        self.arrays = [n.lstrip("*?") for n in arrays]
         unknown = {*self.arrays, *([source] if source else [])} - {*self.names}
         assert not unknown, f"{function.__name__}: no parameters {unknown}"
         self.source = source
         self.optional = {n for n in self.arrays if parameters[n].default is None}
         self.options = [n for n in self.names if n not in self.arrays and n != source]
-        # where there is no array, the default device decides
-        self.placeless = self.optional | self.numbers >= {*self.arrays}
+        # whether the default device decides
+        self.placeless = "device" in self.names or all(n in self.optional for n in self.arrays)
 
     def text(self) -> str:
         """The wrapper's source."""
@@ -182,7 +179,7 @@ class _Parameters:
                 nodes.append(f"nodes({n})")
                 values.append(f"*{n}")
                 continue
-            if n in self.numbers:
+            if n in self.either:
                 key.append(f"{n}._layout if {n}.__class__ is ndarray else exact({n})")
                 unrecorded.append(f"({n}.__class__ is not ndarray or {n}._node is None)")
                 nodes.append(f"{n}.__class__ is ndarray and {n}._node is not None")
@@ -219,9 +216,10 @@ def _bind(
         recorded=calls.recorded,
         first=calls.first,
         records=open_records,
-        ndarray=ndarray,
         exact=exact,
         mistakable=MISTAKABLE,
+        mistakes=(AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError),
+        ndarray=ndarray,
         layouts=layouts_of,
         nodes=nodes_of,
         unrecorded_all=unrecorded_all,
@@ -300,8 +298,6 @@ class _Calls:
             devices.add(x._layout.device)
         if len(devices) > 1:
             return False
-        if not all([isinstance(values[n], _NUMBERS) for n in self.parameters.numbers]):
-            return False
         try:
             hash(tuple([exact(values[n]) for n in self.parameters.options]))
         except TypeError:  # a list, an array
@@ -315,8 +311,8 @@ class _Calls:
             x = values[n]
             if n in self.parameters.sequences:
                 key.append(layouts_of(x))
-            elif n in self.parameters.numbers and type(x) is not ndarray:
-                key.append(exact(x))
+            elif n in self.parameters.either:
+                key.append(x._layout if type(x) is ndarray else exact(x))
             else:
                 key.append(None if x is None else x._layout)
         for n in self.parameters.options:
@@ -341,14 +337,14 @@ def _nested(values: dict[str, Any], parameters: _Parameters) -> list[Any]:
 
 
 def _flat(values: dict[str, Any], parameters: _Parameters) -> list[Any]:
-    """All arrays, one behind the other; None for a number in the place of one."""
+    """All arrays of a call, None in place of a number."""
     arrays: list[Any] = []
     for n in parameters.arrays:
-        x = values[n]
         if n in parameters.sequences:
-            arrays.extend(x)
+            arrays.extend(values[n])
         else:
-            arrays.append(None if n in parameters.numbers and type(x) is not ndarray else x)
+            number = n in parameters.either and type(values[n]) in (bool, int, float, complex)
+            arrays.append(None if number else values[n])
     return arrays
 
 
@@ -509,7 +505,7 @@ class _Writer:
         elif not several:
             self.lines.append(f"return {names[0]}")
         elif kind is tuple:
-            self.lines.append(f"return ({', '.join(names)},)")
+            self.lines.append(f"return ({''.join([f'{n}, ' for n in names])})")
         elif kind is list:
             self.lines.append(f"return [{', '.join(names)}]")
         else:
@@ -544,8 +540,10 @@ class _Writer:
 
     def same(self, step: Step, x: Any, argument: Any) -> bool:
         """Whether an input of a step is an argument, or begins there and no more is looked at."""
-        if x is argument or type(x) is not ndarray or type(argument) is not ndarray:
-            return x is argument
+        if type(x) is not ndarray or type(argument) is not ndarray:
+            return False
+        if x is argument:
+            return True
         value, offset = self.origin(x, len(self.steps))
         return value.array is argument and offset == 0 and self.by_address(step)
 

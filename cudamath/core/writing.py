@@ -17,6 +17,7 @@ import numpy as np
 from ..runtime import device as devices
 from ..runtime import memory, stream
 from ..runtime.errors import check
+from .call_record import obstruct, open_records
 from .layout import Layout
 from .rooms import Room, remember
 
@@ -79,6 +80,8 @@ def into(x: ndarray, host: np.ndarray) -> bool:
         or host.dtype != layout.dtype
     ):
         return False
+    if open_records:
+        obstruct("wrote an array of the host")
     current = stream.stream_of(layout.device)
     if x._owner.stream is not current:
         x._owner.used_on(current)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.fast_path import fast_path
 from ..core.op import ANY, REAL_OR_BOOL, coerce, require, speaks_for
 from ..core.shapes import broadcast_shapes
 from .elementwise import PRECISE, abs, equal, isfinite, isnan
@@ -16,6 +17,7 @@ from .ufunc import Elementwise
 __all__ = ["allclose", "array_equal", "isclose"]
 
 
+@fast_path("?a", "?b")
 def isclose(
     a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False
 ) -> ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core import dtypes, shapes
 from ..core.array import ReadOnly, ndarray
+from ..core.fast_path import fast_path
 from ..core.op import MISTAKES, apart, as_of, coerce, require, require_function
 from ..core.tape import wrote
 from .creation import asarray
@@ -65,6 +66,7 @@ def _made(name: str, *args: Any) -> ndarray:
         raise as_of(name, error) from None
 
 
+@fast_path("obj")
 def ascontiguousarray(obj: Any, /, dtype: Any = None) -> ndarray:
     """An array of at least one dimension in C order, copied if it is not.
 
@@ -74,20 +76,11 @@ def ascontiguousarray(obj: Any, /, dtype: Any = None) -> ndarray:
     >>> cm.ascontiguousarray(cm.zeros((2, 3)).T).flags.c_contiguous
     True
     """
-    try:
-        if dtype is None:
-            layout = obj._layout
-            if layout.in_lines:
-                return obj
-            known = obj._node is None and layout.shape and _copy.plans.get((layout,))
-            if known:
-                return known(obj)
-    except AttributeError:  # no array of ours
-        pass
     x = _made("ascontiguousarray", obj, dtype)
     return in_order("ascontiguousarray", x if x.ndim else ravel(x), "C")
 
 
+@fast_path("obj")
 def asfortranarray(obj: Any, /, dtype: Any = None) -> ndarray:
     """An array in Fortran's order, copied if it is not.
 
@@ -307,6 +300,7 @@ def fromiter(iterable: Iterable, /, dtype: Any, count: int = -1, *, device: Any 
         raise type(error)(f"fromiter: {error}") from error
 
 
+@fast_path("x")
 def diag(x: Any, /, k: int = 0) -> ndarray:
     """The diagonal of a matrix (a copy), or a matrix with a vector on its diagonal.
 
@@ -317,26 +311,16 @@ def diag(x: Any, /, k: int = 0) -> ndarray:
     >>> cm.diag(cm.asarray([1, 2])).tolist()
     [[1, 0], [0, 2]]
     """
-    key, given = ("diag", k, k.__class__), (x,)
-    known = _copy.again(key, given)
-    if known is not None:
-        return known
     x, k = require("diag", x), shapes.as_integer("diag", "k", k)
     if x.ndim == 2:
-        line = diagonal(x, offset=k)
-        out = _copy(line)
-        _copy.remember(key, given, (line,))  # where it begins as x does
-        return out
+        return _copy(diagonal(x, offset=k))
     if x.ndim != 1:
         raise ValueError(f"diag: wants 1 or 2 dimensions, got shape {x.shape}")
     n = x.size + abs(k)
-    shape, view = (n, n), (x.shape, (n + 1,), k if k >= 0 else -k * n)
-    out = _unview(x, shape=shape, view=view)
-    if given[0] is x and x._layout.device >= 0:
-        _copy.keep((key, x._layout), _unview.plans[x._layout, shape, view])
-    return out
+    return _unview(x, shape=(n, n), view=(x.shape, (n + 1,), k if k >= 0 else -k * n))
 
 
+@fast_path("x")
 def diagflat(x: Any, /, k: int = 0) -> ndarray:
     """A matrix with the elements of an array on a diagonal.
 
@@ -350,6 +334,7 @@ def diagflat(x: Any, /, k: int = 0) -> ndarray:
     return diag(ravel(require("diagflat", x)), shapes.as_integer("diagflat", "k", k))
 
 
+@fast_path("x")
 def diag_indices_from(x: Any, /) -> tuple[ndarray, ...]:
     """Index arrays of the main diagonal of an array with axes of one length.
 
@@ -375,6 +360,7 @@ def _matrix(name: str, x: Any) -> ndarray:
     return x
 
 
+@fast_path("x")
 def tril_indices_from(x: Any, /, k: int = 0) -> tuple[ndarray, ...]:
     """``tril_indices`` of a matrix's shape.
 
@@ -391,6 +377,7 @@ def tril_indices_from(x: Any, /, k: int = 0) -> tuple[ndarray, ...]:
     )
 
 
+@fast_path("x")
 def triu_indices_from(x: Any, /, k: int = 0) -> tuple[ndarray, ...]:
     """``triu_indices`` of a matrix's shape.
 

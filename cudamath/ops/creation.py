@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,10 @@ import numpy as np
 from ..core import array as core
 from ..core import dtypes
 from ..core.array import ndarray, upload
-from ..core.devices import CPU, TRACED, default_index, index_of
+from ..core.call_record import open_records, report
+from ..core.devices import TRACED, default_index, index_of
 from ..core.dtypes import BOOLEAN, COMPLEX, FLOATING, STORAGE
+from ..core.fast_path import fast_path
 from ..core.layout import Layout
 from ..core.op import Op, as_numbers, coerce, keeps_imaginary, require
 from ..core.shapes import as_integer, broadcast_shapes, normalize_axis, normalize_shape
@@ -34,7 +35,6 @@ from .shape import (
     reshape,
     transpose,
 )
-from .views import all_ints
 
 __all__ = [
     "arange",
@@ -73,7 +73,6 @@ _band: Op = Op(
     ),
 )
 _FAR = 1 << 40  # further than any diagonal
-dtypes.forget.append(_ramp.plans.clear)  # ranges of the default dtype
 
 # -------------------- from objects
 
@@ -167,32 +166,22 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> n
 # -------------------- filled
 
 
-_known: dict[tuple, Layout] = {}
-_MOST_KNOWN = 4096
-
-
 def _layout(name: str, shape: Any, dtype: Any, device: Any) -> Layout:
-    """The layout of a new array in C order. It is remembered by the arguments as they are: to check
-    them takes longer than the launch of the kernel that fills the array."""
-    index = default_index() if device is None else index_of(device)
-    if dtype is None:
-        dtype = dtypes.default_float()
-    plain = all_ints(shape)
+    """The layout of a new array in C order."""
+    sizes = normalize_shape(name, shape)
+    kind = dtypes.default_float() if dtype is None else dtypes.as_dtype(dtype, name)
     try:
-        if plain:
-            return _known[shape, dtype, index]
-    except (KeyError, TypeError):  # new
-        pass
-    sizes, kind = normalize_shape(name, shape), dtypes.as_dtype(dtype, name)
-    try:
-        made = Layout.new(sizes, kind, index)
+        return Layout.new(sizes, kind, index_of(device))
     except ValueError as error:  # too large
         raise ValueError(f"{name}: {error}") from None
-    if plain:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known[shape, dtype, index] = made
-    return made
+
+
+def _allocated(layout: Layout) -> ndarray:
+    """A new array, its elements undefined."""
+    out = core.allocate(layout)
+    if open_records:
+        report(_full, (), (), {}, functools.partial(core.allocate, layout), out)
+    return out
 
 
 def _filled(name: str, layout: Layout, value: Any) -> ndarray:
@@ -206,12 +195,7 @@ def _patterned(layout: Layout, halves: tuple[int, int]) -> ndarray:
         out = core.allocate(layout)
         _fill(out, scalars=halves)
         return out
-    run = _full.plans.get((layout, layout.device))  # as the call below would find it
-    return (
-        run(*halves)
-        if run is not None
-        else _full(scalars=halves, layout=layout, device=layout.device)
-    )
+    return _full(scalars=halves, layout=layout, device=layout.device)
 
 
 def _checked_order(name: str, order: str) -> None:
@@ -229,6 +213,7 @@ def _new(
     return transpose(make(_layout(name, normalize_shape(name, shape)[::-1], dtype, device)))
 
 
+@fast_path()
 def empty(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:
     """A new array whose elements are undefined.
 
@@ -241,9 +226,10 @@ def empty(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = No
     >>> cm.empty((2, 3), "float16").shape
     (2, 3)
     """
-    return _new("empty", shape, dtype, order, device, core.allocate)
+    return _new("empty", shape, dtype, order, device, _allocated)
 
 
+@fast_path()
 def zeros(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:
     """A new array of zeros. Args, Returns, Raises, Gradient: as for ``empty``.
 
@@ -254,6 +240,7 @@ def zeros(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = No
     return _new("zeros", shape, dtype, order, device, _zeros)
 
 
+@fast_path()
 def ones(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:
     """A new array of ones. Args, Returns, Raises, Gradient: as for ``empty``.
 
@@ -265,17 +252,14 @@ def ones(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = Non
 
 
 def _zeros(layout: Layout) -> ndarray:
-    return (
-        core.wrap(np.zeros(layout.shape, layout.dtype))
-        if layout.device == CPU
-        else _patterned(layout, (0, 0))
-    )
+    return _patterned(layout, (0, 0))
 
 
 def _ones(layout: Layout) -> ndarray:
     return _patterned(layout, pattern("ones", 1, layout.dtype))
 
 
+@fast_path()
 def full(
     shape: Shape, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None
 ) -> ndarray:
@@ -294,19 +278,6 @@ def full(
     if type(fill_value) in (bool, int, float, complex):
         if dtype is None:
             dtype = dtypes.scalar_dtype(type(fill_value))
-        if order == "C":
-            index = default_index() if device is None else index_of(device)
-            key = "full", shape, fill_value, fill_value.__class__, dtype, index
-            plain = all_ints(shape)
-            try:
-                if plain:
-                    return _full.plans[key]()
-            except (KeyError, TypeError):  # something new
-                pass
-            y = _filled("full", _layout("full", shape, dtype, device), fill_value)
-            if plain:
-                _keep_full(key, y._layout, fill_value)
-            return y
         return _new(
             "full", shape, dtype, order, device, lambda layout: _filled("full", layout, fill_value)
         )
@@ -347,34 +318,11 @@ def _like(
 def _number_like(
     name: str, x: Any, value: Any, dtype: Any, order: str, device: Any, shape: Any
 ) -> ndarray:
-    """An array like another that holds a Python number everywhere, looked up by the layout of the
-    other."""
-    try:
-        return _full.plans[name, x._layout, value, value.__class__, dtype, order, device, shape]()
-    except (
-        AttributeError,
-        KeyError,
-        TypeError,
-    ):  # another kind of array, something new, what has no hash
-        pass
-    y = _like(name, x, dtype, order, device, shape, lambda layout: _filled(name, layout, value))
-    if shape is None and type(x) is ndarray:
-        _keep_full(
-            (name, x._layout, value, value.__class__, dtype, order, device, shape), y._layout, value
-        )
-    return y
+    """An array like another that holds a Python number everywhere."""
+    return _like(name, x, dtype, order, device, shape, lambda layout: _filled(name, layout, value))
 
 
-def _keep_full(key: tuple, layout: Layout, value: Any) -> None:
-    """Remember the plan that has just filled an array of this layout by what was requested."""
-    exact = (value or type(value) is int) and type(
-        value
-    ) is not complex  # -0.0 equals 0.0 and has other bits
-    run = _full.plans.get((layout, layout.device)) if exact and layout.device != TRACED else None
-    if run is not None:
-        _full.keep(key, functools.partial(run, *pattern("full", value, layout.dtype)))
-
-
+@fast_path("x")
 def empty_like(
     x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None
 ) -> ndarray:
@@ -389,9 +337,10 @@ def empty_like(
     >>> cm.empty_like(cm.zeros((2, 3)), dtype="int8").dtype
     dtype('int8')
     """
-    return _like("empty_like", x, dtype, order, device, shape, core.allocate)
+    return _like("empty_like", x, dtype, order, device, shape, _allocated)
 
 
+@fast_path("x")
 def zeros_like(
     x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None
 ) -> ndarray:
@@ -406,6 +355,7 @@ def zeros_like(
     return _number_like("zeros_like", x, 0, dtype, order, device, shape)
 
 
+@fast_path("x")
 def ones_like(
     x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None
 ) -> ndarray:
@@ -420,6 +370,7 @@ def ones_like(
     return _number_like("ones_like", x, 1, dtype, order, device, shape)
 
 
+@fast_path("x")
 def full_like(
     x: Any,
     /,
@@ -452,7 +403,7 @@ def full_like(
                 layout.shape, fill_value, layout.dtype, device=core.device_of(layout.device)
             ),
         )
-    made = _like("full_like", x, dtype, order, device, shape, core.allocate)
+    made = _like("full_like", x, dtype, order, device, shape, _allocated)
     value = _broadcast_as(
         "full_like", core.asarray(fill_value, None, made.device, name="full_like"), made.shape
     )
@@ -470,6 +421,7 @@ def full_like(
 # -------------------- ranges
 
 
+@fast_path()
 def arange(
     start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None
 ) -> ndarray:
@@ -485,23 +437,6 @@ def arange(
     >>> cm.arange(2, 8, 2)
     array([2, 4, 6])
     """
-    index = index_of(device)
-    key = (
-        "arange",
-        start,
-        stop,
-        step,
-        dtype,
-        index,
-        start.__class__,
-        stop.__class__,
-        step.__class__,
-        math.copysign(1.0, start) if start.__class__ is float else None,
-    )  # -0.0 equals 0.0
-    try:
-        return _ramp.plans[key]()
-    except (KeyError, TypeError):  # TypeError: an array, say, cannot be part of a key
-        pass
     first, last = (0, start) if stop is None else (start, stop)
     step = 1 if step is None else step
     if not first.__class__ is last.__class__ is step.__class__ is int:
@@ -522,9 +457,9 @@ def arange(
         size = max(0, -((first - last) // step))
     else:
         size = max(0, math.ceil(span))
-    layout = Layout.new((size,), kind, index)
+    layout = Layout.new((size,), kind, index_of(device))
     if not size:
-        return core.allocate(layout)
+        return _allocated(layout)
     if (
         kind in FLOATING
     ):  # the step as it is between the first two elements, rounded as they are: NumPy's rule
@@ -540,25 +475,13 @@ def arange(
             dtype is None and not low <= begin + (size - 1) * step <= high
         ):
             raise OverflowError(f"arange: from {begin} to {last} does not fit into {kind}")
-    plain = {n.__class__ for n in key[1:4]} <= {int, float, NoneType}
-    return _ramped(layout, (first, step, first), size, key if plain else None)
+    return made_of(_ramp, layout, (first, step, first), count=size)
 
 
-def _ramped(layout: Layout, scalars: tuple, count: int, key: tuple | None) -> ndarray:
-    """A new vector of `count` numbers start + i step, and stop from there on; scalars: start, step,
-    stop."""
-    return made_of(_ramp, layout, scalars, key, count=count)
-
-
-def made_of(op: Op, layout: Layout, scalars: tuple, key: tuple | None, **params: Any) -> Any:
-    """A new array that a card makes of numbers alone. A call with this key is remembered as a
-    function without arguments."""
-    out = op(scalars=scalars, layout=layout, device=layout.device, **params)
-    if key is not None and layout.device != TRACED:
-        run = op.plans.get((layout, layout.device, *params.values()))
-        if run is not None:  # another thread may have forgotten it meanwhile
-            op.keep(key, functools.partial(run, *scalars) if scalars else run)
-    return out
+def made_of(op: Op, layout: Layout, scalars: tuple, *_: Any, **params: Any) -> Any:
+    """A new array that a card makes of numbers alone: of a ramp start, step, and what is in the
+    place of those from `count` on."""
+    return op(scalars=scalars, layout=layout, device=layout.device, **params)
 
 
 _RANGE = {kind: (int(np.iinfo(kind).min), int(np.iinfo(kind).max)) for kind in dtypes.INTEGER}
@@ -569,6 +492,7 @@ def recorded(*values: Any) -> bool:
     return any([getattr(value, "_node", None) is not None for value in values])
 
 
+@fast_path()
 def linspace(
     start: Any,
     stop: Any,
@@ -595,24 +519,6 @@ def linspace(
     >>> cm.linspace(0, 1, 5)
     array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
-    index = index_of(device)
-    key = (
-        "linspace",
-        start,
-        stop,
-        num,
-        endpoint,
-        dtype or dtypes.default_float(),
-        index,
-        start.__class__,
-        stop.__class__,
-        num.__class__,
-    )
-    if not retstep:
-        try:
-            return _ramp.plans[key]()
-        except (KeyError, TypeError):
-            pass
     num = as_integer("linspace", "num", num, 0)
     steps = num - 1 if endpoint else num
     if np.ndim(start) or np.ndim(stop) or recorded(start, stop):
@@ -630,7 +536,7 @@ def linspace(
             start if hasattr(start, "dtype") else first, stop if hasattr(stop, "dtype") else last
         )
         dtype = dtypes.default_float() if kind.kind in "biu" else kind
-    out = _between(first, last, num, endpoint, dtype, index, key)
+    out = _between(first, last, num, endpoint, dtype, index_of(device))
     return (out, (last - first) / steps if steps > 0 else math.nan) if retstep else out
 
 
@@ -669,10 +575,8 @@ def _rows_between(
     return (out, step if steps > 0 else math.nan) if retstep else out
 
 
-def _between(
-    start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, index: int, key: tuple
-) -> ndarray:
-    """`linspace` of numbers; key: what was requested."""
+def _between(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, index: int) -> ndarray:
+    """`linspace` of numbers."""
     kind = dtypes.as_dtype(dtype, "linspace")
     if kind not in COMPLEX and complex in (type(start), type(stop)):
         raise TypeError(
@@ -683,20 +587,17 @@ def _between(
         return upload(np.linspace(start, stop, num, dtype=kind, endpoint=endpoint), index)
     layout = Layout.new((num,), kind, index)
     if not num:
-        return core.allocate(layout)
+        return _allocated(layout)
     steps = num - 1 if endpoint else num
     step = (stop - start) / steps if steps else 0.0
-    return _ramped(
-        layout,
-        (float(start), float(step), float(stop)),
-        num - 1 if endpoint and num > 1 else num,
-        key if {key[1].__class__, key[2].__class__} <= {int, float} else None,
-    )
+    count = num - 1 if endpoint and num > 1 else num
+    return made_of(_ramp, layout, (float(start), float(step), float(stop)), count=count)
 
 
 # -------------------- diagonals and triangles
 
 
+@fast_path()
 def eye(
     N: int,
     M: int | None = None,
@@ -724,6 +625,7 @@ def eye(
     return transpose(_band_of_ones("eye", N if M is None else M, N, dtype, device, below, below))
 
 
+@fast_path()
 def identity(n: int, dtype: Any = None, *, device: Any = None) -> ndarray:
     """The n x n identity matrix: ``eye(n)``, whose Args, Raises and Gradient it has.
 
@@ -735,6 +637,7 @@ def identity(n: int, dtype: Any = None, *, device: Any = None) -> ndarray:
     return _band_of_ones("identity", n, None, dtype, device, 0, 0)
 
 
+@fast_path()
 def tri(
     N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None
 ) -> ndarray:
@@ -762,6 +665,7 @@ def _band_of_ones(
     )
 
 
+@fast_path("x")
 def tril(x: Any, /, k: int = 0) -> ndarray:
     """The lower triangles of the matrices in the last two axes: 0 above diagonal ``k``.
 
@@ -777,6 +681,7 @@ def tril(x: Any, /, k: int = 0) -> ndarray:
     return _triangle("tril", x, k)
 
 
+@fast_path("x")
 def triu(x: Any, /, k: int = 0) -> ndarray:
     """The upper triangles of the matrices in the last two axes: 0 below diagonal ``k``.
 
@@ -793,12 +698,6 @@ def triu(x: Any, /, k: int = 0) -> ndarray:
 
 
 def _triangle(name: str, x: Any, k: int) -> ndarray:
-    try:  # seen before, on a GPU: without checks. The class of k as well, because 1.0 equals 1
-        run = _band.plans[name, x._layout, k, k.__class__]
-        if x._node is None:
-            return run(x)
-    except (AttributeError, KeyError, TypeError):
-        pass
     x = require(name, x)
     if x.ndim < 2:
         if not x.ndim:
@@ -806,9 +705,4 @@ def _triangle(name: str, x: Any, k: int) -> ndarray:
         x = broadcast_to(x, (x.size, x.size))
     k = as_integer(name, "k", k)
     low, high = (-_FAR, k) if name == "tril" else (k, _FAR)
-    if not x._layout.contiguous:
-        return _band(_copy(x), low=low, high=high)
-    out = _band(x, low=low, high=high)
-    if x._layout.device >= 0:
-        _band.keep((name, x._layout, k, k.__class__), _band.plans[x._layout, low, high])
-    return out
+    return _band(x if x._layout.contiguous else _copy(x), low=low, high=high)

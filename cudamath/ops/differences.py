@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.layout import Layout
+from ..core.fast_path import fast_path
 from ..core.op import (
     ANY,
     BOOLEAN,
@@ -35,11 +35,11 @@ from .linalg import matmul
 from .padding import pad
 from .shape import Axes, _broadcast_as, astype, atleast_1d, flip, ravel, reshape, span
 from .stride_tricks import sliding_window_view
-from .views import remember
 
 __all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "trapezoid"]
 
 
+@fast_path("x", "prepend", "append")
 def diff(x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> ndarray:
     """Differences of neighbours along an axis, taken n times: y[i] = x[i + 1] - x[i].
 
@@ -70,29 +70,14 @@ def diff(x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any
     return x
 
 
-#: What `_neighbours` gave of arrays without a gradient: (layout, axis) -> layout and byte offset of
-#: either view.
-_known_neighbours: dict[tuple[Layout, int], tuple[tuple[Layout, int], tuple[Layout, int]]] = {}
-
-
 def _neighbours(x: ndarray, axis: int) -> tuple[ndarray, ndarray]:
     """Two views of x, without the first and without the last element along an axis: what is taken
     from what in differences."""
-    known = _known_neighbours.get((x._layout, axis)) if x._node is None else None
-    if known is not None:
-        later, earlier = known
-        return x._view(*later), x._view(*earlier)
     size = x.shape[axis]
-    pair = span(x, axis, 1, size), span(x, axis, 0, max(size - 1, 0))
-    if x._node is None:
-        remember(
-            _known_neighbours,
-            (x._layout, axis),
-            tuple([(view._layout, view.ptr - x.ptr) for view in pair]),
-        )
-    return pair
+    return span(x, axis, 1, size), span(x, axis, 0, max(size - 1, 0))
 
 
+@fast_path("x", "to_end", "to_begin")
 def ediff1d(x: Any, /, to_end: Any = None, to_begin: Any = None) -> ndarray:
     """Differences of neighbours of the flattened array, with values put before and after.
 
@@ -118,6 +103,7 @@ def ediff1d(x: Any, /, to_end: Any = None, to_begin: Any = None) -> ndarray:
     return _joined("ediff1d", parts, 0) if len(parts) > 1 else parts[0]
 
 
+@fast_path("x")
 def gradient(x: Any, /, *spacing: Any, axis: Axes = None, edge_order: int = 1) -> Any:
     """Slopes along axes: central differences inside, one-sided ones at the ends, both of second
     order inside.
@@ -222,6 +208,7 @@ def _slope(x: ndarray, axis: int, spacing: Any, edge_order: int) -> ndarray:
     return _joined("gradient", [first, inner, last], axis)
 
 
+@fast_path("y", "x")
 def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray:
     """Integral along an axis by the trapezoidal rule: Σ (x[i + 1] - x[i]) (y[i + 1] + y[i]) / 2.
 
@@ -336,6 +323,7 @@ def _vectors(name: str, a: Any, v: Any) -> tuple[ndarray, ndarray]:
     return atleast_1d(astype(a, common, copy=False), astype(v, common, copy=False))
 
 
+@fast_path("a", "v")
 def convolve(a: Any, v: Any, /, mode: str = "full") -> ndarray:
     """Convolution of two vectors: y[k] = Σ_i a[i] v[k - i].
 
@@ -351,6 +339,7 @@ def convolve(a: Any, v: Any, /, mode: str = "full") -> ndarray:
     return _slid("convolve", *_vectors("convolve", a, v), mode)
 
 
+@fast_path("a", "v")
 def correlate(a: Any, v: Any, /, mode: str = "valid") -> ndarray:
     """Correlation of two vectors: y[k] = Σ_i a[i + k] conj(v[i]).
 

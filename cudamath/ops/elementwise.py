@@ -882,14 +882,6 @@ def clip(
         ):
             return out
         return deliver("clip", clip(x, min, max), out)
-    if plain and type(x) is ndarray and x._node is None:
-        scalars = type(min) in ufunc.SCALARS and type(max) in ufunc.SCALARS
-        if scalars or type(min) is type(max) is ndarray and min._node is max._node is None:
-            try:
-                kinds = (type(min), type(max)) if scalars else (min._layout, max._layout)
-                return _clip.plans[x._layout, *kinds](x, min, max)
-            except (KeyError, OverflowError):
-                pass
     x = require("clip", x, REAL_OR_BOOL)
     own = x.dtype if dtype is None else dtypes.as_dtype(dtype, "clip")
     if own in INTEGER:  # a bound that no element can pass is none

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
-from types import NoneType
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..core.array import ReadOnly, ndarray
-from ..core.devices import default_index, index_of
+from ..core.array import ndarray
+from ..core.devices import index_of
 from ..core.dtypes import FLOATING, as_dtype, default_float, promote, result_type, scalar_dtype
+from ..core.fast_path import fast_path
 from ..core.layout import Layout
 from ..core.op import (
     INTEGER,
@@ -28,7 +27,6 @@ from ..core.op import (
     speaks_for,
 )
 from ..core.shapes import as_integer, contiguous_strides, normalize_shape
-from ..core.tape import holders
 from .creation import arange, asarray, linspace, made_of, recorded, zeros, zeros_like
 from .elementwise import abs as absolute
 from .elementwise import clip, floor_divide, log10, pow, remainder, sign
@@ -41,7 +39,6 @@ from .shape import (
     _broadcast,
     _broadcast_as,
     _copy,
-    _fill,
     astype,
     diagonal,
     expand_dims,
@@ -52,7 +49,6 @@ from .shape import (
     view,
 )
 from .ufunc import SCALARS
-from .views import remember
 
 __all__ = [
     "c_",
@@ -74,6 +70,7 @@ __all__ = [
 ]
 
 
+@fast_path()
 def indices(
     dimensions: Sequence[int], dtype: Any = np.int64, sparse: bool = False, *, device: Any = None
 ) -> Any:
@@ -103,6 +100,7 @@ def indices(
     return stack([_broadcast_as("indices", line, shape) for line in lines])
 
 
+@fast_path("*arrays")
 def meshgrid(
     *arrays: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True
 ) -> tuple[ndarray, ...]:
@@ -124,21 +122,8 @@ def meshgrid(
         raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
     if not arrays:
         return ()
-    given = all([type(x) is ndarray and x._layout.device >= 0 and x._node is None for x in arrays])
-    key = (indexing, bool(sparse), *[x._layout for x in arrays]) if given else ()
-    known = _known_grids.get(key)
-    if known is not None:
-        views = [x._view(layout) for x, layout in zip(arrays, known, strict=True)]
-    else:
-        views = _spread(coerce("meshgrid", arrays), indexing, sparse)
-        if given and all([x.ndim < 2 for x in arrays]):  # of others the raveled array may be a copy
-            remember(_known_grids, key, [view._layout for view in views])
+    views = _spread(coerce("meshgrid", arrays), indexing, sparse)
     return tuple([_copy(view) for view in views] if copy else views)
-
-
-#: The views of vectors on a GPU in `meshgrid`: (indexing, sparse, layouts of the vectors) ->
-#: layouts of the views.
-_known_grids: dict[tuple, list[Layout]] = {}
 
 
 def _spread(vectors: list[ndarray], indexing: str, sparse: bool) -> list[ndarray]:
@@ -266,6 +251,7 @@ class _Joined:
 r_, c_ = _Joined(0, 1, -1), _Joined(-1, 2, 0)
 
 
+@fast_path()
 def diag_indices(n: int, ndim: int = 2, *, device: Any = None) -> tuple[ndarray, ...]:
     """Index arrays of the main diagonal of an array with ``ndim`` axes of length n.
 
@@ -284,26 +270,7 @@ def diag_indices(n: int, ndim: int = 2, *, device: Any = None) -> tuple[ndarray,
 _triangle = Op("tril_indices", cpu="grids.triangle", cuda="grids.triangle", outputs=2)
 
 
-def _seen_before(
-    function: Callable[..., tuple[ndarray, ...]],
-) -> Callable[..., tuple[ndarray, ...]]:
-    """`function`; of a square on the default device what makes its results is looked up first."""
-    name, plans = function.__name__, _triangle.plans
-
-    @functools.wraps(function)
-    def places(
-        n: int, k: int = 0, m: int | None = None, *, device: Any = None
-    ) -> tuple[ndarray, ...]:
-        if m is device is None and type(n) is type(k) is int:
-            both = plans.get((name, n, k, default_index()))
-            if both is not None:
-                return both()
-        return function(n, k, m, device=device)
-
-    return places
-
-
-@_seen_before
+@fast_path()
 def tril_indices(
     n: int, k: int = 0, m: int | None = None, *, device: Any = None
 ) -> tuple[ndarray, ...]:
@@ -319,7 +286,7 @@ def tril_indices(
     return _triangle_places("tril_indices", n, k, m, index_of(device))
 
 
-@_seen_before
+@fast_path()
 def triu_indices(
     n: int, k: int = 0, m: int | None = None, *, device: Any = None
 ) -> tuple[ndarray, ...]:
@@ -338,11 +305,6 @@ def triu_indices(
 def _triangle_places(name: str, n: int, k: int, m: int | None, index: int) -> tuple[ndarray, ...]:
     """The elements of an (n, m) matrix on one side of a diagonal: one launch, without counting what
     lies there."""
-    plain = {n.__class__, k.__class__, m.__class__} <= {int, NoneType}
-    key: tuple = () if not plain else (name, n, k, index) if m is None else (name, n, k, index, m)
-    known = _triangle.plans.get(key)
-    if known is not None:
-        return known()
     rows, columns = normalize_shape(name, (n, n if m is None else m))
     if min(rows, columns) < 0:
         raise ValueError(f"{name}: wants sizes >= 0, got {rows} and {columns}")
@@ -356,18 +318,14 @@ def _triangle_places(name: str, n: int, k: int, m: int | None, index: int) -> tu
         for last in (rows + lower, lower)
     ]
     count = rows * columns - (series[0] - series[1]) if upper else series[0] - series[1]
-    params = {
-        "layout": Layout.new((count,), np.dtype(np.int64), index),
-        "device": index,
-        "rows": rows,
-        "columns": columns,
-        "k": first,
-        "upper": upper,
-    }
-    both = _triangle.plans.get(tuple(params.values())) or _triangle.plan((), 0, params)
-    if key:
-        _triangle.keep(key, both)
-    return both()
+    return _triangle(
+        layout=Layout.new((count,), np.dtype(np.int64), index),
+        device=index,
+        rows=rows,
+        columns=columns,
+        k=first,
+        upper=upper,
+    )
 
 
 def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
@@ -384,20 +342,7 @@ def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
     >>> x.tolist()
     [[5.0, 0.0, 0.0], [0.0, 5.0, 0.0]]
     """
-    known = (
-        type(x) is ndarray
-        and wrap is False
-        and type(val) in (int, float)
-        and not holders
-        and (x._owner.__class__ is not ReadOnly)
-    )
-    if (
-        known
-        and _fill.again(("fill_diagonal",), (x,), pattern("fill_diagonal", val, x._layout.dtype))
-        is not None
-    ):
-        return
-    x = given = in_place("fill_diagonal", x)
+    x = in_place("fill_diagonal", x)
     if x.ndim < 2 or x.ndim > 2 and len(set(x.shape)) > 1:
         raise ValueError(
             f"fill_diagonal: wants a matrix, or more axes of equal lengths, got shape {x.shape}"
@@ -421,8 +366,6 @@ def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
         while line.ndim > 1:
             line = diagonal(line)
         line[...] = val
-        if known:  # the diagonal begins where the array does, so its plan serves the array
-            _fill.remember(("fill_diagonal",), (given,), (line,))
     else:
         x[asarray(places, device=x.device), asarray(places % (x.shape[1] + 1), device=x.device)] = (
             val
@@ -514,6 +457,7 @@ def ravel_multi_index(
     return out
 
 
+@fast_path()
 def logspace(
     start: Any,
     stop: Any,
@@ -534,31 +478,13 @@ def logspace(
     >>> cm.logspace(0, 2, 3).tolist()
     [1.0, 10.0, 100.0]
     """
-    kind = default_float()
-    key = (
-        "logspace",
-        start,
-        stop,
-        num,
-        endpoint,
-        base,
-        dtype or kind,
-        device or default_index(),
-        start.__class__,
-        stop.__class__,
-        num.__class__,
-        base.__class__,
-    )
-    try:
-        return _powers.plans[key]()
-    except (KeyError, TypeError):
-        pass
     if (
         {start.__class__, stop.__class__, base.__class__} <= {int, float}
         and type(num) is int
         and num > 0
         and (dtype is None or as_dtype(dtype, "logspace") in FLOATING)
     ):
+        kind = default_float()
         layout = Layout.new(
             (num,), kind if dtype is None else as_dtype(dtype, "logspace"), index_of(device)
         )
@@ -567,7 +493,6 @@ def logspace(
             _powers,
             layout,
             (float(start), (stop - start) / steps if steps else 0.0, float(stop), float(base)),
-            key,
             count=num - 1 if endpoint and num > 1 else num,
             kind=kind,
         )
@@ -586,6 +511,7 @@ def logspace(
 _powers = Op("logspace", cpu="grids.powers", cuda="grids.powers")
 
 
+@fast_path()
 @speaks_for("geomspace")
 def geomspace(
     start: Any,
@@ -629,6 +555,7 @@ def geomspace(
     return y if dtype is None else astype(y, dtype)
 
 
+@fast_path("x")
 def vander(x: Any, /, N: int | None = None, increasing: bool = False) -> ndarray:
     """Vandermonde matrix: the powers of a vector's elements as columns, the highest first.
 

@@ -309,22 +309,7 @@ def histogram(
     >>> counts.tolist()
     [0, 2, 1]
     """
-    key: tuple[Any, ...] = ()
-    ends = _apart(range, bins)
-    if weights is None and not density and bins.__class__ is int:
-        if range is None:
-            key = ("histogram", bins)
-            found = _in_range.again(key, (x,))
-            if found is not None:
-                if found[2].item():
-                    _edges("histogram", ravel(x), bins, None, False)  # raises
-                return found[:2]
-        elif ends:
-            key = ("histogram", bins, ends[0].__class__, ends[1].__class__)
-            found = _between.again(key, (x,), ends)
-            if found is not None:
-                return found
-    asked, x = x, require("histogram", x, REAL_OR_BOOL)
+    ends, x = _apart(range, bins), require("histogram", x, REAL_OR_BOOL)
     weights = None if weights is None else coerce("histogram", (x, weights))[1]
     given = None if weights is None else ravel(_weights("histogram", x, weights))
     x = ravel(x)
@@ -340,8 +325,6 @@ def histogram(
         counts, edges, wrong = _in_range(x, bins=count)
         if wrong.item():
             _edges("histogram", x, count, None, False)  # raises
-        if key:
-            _in_range.remember(key, (asked,), (x,), bins=count)
     elif (
         wide
         and ends
@@ -349,8 +332,6 @@ def histogram(
         and dtypes.promote(x.dtype, kind := _edge_dtype(x, *ends)) == kind
     ):
         counts, edges = _between(x, scalars=ends, bins=bins, edge=kind)
-        if key:
-            _between.remember(key, (asked,), (x,), bins=bins, edge=kind)
     else:
         counts, edges = _by_host(x, bins, range, given)
         if weights is not None and weights.dtype in INTEGER and not density:

@@ -17,16 +17,17 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes, indexing, shapes, writing
-from ..core.array import ReadOnly, asarray, ndarray, refuse_read_only
+from ..core.array import asarray, ndarray, refuse_read_only
 from ..core.devices import TRACED
 from ..core.dtypes import BOOLEAN, INTEGER, NUMERIC
+from ..core.fast_path import fast_path
 from ..core.looked_up import known_view
-from ..core.op import Op, apart, coerce, require, two_blocks
+from ..core.op import Op, coerce, require, two_blocks
 from ..core.shapes import normalize_axis
 from ..core.tape import wrote
 from . import elementwise
 from .creation import full
-from .index_forms import gathered, keep_form, known_form, uploaded
+from .index_forms import keep_form, known_form, uploaded
 from .masks import elements, nonzero
 from .output import deliver, in_place
 from .shape import (
@@ -41,6 +42,7 @@ from .shape import (
     astype,
     pattern,
     ravel,
+    unrecorded_view,
     view_of,
 )
 
@@ -89,9 +91,11 @@ _index_add = Op(
         lambda g, _y, _x, index, _values, axis: _gather(g, index, axis=axis),
     ),
 )
-_scatter = Op("index_put", cpu="index.scatter", cuda="scatter.scatter")
-_put_flat = Op("put", cpu="index.put", cuda="scatter.scatter")
-_scatter_number = Op("index_put_number", cpu="index.scatter_number", cuda="scatter.scatter_number")
+_scatter = Op("index_put", cpu="index.scatter", cuda="scatter.scatter", writes=True)
+_put_flat = Op("put", cpu="index.put", cuda="scatter.scatter", writes=True)
+_scatter_number = Op(
+    "index_put_number", cpu="index.scatter_number", cuda="scatter.scatter_number", writes=True
+)
 _along = Op(
     "take_along_axis",
     cpu="index.take_along",
@@ -125,7 +129,7 @@ _where_number = Op(
         where(mask, 0, g) if swapped else where(mask, g, 0),
     ),
 )
-_where_into = Op("where_into", cpu="index.where_into", cuda="index.where_into")
+_where_into = Op("where_into", cpu="index.where_into", cuda="index.where_into", writes=True)
 
 # -------------------- x[key], x[key] = v
 
@@ -151,30 +155,20 @@ def getitem(x: ndarray, key: Any) -> ndarray:
     ):
         places, axis = key[-1], len(key) - 1  # x[:, places]
     if type(places) is ndarray:
-        run = _gather.plans.get((x._layout, places._layout, axis)) if x._node is None else None
-        if run is not None:  # the gather below, seen before
-            return run(x, places)
         if axis < x.ndim and _one_array(x, places):
             return _gather(x, places, axis=axis)
         if _one_mask(x, places) and not axis and x._node is None:
             return elements(x, places)
-    if type(key) is tuple and x._node is None:
-        if (
-            key and type(key[0]) is ndarray and {*map(type, key)} == {ndarray}
-        ):  # x[rows, columns], seen before
-            run = _gather.plans.get((x._layout, *[part._layout for part in key], 0))
-            if run is not None:
-                return run(x, *key)
-        known = gathered(_gather, x, key)
-        if known is not None:
-            return known
+    if type(key) is tuple and x._node is None and (found := known_form(x, key)) is not None:
+        base, axis, arrays = found
+        return _gather(base, *arrays, axis=axis)
     seen = view_of(x, key)
     if seen is not None:
         return seen
     form = indexing.advanced(x.shape, x.strides, key)
     here = (form.shape, form.strides, form.offset)
     if x._node is None:
-        base = x._view(x._layout.view(*here), form.offset)
+        base = unrecorded_view(x, x._layout.view(*here), form.offset)
     else:
         plain = indexing.advanced(x.shape, shapes.contiguous_strides(x.shape, 1), key)
         base = _window(x, here=here, view=(plain.shape, plain.strides, plain.offset), shape=x.shape)
@@ -188,37 +182,9 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     """``x[key] = value`` in place; ``value`` is cast and broadcast. Of repeated positions the last
     one wins."""
     key = uploaded(x, key) if type(key) is list and x._layout.device >= 0 else key
-    layout = x._layout
-    plain = (
-        x._node is None
-        and layout.contiguous
-        and layout.device >= 0
-        and x._owner.__class__ is not ReadOnly
-    )
-    if plain and (
-        key is ...
-        or type(key) is slice
-        and layout.shape
-        and (key.start is key.stop is key.step is None)
-    ):  # all of an array, as was seen before
-        fills = type(value) in (float, int)
-        run = _fill.plans.get((layout,)) if fills else None
-        if type(value) is ndarray and value._layout is layout and value._node is None:
-            run = (
-                _copy_into.plans.get((layout, layout))
-                if abs(x._data - value._data) >= layout.nbytes
-                else None
-            )
-        if run is not None:
-            run(x, *(pattern("setitem", value, layout.dtype) if fills else (value,)))
-            wrote(x)
-            return
-    if not plain:
-        _check_writable("setitem", x)
-    elif key is ...:
+    _check_writable("setitem", x)
+    if key is ...:
         return _assign(x, value)
-    elif type(key) is ndarray and _put_again(x, key, value):
-        return
     if type(key) is ndarray and _one_array(x, key):
         key = (
             _apart(x, key) if x._layout.device >= 0 else key
@@ -249,9 +215,10 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
         return _put(x, *known, value)
     found = known_view(x._layout, key)
     if found is not None:
-        return _assign(x._view(*found), value)
+        return _assign(unrecorded_view(x, *found), value)
     form = indexing.advanced(x.shape, x.strides, key)
-    base = x._view(x._layout.view(form.shape, form.strides, form.offset), form.offset)
+    seen = x._layout.view(form.shape, form.strides, form.offset)
+    base = unrecorded_view(x, seen, form.offset)
     if len(form.arrays) == 1 and form.arrays[0].dtype == np.bool_ and _is_scalar(value):
         mask = asarray(form.arrays[0], device=x.device)
         before, after = form.axes[0], base.ndim - form.axes[0] - mask.ndim
@@ -281,39 +248,6 @@ def _put(x: ndarray, base: ndarray, axis: int, arrays: list[ndarray], value: Any
         shape = (*base.shape[:axis], *arrays[0].shape, *base.shape[axis + len(arrays) :])
         _scatter(base, _apart(x, _values(x, value, shape)), *arrays, axis=axis)
     wrote(base)  # not before: what is refused has changed nothing
-
-
-def _put_again(x: ndarray, key: ndarray, value: Any) -> bool:
-    """``x[key] = value`` by a plan that was made before; False if there is none. x: contiguous, on
-    a GPU."""
-    own = x._layout
-    if not two_blocks(x, key):  # x[x] = 0: what is written must not be read as a position
-        return False
-    if type(value) is ndarray:
-        given = value._layout
-        run = _scatter.plans.get((own, given, key._layout, 0))
-        if (
-            run is None
-            or value._node is not None
-            or not given.contiguous
-            or (x._data < value._data + given.nbytes and value._data < x._data + own.nbytes)
-        ):
-            return False
-        wrote(x)
-        run(x, value, key)
-        return True
-    if type(value) not in (int, float) or not _is_own(own.dtype, value):
-        return False
-    run = (
-        _scatter_number.plans.get((own, key._layout, 0))
-        if key._layout.dtype.kind != "b"
-        else (_where_into.plans.get((own, key._layout)) if key._layout.shape == own.shape else None)
-    )
-    if run is None:
-        return False
-    wrote(x)
-    run(x, key, value)
-    return True
 
 
 def _one_array(x: ndarray, key: Any) -> bool:
@@ -447,9 +381,7 @@ def _assign(target: ndarray, value: Any) -> None:
             value._layout is layout and layout.device >= 0 and value._data == target._data
         )  # x[key] += 1 has written it
         if layout.size and not own:
-            source = _apart(target, value)
-            run = _copy_into.plans.get((layout, source._layout))  # as the call below would find it
-            run(target, source) if run is not None else _copy_into(target, source)
+            _copy_into(target, _apart(target, value))
         return wrote(target)
     if type(value) is np.ndarray and writing.into(target, value):
         return wrote(target)
@@ -532,6 +464,7 @@ def _integers(name: str, indices: Any, device: Any) -> ndarray:
     return require(name, indices, INTEGER, "indices")
 
 
+@fast_path("x", "indices")
 def take(
     x: Any, /, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise"
 ) -> ndarray:
@@ -550,19 +483,6 @@ def take(
     >>> cm.take(cm.asarray([10, 20, 30]), cm.asarray([2, 0, -1]))
     array([30, 10, 30])
     """
-    key, asked = ("take", axis, axis.__class__), (x, indices)
-    if out is None and mode == "raise":
-        plain = (
-            x.__class__ is indices.__class__ is ndarray
-            and x._node is None
-            and (axis is None or axis.__class__ is int)
-        )
-        run = (
-            _take.plans.get((key, x._layout, indices._layout)) if plain else None
-        )  # what `again` finds, a call less
-        known = run(x, indices) if run is not None else _take.again(key, asked)
-        if known is not None:
-            return known
     x = require("take", x)
     positions = _integers("take", indices, x.device)
     if axis is None or not x.ndim and axis in (0, -1):  # NumPy lets a number be a vector here
@@ -575,8 +495,6 @@ def take(
     if mode != "raise":
         positions = _in_range("take", positions, x.shape[axis], mode)
     y = _take(x, positions, axis=axis)
-    if mode == "raise":
-        _take.remember(key, asked, (x, positions), axis=axis)
     return y if out is None else deliver("take", y, out)
 
 
@@ -594,6 +512,7 @@ def _in_range(name: str, positions: ndarray, n: int, mode: str) -> ndarray:
     )
 
 
+@fast_path("x", "indices")
 def take_along_axis(x: Any, /, indices: Any, axis: int | None = -1) -> ndarray:
     """The elements of ``x`` at positions that differ from one line along ``axis`` to the next.
 
@@ -610,10 +529,6 @@ def take_along_axis(x: Any, /, indices: Any, axis: int | None = -1) -> ndarray:
     array([[1, 2, 3],
            [4, 5, 6]])
     """
-    key, given = ("take_along_axis", axis, axis.__class__), (x, indices)
-    known = _along.again(key, given)
-    if known is not None:
-        return known
     x = require("take_along_axis", x)
     if axis is None:
         x, axis = ravel(x), 0
@@ -637,11 +552,10 @@ def take_along_axis(x: Any, /, indices: Any, axis: int | None = -1) -> ndarray:
         a if a.shape == to else _broadcast(a, shape=to, old=a.shape)
         for a, to in zip((x, index), wide, strict=True)
     )
-    y = _along(x, index, axis=axis)
-    _along.remember(key, given, (x, index), axis=axis)
-    return y
+    return _along(x, index, axis=axis)
 
 
+@fast_path("x", "indices", "values")
 def index_add(x: Any, /, indices: Any, values: Any, axis: int = 0) -> ndarray:
     """``x`` with ``values`` added to its slices at some positions; a position may occur several
     times.
@@ -657,10 +571,6 @@ def index_add(x: Any, /, indices: Any, values: Any, axis: int = 0) -> ndarray:
     >>> cm.index_add(cm.zeros(3), cm.asarray([0, 2, 0]), cm.asarray([1.0, 2.0, 3.0]))
     array([4., 0., 2.])
     """
-    key, asked = ("index_add", axis, axis.__class__), (x, indices, values)
-    known = _index_add.again(key, asked)
-    if known is not None:
-        return known
     x = require("index_add", x, NUMERIC)
     positions = _integers("index_add", indices, x.device)
     axis = normalize_axis("index_add", axis, x.ndim)
@@ -670,9 +580,7 @@ def index_add(x: Any, /, indices: Any, values: Any, axis: int = 0) -> ndarray:
     given = _broadcast_as(
         "index_add", given, (*x.shape[:axis], positions.size, *x.shape[axis + 1 :])
     )
-    y = _index_add(x, positions, given, axis=axis)
-    _index_add.remember(key, asked, (x, positions, given), axis=axis)
-    return y
+    return _index_add(x, positions, given, axis=axis)
 
 
 def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:
@@ -692,21 +600,6 @@ def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:
     array([[1., 0.],
            [0., 2.]])
     """
-    if (
-        type(x) is type(ind) is type(v) is ndarray
-        and x._node is None
-        and type(mode) is str
-        and (x._layout.device == v._layout.device >= 0 and apart(x, v) and two_blocks(x, ind))
-    ):
-        run = (
-            None
-            if v._node is not None
-            else _put_flat.plans.get((("put", mode), x._layout, v._layout, ind._layout))
-        )
-        if run is not None:  # seen before
-            run(x, v, ind)
-            wrote(x)
-            return
     x = in_place("put", x)
     _check_writable("put", x)
     positions = ravel(_integers("put", ind, x.device))
@@ -725,16 +618,16 @@ def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:
     flat = (
         _copy(x) if shapes.reshape_strides(x.shape, x.strides, (x.size,), x.itemsize) is None else x
     )
-    operands = _reshape(flat, shape=(x.size,), old=x.shape), _apart(x, given), positions
-    _put_flat(*operands, axis=0)
+    line = _reshape(flat, shape=(x.size,), old=x.shape)
+    _put_flat(line, _apart(x, given), positions, axis=0)
     if flat is not x:
         _copy_into(x, flat)
-    _put_flat.remember(("put", mode), (x, v, ind), operands, axis=0)
 
 
 # -------------------- selection
 
 
+@fast_path("condition", "?x", "?y")
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     """``x`` where the condition holds, else ``y``; with the condition alone,
     ``nonzero(condition)``.
@@ -758,10 +651,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
         if (
             type(x) is type(y) is ndarray
             and x._layout.dtype is y._layout.dtype
-            and (
-                condition.shape == x.shape == y.shape
-                or (condition._layout, x._layout, y._layout) in _where.plans
-            )
+            and condition.shape == x.shape == y.shape
         ):
             return _where(condition, x, y)
         for a, value, swapped in ((x, y, False), (y, x, True)):

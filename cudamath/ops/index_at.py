@@ -12,7 +12,7 @@ from ..core import indexing
 from ..core.array import ndarray
 from ..core.dtypes import INTEGER_OR_BOOL, NUMERIC, REAL_OR_BOOL
 from ..core.looked_up import known_view
-from ..core.op import MISTAKES, Category, Op, apart, as_of, two_blocks
+from ..core.op import MISTAKES, Category, Op, as_of
 from ..core.tape import wrote
 from . import elementwise
 from .index import (
@@ -27,18 +27,17 @@ from .index import (
     _value,
 )
 from .output import in_place
+from .shape import unrecorded_view
 
 __all__ = ["add_at", "maximum_at", "minimum_at", "multiply_at"]
 
-_scatter_add = Op("add_at", cpu="index.scatter_add", cuda="segments.scatter_add")
+_scatter_add = Op("add_at", cpu="index.scatter_add", cuda="segments.scatter_add", writes=True)
 
 
 def _fold_at(
     name: str, kind: str, function: Callable, category: Category, x: Any, key: Any, values: Any
 ) -> None:
     """``x[key] = function(x[key], values)`` in place, once for each time that a position occurs."""
-    if type(key) is ndarray and _fold_again(kind, x, key, values):
-        return
     x = in_place(name, x, category)
     _check_writable(name, x)
     given = np.asarray(values).dtype if type(values) is not ndarray else values.dtype
@@ -73,10 +72,11 @@ def _fold_at(
     except MISTAKES as error:
         raise as_of(name, error) from None
     if found is not None:
-        target = x._view(*found)
+        target = unrecorded_view(x, *found)
         _assign(target, function(target, _fitted(name, _value(name, x, values), target.shape)))
         return
-    base = x._view(x._layout.view(form.shape, form.strides, form.offset), form.offset)
+    seen = x._layout.view(form.shape, form.strides, form.offset)
+    base = unrecorded_view(x, seen, form.offset)
     base, axes, arrays = _index_arrays(base, form)
     if x._layout.device >= 0:  # what is written must not be read as a position
         arrays = [_apart(x, a) for a in arrays]
@@ -95,30 +95,6 @@ def _held(name: str, x: ndarray, values: Any) -> ndarray:
         return given
     own, other = np.iinfo(x.dtype), np.iinfo(given.dtype)
     return elementwise.clip(given, max(own.min, other.min), min(own.max, other.max))
-
-
-def _fold_again(kind: str, x: Any, key: ndarray, values: Any) -> bool:
-    """`_fold_at` by one array of positions on a GPU, by a plan that was made before; False if there
-    is none."""
-    if (
-        type(x) is not ndarray
-        or type(values) is not ndarray
-        or x._node is not None
-        or values._node is not None
-    ):
-        return False
-    own, given = x._layout, values._layout
-    run = _scatter_add.plans.get((own, given, key._layout, 0, kind))
-    if (
-        run is None
-        or own.device < 0
-        or own.dtype != given.dtype
-        or not (two_blocks(x, key) and apart(x, values))
-    ):
-        return False
-    wrote(x)
-    run(x, values, key)
-    return True
 
 
 def add_at(x: ndarray, key: Any, values: Any, /) -> None:

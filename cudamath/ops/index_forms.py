@@ -11,9 +11,9 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.layout import Layout
-from ..core.op import Op
 from ..runtime.memory import table
 from ..runtime.stream import stream_of
+from .shape import unrecorded_view
 
 #: What keys of integer arrays and basic parts select of arrays on a GPU: `_form_key` -> (layout of
 #: the view that is indexed, its byte offset, the first axis, the layouts of the index arrays,
@@ -61,36 +61,12 @@ def known_form(x: ndarray, key: tuple) -> tuple[ndarray, int, list[ndarray]] | N
     layout, offset, axis, layouts = known
     given = [part for part in key if part.__class__ is ndarray]
     return (
-        x._view(layout, offset),
+        unrecorded_view(x, layout, offset),
         axis,
-        [a if a._layout is b else a._view(b) for a, b in zip(given, layouts, strict=True)],
-    )
-
-
-def gathered(card: Op, x: ndarray, key: tuple) -> ndarray | None:
-    """What a key of index arrays and basic parts selects, by `card`, if such a key was seen
-    before."""
-    form = "form", _form_key(x._layout, key)
-    seen: Any
-    try:
-        seen = card.plans[form]
-    except (KeyError, TypeError):  # TypeError: an array in a slice, say, has no hash
-        known = known_form(x, key)
-        if known is None:
-            return None
-        base, axis, arrays = known
-        out = card(base, *arrays, axis=axis)
-        run = card.plans.get((base._layout, *[a._layout for a in arrays], axis))
-        if (
-            run is not None
-        ):  # which looks at addresses alone: the arrays as they are given have those of their views
-            seen = base._layout, base._data - x._data, run
-            card.keep(form, seen)
-        return out
-    layout, offset, run = seen
-    return run(
-        x._view(layout, offset) if offset else x,
-        *[part for part in key if part.__class__ is ndarray],
+        [
+            a if a._layout is b else unrecorded_view(a, b)
+            for a, b in zip(given, layouts, strict=True)
+        ],
     )
 
 

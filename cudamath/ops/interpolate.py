@@ -8,6 +8,7 @@ from typing import Any
 
 from ..core import dtypes
 from ..core.array import ndarray
+from ..core.fast_path import fast_path
 from ..core.op import COMPLEX, INEXACT, REAL_OR_BOOL, Op, as_numbers, coerce, require
 from .elementwise import clip, remainder
 from .index import take, where
@@ -28,6 +29,7 @@ def _sides(left: float | None, right: float | None) -> int:
     return (left is not None) + 2 * (right is not None)
 
 
+@fast_path("x", "xp", "fp")
 def interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None
 ) -> ndarray:

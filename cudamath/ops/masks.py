@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.call_record import obstruct
 from ..core.layout import Layout
 from ..core.op import Op, require
 from ..runtime.memory import SMALL, rounded
@@ -64,6 +65,7 @@ def beginning(found: ndarray, shape: tuple[int, ...]) -> ndarray:
 def elements(x: ndarray, mask: ndarray) -> ndarray:
     """``x[mask]`` for a mask of x's shape, on its device, where no gradient is recorded."""
     if x._layout.device < 0:
+        obstruct("chose elements by their values")
         return _chosen(mask, x, capacity=0)
     found, count = written(_chosen, (mask, x), _count_true, x._layout.itemsize)
     return beginning(found, (count,))
@@ -84,6 +86,7 @@ def nonzero(x: Any, /) -> tuple[ndarray, ...]:
     if not x.ndim:
         raise ValueError("nonzero: wants at least 1 dimension, got a 0-d array")
     if x._layout.device < 0:
+        obstruct("chose elements by their values")
         return _nonzero(x, capacity=0, rows=False)
     found, count = written(_nonzero, (x,), _count_true, 8, rows=False)
     if x._layout.ndim == 1:
@@ -121,6 +124,7 @@ def argwhere(x: Any, /) -> ndarray:
     if not x.ndim:
         return argwhere(x[None])[:, :0]
     if x._layout.device < 0:
+        obstruct("chose elements by their values")
         return _nonzero(x, capacity=0, rows=True)
     found, count = written(_nonzero, (x,), _count_true, 8, rows=True)
     return beginning(found, (count, x.ndim))

@@ -438,7 +438,8 @@ def _setitem(x: ndarray, key: Any, value: Any) -> None:
         and layout.contiguous
         and x._node is None
         and (type(key) is int or type(key) is slice)
-        and (not tape.holders)
+        and not tape.holders
+        and not open_records  # which see what ops do
     ):
         plain = type(value) in (int, float)
         if (

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core import dtypes, tape
 from ..core.array import ndarray
+from ..core.fast_path import fast_path
 from ..core.op import (
     ANY,
     COMPLEX,
@@ -19,6 +20,7 @@ from ..core.op import (
     MISTAKES,
     REAL,
     REAL_OR_BOOL,
+    Composed,
     Op,
     as_numbers,
     as_of,
@@ -268,6 +270,7 @@ def _handed(
     )
 
 
+@fast_path("x")
 def fabs(
     x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: str = "same_kind"
 ) -> ndarray:
@@ -287,6 +290,7 @@ def fabs(
         raise as_of("fabs", error) from None
 
 
+@fast_path("x")
 def fix(x: Any, /, out: Any = None) -> ndarray:
     """x without its fraction: ``trunc``.
 
@@ -302,6 +306,7 @@ def fix(x: Any, /, out: Any = None) -> ndarray:
         raise as_of("fix", error) from None
 
 
+@fast_path("?x", "?y")
 def float_power(
     x: Any,
     y: Any,
@@ -344,6 +349,7 @@ def float_power(
         raise as_of("float_power", error) from None
 
 
+@fast_path("?x", "?y")
 def divmod(
     x: Any,
     y: Any,
@@ -376,6 +382,7 @@ def divmod(
         raise as_of("divmod", error) from None
 
 
+@fast_path("x")
 def modf(
     x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: str = "same_kind"
 ) -> tuple[ndarray, ndarray]:
@@ -389,18 +396,11 @@ def modf(
     >>> [a.tolist() for a in cm.modf([1.5, -2.25])]
     [[0.5, -0.25], [1.0, -2.0]]
     """
-    if out is dtype is None and where is True and casting == "same_kind":
-        try:
-            run, whole = _fraction.plans[x._layout], _trunc.plans[x._layout]
-        except (AttributeError, KeyError):
-            pass
-        else:
-            if x._node is None and x.dtype in FLOATING:
-                return run(x), whole(x)
     x = _floats_in("modf", require("modf", x, REAL_OR_BOOL), dtype, casting)
     return _handed("modf", (_fraction(x), trunc(x)), out, where, casting)
 
 
+@fast_path("x", "?i")
 def ldexp(x: Any, i: Any, /, out: Any = None, *, where: Any = True) -> ndarray:
     """x 2^i, exact but for overflow and what is lost below the smallest normal number.
 
@@ -412,15 +412,6 @@ def ldexp(x: Any, i: Any, /, out: Any = None, *, where: Any = True) -> ndarray:
     >>> cm.ldexp([0.5, 3.0], [1, -2]).tolist()
     [1.0, 0.75]
     """
-    plain = out is None and where is True
-    if plain:
-        try:
-            run = _ldexp.plans[x._layout, i._layout]
-        except (AttributeError, KeyError):
-            pass
-        else:
-            if x._node is None:
-                return run(x, i)
     if type(x) is ndarray and x.dtype in PRECISE and type(i) is int and -(1 << 63) <= i < 1 << 63:
         operands: tuple = x, i  # of the number no array is made
     else:
@@ -428,9 +419,12 @@ def ldexp(x: Any, i: Any, /, out: Any = None, *, where: Any = True) -> ndarray:
         if b.dtype not in INTEGER_OR_BOOL:
             raise TypeError(f"ldexp: the exponents are integers, got {b.dtype} of shape {b.shape}")
         operands = _floats(a), b
-    return _ldexp(*operands) if plain else _ldexp.call_with(operands, out, where, None, "same_kind")
+    if out is None and where is True:
+        return _ldexp(*operands)
+    return _ldexp.call_with(operands, out, where, None, "same_kind")
 
 
+@fast_path("x")
 def frexp(x: Any, /, out: Any = None, *, where: Any = True) -> tuple[ndarray, ndarray]:
     """(m, e) with x = m 2^e and 0.5 <= |m| < 1; of 0, infinity and NaN (x, 0).
 
@@ -453,6 +447,7 @@ def _precise(x: ndarray) -> tuple[ndarray, np.dtype | None]:
     return (x, None) if x.dtype in PRECISE else (astype(x, np.float32), x.dtype)
 
 
+@fast_path("x")
 @speaks_for("spacing")
 def spacing(
     x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: str = "same_kind"
@@ -476,6 +471,7 @@ def spacing(
         )  # of -0 it is positive
 
 
+@fast_path("z")
 def angle(z: Any, deg: bool = False) -> ndarray:
     """Argument of complex numbers, from -pi to pi; of real ones 0 or pi.
 
@@ -489,11 +485,11 @@ def angle(z: Any, deg: bool = False) -> ndarray:
     if z.dtype in COMPLEX:
         y = _angle.call((z,)) if z._node is None else atan2(imag(z), real(z))
     else:
-        run = atan2.card.plans.get((int, z._layout)) if z._node is None else None  # type: ignore[attr-defined]
-        y = run(0, z) if run is not None else atan2(0, z)
+        y = atan2(0, z)
     return degrees(y) if deg else y
 
 
+@fast_path("x")
 def sinc(x: Any, /) -> ndarray:
     """sin(pi x) / (pi x), and 1 at 0.
 
@@ -507,13 +503,13 @@ def sinc(x: Any, /) -> ndarray:
     x = x if x.dtype in INEXACT else astype(x, dtypes.default_float())
     if x.dtype in FLOATING:
         return _sinc(x)
-    with tape.paused():
-        y = x * np.pi
-        safe = where(equal(y, 0), 1, y)
-        out = where(equal(y, 0), 1, sin(safe) / safe)
-    if x._node is not None:
-        tape.record(_sinc.card, (x,), out, {})  # type: ignore[attr-defined]
-    return out
+    return _sinc_of_complex(x)
+
+
+def _sinc_by_parts(x: ndarray) -> ndarray:
+    y = x * np.pi
+    safe = where(equal(y, 0), 1, y)
+    return where(equal(y, 0), 1, sin(safe) / safe)
 
 
 def _sinc_slope(g: ndarray, out: ndarray, x: ndarray) -> ndarray:
@@ -541,6 +537,10 @@ _sinc = ufunc.unary(
 )
 
 
+_sinc_of_complex = Composed("sinc", _sinc_by_parts, _sinc.card.vjp)  # type: ignore[attr-defined]
+
+
+@fast_path("x")
 def isreal(x: Any, /) -> ndarray:
     """Whether the imaginary part is 0.
 
@@ -555,6 +555,7 @@ def isreal(x: Any, /) -> ndarray:
     return equal(imag(x), 0) if x.dtype in COMPLEX else ones_like(x, np.bool_)
 
 
+@fast_path("x")
 def iscomplex(x: Any, /) -> ndarray:
     """Whether the imaginary part is not 0.
 
@@ -631,6 +632,7 @@ def array_equiv(a1: Any, a2: Any) -> bool:
     return array_equal(x, y)
 
 
+@fast_path("p")
 @speaks_for("unwrap")
 def unwrap(
     p: Any, discont: float | None = None, axis: int = -1, *, period: float = 2 * np.pi

@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..core.array import ndarray
 from ..core.dtypes import FLOATING
-from ..core.op import Op, as_numbers, require, seen_as
+from ..core.fast_path import fast_path
+from ..core.op import Op, as_numbers, require
 from ..core.shapes import normalize_axis
-from .join import _concat, _joined, _joining
+from .join import _joined
 from .shape import _broadcast, _cast, _copy, moveaxis, pattern, span, squeeze, view_of
 
 __all__ = ["pad"]
@@ -62,10 +62,8 @@ _resize_grad = Op(
 # -------------------- elements of the array
 
 
-def padded(x: ndarray, widths: list[tuple[int, int]], mode: str) -> tuple[ndarray, list[tuple]]:
-    """Two axes at a time, the last two first. Returns also, for each time, the images, these in an
-    order that `_resize` reads, what it returned, and its parameters."""
-    launches: list[tuple] = []
+def padded(x: ndarray, widths: list[tuple[int, int]], mode: str) -> ndarray:
+    """Two axes at a time, the last two first."""
     for axis in range(x.ndim - 1, -1, -2):
         pair = [(0, 0), *widths][axis : axis + 2]
         if pair == [(0, 0), (0, 0)]:
@@ -79,39 +77,18 @@ def padded(x: ndarray, widths: list[tuple[int, int]], mode: str) -> tuple[ndarra
             x = moveaxis(x, -1, -3)
         shape = x.shape
         four = x if x.ndim == 4 else x.reshape((1, math.prod(shape[:-2]), rows, shape[-1]))
-        source, params = (
-            in_an_order(four),
-            {"size": tuple(sizes), "old": four.shape[2:], "axes": tuple(axes)},
-        )
-        x = _resize(source, **params)
-        launches.append((four, source, x, params))
+        x = _resize(in_an_order(four), size=tuple(sizes), old=four.shape[2:], axes=tuple(axes))
         x = x if len(shape) == 4 else x.reshape((*shape[:-2], *sizes))
         if rest:
             x = moveaxis(x, -3, -1)
         x = x.reshape((*front, *sizes[axis == 0 :], *rest))
-    return x, launches
-
-
-def launched(given: ndarray, y: ndarray, launches: list[tuple]) -> Callable | None:
-    """What `padded` launched on a GPU to make y of the given array, as a function of such an array;
-    None if that is unknown."""
-    at, run = given, None
-    for images, source, found, params in launches:
-        copied = _copy.plans.get((images._layout,))
-        if images._data != at._data or source is not images and copied is None:
-            return None
-        run = run if source is images else _after(run, copied)
-        run, at = _after(run, _resize.plans[source._layout, *params.values()]), found
-    return seen_as(run, y._layout) if run is not None and y._data == at._data else None
-
-
-def _after(first: Callable | None, second: Any) -> Callable:
-    return second if first is None else lambda x: second(first(x))
+    return x
 
 
 # -------------------- NumPy's padding
 
 
+@fast_path("x")
 def pad(
     x: Any,
     /,
@@ -141,14 +118,6 @@ def pad(
     array([3, 2, 1, 2, 3, 2])
     """
     x = require("pad", x)
-    plain = _plain(pad_width, x.ndim)
-    if plain is not None and mode == "constant" and constant_values.__class__ in (int, float):
-        return _pad(x, scalars=pattern("pad", constant_values, x.dtype), widths=plain)
-    key, run = ("pad", x._layout, plain, mode, reflect_type), None
-    if plain is not None and x._node is None and mode.__class__ is reflect_type.__class__ is str:
-        known = _concat.plans.get(key)
-        if known is not None:
-            return known(x)
     try:
         if isinstance(pad_width, dict):
             given = {
@@ -192,11 +161,7 @@ def pad(
         )
     odd = reflect_type == "odd" and mode in ("reflect", "symmetric")
     if x._layout.device >= 0 and x.dtype in FLOATING and not odd and _once(x.shape, widths, mode):
-        out, launches = padded(x, [(before, after) for before, after in widths], _TAKEN[mode])
-        run = launched(x, out, launches) if plain is not None else None
-        if run is not None:
-            _concat.keep(key, run)
-        return out
+        return padded(x, [(before, after) for before, after in widths], _TAKEN[mode])
     values = _pairs(
         "end_values" if mode == "linear_ramp" else "constant_values",
         end_values if mode == "linear_ramp" else constant_values,
@@ -217,8 +182,6 @@ def pad(
                 out = _odd(out, axis, before, after, mode)
             elif mode in ("edge", "reflect", "symmetric", "wrap"):
                 parts = [_stretch(out, axis, *s) for s in _ends(x.shape[axis], before, after, mode)]
-                if plain is not None and x._layout.device >= 0:
-                    run = _after(run, _joining("pad", out, parts, axis))
                 out = _joined("pad", parts, axis)
             else:
                 ends = [
@@ -228,8 +191,6 @@ def pad(
                     )
                 ]
                 out = _joined("pad", [ends[0], out, ends[1]], axis)
-    if run is not None:
-        _concat.keep(key, run)
     return _copy(x) if out is x else out
 
 
@@ -241,23 +202,6 @@ def _pairs(what: str, given: Any, x: ndarray) -> list[list[Any]]:
         raise ValueError(
             f"pad: {what} {given!r:.60} does not fit an array of shape {x.shape}"
         ) from None
-
-
-def _plain(pad_width: Any, ndim: int) -> tuple[tuple[int, int], ...] | None:
-    """The usual forms of the argument, integers and tuples of them, as a pair for each axis; None
-    for others."""
-    if pad_width.__class__ is int:
-        pad_width = (pad_width, pad_width)
-    if pad_width.__class__ is not tuple or not pad_width or not ndim:
-        return None
-    pairs = (pad_width,) * ndim if pad_width[0].__class__ is int else pad_width
-    for pair in pairs:
-        if pair.__class__ is not tuple or len(pair) != 2:
-            return None
-        before, after = pair
-        if before.__class__ is not int or after.__class__ is not int or before < 0 or after < 0:
-            return None
-    return pairs if len(pairs) == ndim else None
 
 
 def _once(shape: tuple[int, ...], widths: list[list[int]], mode: str) -> bool:

@@ -10,6 +10,7 @@ from ..core import dtypes, tape
 from ..core.array import ndarray
 from ..core.devices import CPU
 from ..core.dtypes import INEXACT, NUMERIC, REAL_OR_BOOL
+from ..core.fast_path import fast_path
 from ..core.op import Op, require
 from ..core.shapes import normalize_axis
 from .creation import arange, full
@@ -136,13 +137,6 @@ def _total(name: str, kind: str, x: Any, axis: int | None, dtype: Any, out: Any 
         ):
             dtype = wide
         return deliver(name, _total(name, kind, x, axis, dtype), out)
-    key, given = (name, axis, axis.__class__, dtype), (x,)
-    try:  # as `_scan.again` would answer, without a call
-        run = _scan.plans[key, x._layout]
-        if x._node is None:
-            return run(x)
-    except (AttributeError, KeyError, TypeError):
-        pass
     x = require(name, x)
     chosen = _total_dtype(name, x.dtype, dtype)
     if (
@@ -150,11 +144,10 @@ def _total(name: str, kind: str, x: Any, axis: int | None, dtype: Any, out: Any 
     ):  # NumPy lets a number be a vector here
         x, axis = ravel(x), 0
     axis = normalize_axis(name, axis, x.ndim)
-    y = _scan(x, kind=kind, axis=axis, dtype=chosen)
-    _scan.remember(key, given, (x,), kind=kind, axis=axis, dtype=chosen)
-    return y
+    return _scan(x, kind=kind, axis=axis, dtype=chosen)
 
 
+@fast_path("x")
 def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> ndarray:
     """Running sums along an axis: y[i] = x[0] + ... + x[i].
 
@@ -180,6 +173,7 @@ def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = Non
     return _total("cumsum", "sum", x, axis, dtype, out)
 
 
+@fast_path("x")
 def cumprod(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> ndarray:
     """Running products along an axis: y[i] = x[0] ... x[i].
 
@@ -195,6 +189,7 @@ def cumprod(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = No
     return _total("cumprod", "prod", x, axis, dtype, out)
 
 
+@fast_path("x")
 def nancumsum(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> ndarray:
     """Running sums along an axis in which NaN counts as 0.
 
@@ -208,6 +203,7 @@ def nancumsum(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = 
     return _total("nancumsum", "nansum", x, axis, dtype, out)
 
 
+@fast_path("x")
 def nancumprod(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> ndarray:
     """Running products along an axis in which NaN counts as 1.
 
@@ -226,11 +222,6 @@ def _standard(
 ) -> ndarray:
     if target is not None:
         return deliver(name, _standard(name, kind, x, axis, dtype, include_initial, None), target)
-    known = (
-        None if include_initial else _scan.again((name, axis, axis.__class__, dtype), (x,))
-    )  # as _total would find it
-    if known is not None:
-        return known
     x = require(name, x, NUMERIC)
     if axis is None:
         if x.ndim > 1:
@@ -249,6 +240,7 @@ def _standard(
     )
 
 
+@fast_path("x")
 def cumulative_sum(
     x: Any,
     /,
@@ -277,6 +269,7 @@ def cumulative_sum(
     return _standard("cumulative_sum", "sum", x, axis, dtype, include_initial, out)
 
 
+@fast_path("x")
 def cumulative_prod(
     x: Any,
     /,
@@ -308,6 +301,7 @@ def _extreme(name: str, kind: str, x: Any, axis: int | None) -> ndarray:
     return _scan(x, kind=kind, axis=normalize_axis(name, axis, x.ndim), dtype=x.dtype)
 
 
+@fast_path("x")
 def cummax(x: Any, /, axis: int | None = None) -> ndarray:
     """Running maxima along an axis (np.maximum.accumulate): from a NaN on everything is NaN.
 
@@ -322,6 +316,7 @@ def cummax(x: Any, /, axis: int | None = None) -> ndarray:
     return _extreme("cummax", "max", x, axis)
 
 
+@fast_path("x")
 def cummin(x: Any, /, axis: int | None = None) -> ndarray:
     """Running minima along an axis (np.minimum.accumulate): from a NaN on everything is NaN.
 
@@ -335,6 +330,7 @@ def cummin(x: Any, /, axis: int | None = None) -> ndarray:
     return _extreme("cummin", "min", x, axis)
 
 
+@fast_path("x")
 def nancummax(x: Any, /, axis: int | None = None) -> ndarray:
     """Running maxima along an axis of what is not NaN (np.fmax.accumulate); NaN until there is a
     number.
@@ -349,6 +345,7 @@ def nancummax(x: Any, /, axis: int | None = None) -> ndarray:
     return _extreme("nancummax", "nanmax", x, axis)
 
 
+@fast_path("x")
 def nancummin(x: Any, /, axis: int | None = None) -> ndarray:
     """Running minima along an axis of what is not NaN (np.fmin.accumulate); NaN until there is a
     number.

@@ -9,6 +9,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.dtypes import INTEGER, REAL_OR_BOOL
+from ..core.fast_path import fast_path
 from ..core.op import Op, as_of, coerce, require
 from .index import take
 from .shape import astype
@@ -19,10 +20,8 @@ _searchsorted = Op("searchsorted", cpu="search.searchsorted", cuda="search.searc
 _digitize = Op("digitize", cpu="search.digitize", cuda="search.digitize")
 
 
-def _places(name: str, ordered: Any, numbers: Any, right: bool, key: tuple = ()) -> ndarray:
-    """Places of numbers in a sorted vector, both cast to the dtype in which they meet; key: to be
-    found by, without casts."""
-    given = ordered, numbers
+def _places(name: str, ordered: Any, numbers: Any, right: bool) -> ndarray:
+    """Places of numbers in a sorted vector, both cast to the dtype in which they meet."""
     ordered, numbers = coerce(name, (ordered, numbers), REAL_OR_BOOL)
     if ordered.ndim != 1:
         raise ValueError(
@@ -30,12 +29,10 @@ def _places(name: str, ordered: Any, numbers: Any, right: bool, key: tuple = ())
         )
     dtype = dtypes.promote(ordered.dtype, numbers.dtype)
     arrays = [a if a.dtype == dtype else astype(a, dtype) for a in (ordered, numbers)]
-    places = _searchsorted(*arrays, right=right)
-    if key:
-        _searchsorted.remember(key, given, arrays, right=right)
-    return places
+    return _searchsorted(*arrays, right=right)
 
 
+@fast_path("a", "v", "sorter")
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> ndarray:
     """Where elements would be inserted into a sorted array so that it stays sorted.
 
@@ -57,11 +54,6 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> ndar
     >>> cm.searchsorted([1, 2, 2, 5], [2, 6, 0], side="right").tolist()
     [3, 4, 0]
     """
-    key, given = ("searchsorted", side), (a, v)
-    if sorter is None:
-        known = _searchsorted.again(key, given)
-        if known is not None:
-            return known
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
     if sorter is not None:
@@ -75,9 +67,10 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> ndar
             a = take(a, sorter)
         except IndexError as error:
             raise as_of("searchsorted", error) from None
-    return _places("searchsorted", a, v, side == "right", () if sorter is not None else key)
+    return _places("searchsorted", a, v, side == "right")
 
 
+@fast_path("x", "bins")
 def digitize(x: Any, /, bins: Any, right: bool = False) -> ndarray:
     """The number of the bin in which each element lies: i with bins[i - 1] <= x < bins[i].
 
@@ -94,12 +87,6 @@ def digitize(x: Any, /, bins: Any, right: bool = False) -> ndarray:
     >>> cm.digitize([0.5, 1.0, 3.7], [0, 1, 2, 3]).tolist()
     [1, 2, 4]
     """
-    try:  # the call below, seen before
-        run = _digitize.plans[bins._layout, x._layout, right]
-        if (right is False or right is True) and x._node is bins._node is None:
-            return run(bins, x)
-    except (AttributeError, KeyError, TypeError):
-        pass
     x, edges = coerce("digitize", (require("digitize", x, REAL_OR_BOOL), bins), REAL_OR_BOOL)
     if edges.ndim != 1:
         raise ValueError(f"digitize: bins must have 1 dimension, got shape {edges.shape}")

@@ -10,6 +10,7 @@ import numpy as np
 from ..core import array, dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
+from ..core.fast_path import fast_path
 from ..core.op import (
     FLOATING,
     INTEGER,
@@ -31,7 +32,6 @@ from .index import (
     _check_writable,
     _fitted,
     _is_own,
-    _put_again,
     _value,
     put,
     take,
@@ -57,11 +57,12 @@ __all__ = [
     "select",
 ]
 
-_put_along = Op("put_along_axis", cpu="index.put_along", cuda="put_along.put_along")
+_put_along = Op("put_along_axis", cpu="index.put_along", cuda="put_along.put_along", writes=True)
 _PLAIN = {ndarray, *_SCALARS}
 _STEPS = 64  # places of a line up to which it is one thread's (kernels/put_along.py)
 
 
+@fast_path("*condlist", "*choicelist", "?default")
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> ndarray:
     """From several arrays, elements of the first one whose condition holds.
 
@@ -253,17 +254,6 @@ def putmask(x: ndarray, /, mask: Any, values: Any) -> None:
     >>> x.tolist()
     [0, 1, 2, 6, 8]
     """
-    if (
-        type(x) is type(mask) is ndarray
-        and type(values) in (int, float)
-        and x._node is None
-        and x._layout.contiguous
-        and (
-            x._layout.device >= 0 and mask._layout.dtype.kind == "b" and x._layout.dtype in FLOATING
-        )
-        and (_put_again(x, mask, values))
-    ):
-        return
     x = in_place("putmask", x)
     chosen = _mask("putmask", x, mask)
     _check_writable("putmask", x)
@@ -303,18 +293,10 @@ def put_along_axis(x: ndarray, indices: Any, values: Any, axis: int | None) -> N
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
     name = "put_along_axis"
-    key = (name, axis, axis.__class__)
     number = (
         type(x) is ndarray and type(values) in (int, float) and _is_own(x._layout.dtype, values)
     )
-    apart = (
-        type(x) is type(indices) is ndarray and x._owner is not indices._owner
-    )  # what is written is not read as a place
-    if number and apart and x._node is None and x._owner.__class__ is not array.ReadOnly:
-        if _put_along.again(key, (x, indices), (values,)) is not None:
-            wrote(x)
-            return
-    given, x = x, in_place(name, x)
+    x = in_place(name, x)
     if axis is None:
         put(x, indices, values)
         return
@@ -337,7 +319,6 @@ def put_along_axis(x: ndarray, indices: Any, values: Any, axis: int | None) -> N
         if number:
             wrote(x)
             _put_along(x, at, scalars=(values,), axis=axis)
-            _put_along.remember(key, (given, indices), (x, at), axis=axis)
         else:
             fitted = _apart(x, _fitted(name, _value(name, x, values), at.shape))
             wrote(x)

@@ -12,8 +12,10 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
+from ..core.call_record import obstruct
 from ..core.devices import CPU
 from ..core.dtypes import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL
+from ..core.fast_path import fast_path
 from ..core.op import Op, coerce, require
 from ..core.shapes import normalize_axis
 from .creation import arange, empty, full
@@ -92,14 +94,10 @@ _runs = Op("distinct_runs", cpu="masks.runs", cuda="masks.runs", outputs=3)
 _count_new = Op("count_new", cpu="masks.count_new", cuda="masks.count_new")
 
 
+@fast_path("x")
 def _ascending(x: ndarray) -> ndarray:
     """The elements of an array of real numbers in ascending order, as a vector."""
-    found = _sort.again(("ascending",), (x,))
-    if found is None:
-        line = ravel(x)
-        found = _sort(line, axis=0, descending=False)
-        _sort.remember(("ascending",), (x,), (line,), axis=0, descending=False)
-    return found
+    return _sort(ravel(x), axis=0, descending=False)
 
 
 def _values(x: ndarray, equal_nan: bool) -> ndarray:
@@ -110,6 +108,7 @@ def _values(x: ndarray, equal_nan: bool) -> ndarray:
 def _values_of(ordered: ndarray, equal_nan: bool) -> ndarray:
     """The distinct elements of a vector in ascending order."""
     if ordered._layout.device < 0:
+        obstruct("chose elements by their values")
         return _distinct(ordered, capacity=0, equal_nan=equal_nan)
     found, count = written(
         _distinct, (ordered,), _count_new, ordered._layout.itemsize, told={"equal_nan": equal_nan}

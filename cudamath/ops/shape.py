@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes, indexing, shapes
-from ..core.array import ndarray
-from ..core.devices import CPU, TRACED
+from ..core.array import ndarray, refuse_misaligned
+from ..core.call_record import obstruct, open_records, report
+from ..core.devices import TRACED
+from ..core.fast_path import fast_path
 from ..core.layout import Layout
 from ..core.looked_up import known_view
 from ..core.op import HELD, Op, ViewOp, members, require
 from ..core.shapes import normalize_axes, normalize_axis
-from .views import all_ints, remember, viewing, viewing_as
 
 __all__ = [
     "astype",
@@ -129,8 +130,8 @@ _copy = Op("copy", cpu="shape.copy", cuda="copy.copy", vjp=lambda g, _y, _x: (g,
 _cast = Op(
     "astype", cpu="shape.copy", cuda="copy.copy", vjp=lambda g, _y, _x, dtype: (g,)
 )  # the tape gives it the dtype of x
-_copy_into = Op("copy_into", cpu="shape.copy_into", cuda="copy.copy_into")
-_fill = Op("fill", cpu="shape.fill", cuda="copy.fill")
+_copy_into = Op("copy_into", cpu="shape.copy_into", cuda="copy.copy_into", writes=True)
+_fill = Op("fill", cpu="shape.fill", cuda="copy.fill", writes=True)
 
 
 def span(x: ndarray, axis: int, start: int, stop: int) -> ndarray:
@@ -144,9 +145,17 @@ def view_of(x: ndarray, key: Any) -> ndarray | None:
     if found is None:
         return None
     if x._node is None:
-        return x._view(*found)
+        return unrecorded_view(x, *found)
     view = indexing.basic(x.shape, shapes.contiguous_strides(x.shape, 1), key)
     return _window(x, here=(found[0].shape, found[0].strides, found[1]), view=view, shape=x.shape)
+
+
+def unrecorded_view(x: ndarray, layout: Layout, offset: int = 0) -> ndarray:
+    """A view in another layout, through which no gradient goes."""
+    out = x._view(layout, offset)
+    if open_records:
+        report(_window, (x,), (), {}, None, out)
+    return out
 
 
 def bits(value: Any, dtype: np.dtype) -> tuple[int, int]:
@@ -189,6 +198,7 @@ def in_order(name: str, x: ndarray, order: str | None, *, copy: bool = False) ->
     return _copy(x) if copy or order not in (None, "K") and not x._layout.contiguous else x
 
 
+@fast_path("x")
 def copy(x: Any, /, order: str = "C") -> ndarray:
     """A copy of ``x`` without gaps.
 
@@ -203,12 +213,10 @@ def copy(x: Any, /, order: str = "C") -> ndarray:
     >>> x
     array([1, 2, 3])
     """
-    known = (
-        order == "C" and type(x) is ndarray and x._node is None and _copy.plans.get((x._layout,))
-    )
-    return known(x) if known else in_order("copy", require("copy", x, HELD), order, copy=True)
+    return in_order("copy", require("copy", x, HELD), order, copy=True)
 
 
+@fast_path("x")
 def astype(
     x: Any,
     /,
@@ -235,12 +243,6 @@ def astype(
     >>> cm.astype(cm.asarray([0.5, 1.9, -1.9]), "int32")
     array([ 0,  1, -1], dtype=int32)
     """
-    key, given = (
-        ("astype", dtype, copy),
-        (x,) if order is device is None and casting == "unsafe" else (),
-    )
-    if given and (known := _cast.again(key, given)) is not None:
-        return known
     x = require("astype", x, HELD)
     if device is not None:
         x = x.to(device)
@@ -252,22 +254,11 @@ def astype(
         if not can_cast(x.dtype, wanted, casting_rule("astype", casting)):
             raise TypeError(f"astype: {x.dtype} cannot become {wanted} by the rule {casting!r}")
     if wanted == x.dtype:
-        y = in_order("astype", x, order, copy=copy)
-        if copy and given and x is given[0] and (run := _copy.plans.get((x._layout,))) is not None:
-            _cast.keep((key, x._layout), run)
-        return y
-    y = _cast(x, dtype=wanted)
-    if given:
-        run = _cast.plans.get(
-            (x._layout, wanted)
-        )  # now: if there are too many plans, remembering one forgets them all
-        _cast.remember(key, given, (x,), dtype=wanted)
-        if run is not None and x is given[0] and x._layout.device == CPU:
-            _cast.keep((key, x._layout), run)
-    return in_order("astype", y, order)
+        return in_order("astype", x, order, copy=copy)
+    return in_order("astype", _cast(x, dtype=wanted), order)
 
 
-@viewing_as
+@fast_path("x")
 def view(x: ndarray, dtype: Any = None) -> ndarray:
     """The same bytes read as another dtype (`x.view("int32")`); without one, another array object
     over the same elements.
@@ -309,13 +300,22 @@ def view(x: ndarray, dtype: Any = None) -> ndarray:
             )
         shape = (*shape[:-1], shape[-1] * old // new)
         strides = (*strides[:-1], new) if x.size else shapes.contiguous_strides(shape, new)
-    return x._view(layout.view(shape, strides, 0, wanted))
+    y = unrecorded_view(x, layout.view(shape, strides, 0, wanted))
+    if layout.device == TRACED and wanted != x.dtype:
+        raise TypeError(  # its Symbol would be taken for a value of that dtype
+            f"fuse: what is fused has no bytes to view; it saw {x.dtype} of shape {x.shape} "
+            f"as {y.dtype}"
+        )
+    if layout.device >= 0 and new > old and not layout.aligned:
+        obstruct("looked at an address")
+        refuse_misaligned("view", y._layout, y._data)
+    return y
 
 
 # -------------------- new shapes
 
 
-@viewing
+@fast_path("x")
 def reshape(
     x: Any, /, shape: int | Sequence[int], order: str = "C", *, copy: bool | None = None
 ) -> ndarray:
@@ -331,11 +331,6 @@ def reshape(
     array([[0, 1, 2],
            [3, 4, 5]])
     """
-    key, given = ("reshape", shape), x
-    asked = order == "C" and copy is None and all_ints(shape)
-    known = _copy.again(key, (x,)) if asked else None  # one that takes a copy, seen before
-    if known is not None:
-        return known
     x = require("reshape", x, HELD)
     layout = x._layout
     new = shapes.resolve_shape("reshape", layout.size, shapes.sizes_of("reshape", shape))
@@ -348,8 +343,6 @@ def reshape(
                 "view"
             )
         x = _copy(x)
-        if asked:
-            _copy.remember(key, (given,), (given,), (x, _reshape(x, shape=new, old=layout.shape)))
     elif copy:
         x = _copy(x)
     return _reshape(x, shape=new, old=layout.shape)
@@ -375,7 +368,7 @@ def _by_columns(name: str, x: ndarray, order: str) -> bool:
     )
 
 
-@viewing
+@fast_path("x")
 def ravel(x: Any, /, order: str = "C") -> ndarray:
     """``x`` in one dimension; a view if ``x`` is contiguous.
 
@@ -390,6 +383,7 @@ def ravel(x: Any, /, order: str = "C") -> ndarray:
     return _reshape(x if x._layout.contiguous else _copy(x), shape=(x.size,), old=x.shape)
 
 
+@fast_path("x")
 def flatten(x: Any, /, order: str = "C") -> ndarray:
     """A copy of ``x`` in one dimension.
 
@@ -404,7 +398,7 @@ def flatten(x: Any, /, order: str = "C") -> ndarray:
     return ravel(_copy(_as_read("flatten", x, order)))
 
 
-@viewing
+@fast_path("x")
 def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> ndarray:
     """A view with new axes of size 1 at the given positions of the result.
 
@@ -426,7 +420,7 @@ def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> ndarray:
     )
 
 
-@viewing
+@fast_path("x")
 def squeeze(x: Any, /, axis: Axes = None) -> ndarray:
     """A view without axes of size 1: the given ones, or all.
 
@@ -451,6 +445,7 @@ def squeeze(x: Any, /, axis: Axes = None) -> ndarray:
     )
 
 
+@fast_path("*arrays")
 def atleast_1d(*arrays: Any) -> Any:
     """Each array with at least one dimension: a number as (1,).
 
@@ -467,6 +462,7 @@ def atleast_1d(*arrays: Any) -> Any:
     return out[0] if len(out) == 1 else out
 
 
+@fast_path("*arrays")
 def atleast_2d(*arrays: Any) -> Any:
     """Each array with at least two dimensions, new ones in front.
 
@@ -489,7 +485,7 @@ def atleast_2d(*arrays: Any) -> Any:
 # -------------------- order of axes
 
 
-@viewing
+@fast_path("x")
 def permute_dims(x: Any, /, axes: Sequence[int]) -> ndarray:
     """A view with the axes in another order: axis i of the result is axis ``axes[i]`` of ``x``.
 
@@ -503,7 +499,7 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> ndarray:
     return _permuted_by("permute_dims", require("permute_dims", x, HELD), axes)
 
 
-@viewing
+@fast_path("x")
 def transpose(x: Any, /, axes: Sequence[int] | None = None) -> ndarray:
     """A view with the axes reversed, or in the order ``axes``.
 
@@ -527,7 +523,7 @@ def _permuted_by(name: str, x: ndarray, axes: Sequence[int]) -> ndarray:
     return _permute(x, axes=order)
 
 
-@viewing
+@fast_path("x")
 def matrix_transpose(x: Any, /) -> ndarray:
     """A view with the last two axes exchanged: ``x.mT``.
 
@@ -544,7 +540,7 @@ def matrix_transpose(x: Any, /) -> ndarray:
     return _permute(x, axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
-@viewing
+@fast_path("x")
 def swapaxes(x: Any, /, axis1: int, axis2: int) -> ndarray:
     """A view with two axes exchanged.
 
@@ -562,7 +558,7 @@ def swapaxes(x: Any, /, axis1: int, axis2: int) -> ndarray:
     return _permute(x, axes=tuple(axes))
 
 
-@viewing
+@fast_path("x")
 def moveaxis(x: Any, /, source: int | Sequence[int], destination: int | Sequence[int]) -> ndarray:
     """A view with some axes moved to other positions; the others keep their order.
 
@@ -588,7 +584,7 @@ def moveaxis(x: Any, /, source: int | Sequence[int], destination: int | Sequence
     return _permute(x, axes=tuple(order))
 
 
-@viewing
+@fast_path("x")
 def flip(x: Any, /, axis: Axes = None) -> ndarray:
     """A view with the elements in reverse order along the given axes, or all.
 
@@ -604,7 +600,7 @@ def flip(x: Any, /, axis: Axes = None) -> ndarray:
     return view_of(x, tuple([slice(None, None, -1 if i in axes else 1) for i in range(x.ndim)]))  # type: ignore
 
 
-@viewing
+@fast_path("x")
 def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> ndarray:
     """A view of the diagonals of the planes of two axes, as the last axis of the result.
 
@@ -655,6 +651,7 @@ def broadcast_shapes(*shape: Sequence[int]) -> tuple[int, ...]:
     )
 
 
+@fast_path("x")
 def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> ndarray:
     """A view of ``x`` repeated to ``shape``; it cannot be written to.
 
@@ -666,53 +663,20 @@ def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> ndarray:
     array([[1, 2],
            [1, 2]])
     """
-    plain = type(x) is ndarray and x._node is None and type(shape) is tuple and all_ints(shape)
-    if plain:
-        try:
-            return x._view(_views[x._layout, shape])
-        except KeyError:
-            pass
     x = require("broadcast_to", x, HELD)
-    y = _broadcast_as("broadcast_to", x, shapes.normalize_shape("broadcast_to", shape))
-    if plain:
-        remember(_views, (x._layout, shape), y._layout)
-    return y
+    return _broadcast_as("broadcast_to", x, shapes.normalize_shape("broadcast_to", shape))
 
 
-#: Views of arrays whose gradient is not recorded, by what was requested: to look one up takes a
-#: fraction of working it out.
-_views: dict[tuple, Layout] = {}
-_turned: dict[Layout, Layout] = {}
-_reshaped_views: dict[tuple, Layout] = {}
-
-
+@fast_path("x")
 def turned(x: ndarray) -> ndarray:
     """A view with the axes reversed: ``x.T``."""
-    if x._node is not None:
-        return transpose(x)
-    try:
-        return x._view(_turned[x._layout])
-    except KeyError:
-        y = transpose(x)
-        remember(_turned, x._layout, y._layout)
-        return y
+    return transpose(x)
 
 
-def reshaped(x: ndarray, *new_shape: Any, **kwargs: Any) -> ndarray:
+@fast_path("x")
+def reshaped(x: ndarray, *shape: Any, order: str = "C", copy: bool | None = None) -> ndarray:
     """The elements in another shape: x.reshape(2, 3) or x.reshape((2, 3)); one length may be -1."""
-    plain = x._node is None and not kwargs
-    if plain:
-        try:
-            seen = _reshaped_views[x._layout, new_shape]
-            if all_ints(new_shape if len(new_shape) != 1 else new_shape[0]):
-                return x._view(seen)
-        except (KeyError, TypeError):  # new, or a list of sizes
-            pass
-    shape = new_shape[0] if len(new_shape) == 1 else new_shape
-    y = reshape(x, shape, **kwargs)
-    if plain and x._layout.contiguous and all_ints(shape):
-        remember(_reshaped_views, (x._layout, new_shape), y._layout)
-    return y
+    return reshape(x, shape[0] if len(shape) == 1 else shape, order, copy=copy)
 
 
 def _broadcast_as(name: str, x: ndarray, shape: tuple) -> ndarray:

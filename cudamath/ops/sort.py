@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.dtypes import COMPLEX, NUMERIC, REAL_OR_BOOL
+from ..core.fast_path import fast_path
 from ..core.op import Op, coerce, members, require
 from ..core.shapes import as_integer, normalize_axis
 from .elementwise import isnan
@@ -62,6 +63,7 @@ def _checked_kind(name: str, kind: Any) -> None:
         )
 
 
+@fast_path("x")
 def sort(
     x: Any,
     /,
@@ -98,6 +100,7 @@ def sort(
     return _sort(x, axis=axis, descending=bool(descending))
 
 
+@fast_path("x")
 def argsort(
     x: Any,
     /,
@@ -131,6 +134,7 @@ def argsort(
     return _by_keys([im, re, missing], axis, bool(descending))
 
 
+@fast_path("x")
 def sort_complex(x: Any, /) -> ndarray:
     """The elements as complex numbers in ascending order along the last axis, by real part, then
     imaginary part.
@@ -163,6 +167,7 @@ def _by_keys(keys: Sequence[ndarray], axis: int, descending: bool = False) -> nd
     return order
 
 
+@fast_path("*keys")
 def lexsort(keys: Any, axis: int = -1) -> ndarray:
     """The positions that sort by several keys: by the last one, where equal by the one before, and
     so on.
@@ -213,6 +218,7 @@ def _ranks(name: str, kth: Any, shape: tuple[int, ...], axis: int) -> tuple[int,
     return tuple(ranks)
 
 
+@fast_path("x")
 def partition(x: Any, /, kth: Any, axis: int | None = -1, kind: str = "introselect") -> ndarray:
     """The elements rearranged so that those of some ranks stand where sorting would put them,
     smaller ones before.
@@ -240,6 +246,7 @@ def partition(x: Any, /, kth: Any, axis: int | None = -1, kind: str = "introsele
     return _partition(x, axis=axis, kth=ranks)
 
 
+@fast_path("x")
 def argpartition(x: Any, /, kth: Any, axis: int | None = -1, kind: str = "introselect") -> ndarray:
     """The positions along an axis that would partition it (see `partition`).
 
@@ -258,6 +265,7 @@ def argpartition(x: Any, /, kth: Any, axis: int | None = -1, kind: str = "intros
     return _argpartition(x, axis=axis, kth=ranks)
 
 
+@fast_path("x")
 def topk(x: Any, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple[ndarray, ndarray]:
     """The k largest (or smallest) elements along an axis, in order, and their positions.
 
@@ -277,10 +285,6 @@ def topk(x: Any, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple[nd
     >>> values.tolist(), positions.tolist()
     ([9, 7], [1, 3])
     """
-    key, given = ("topk", k, k.__class__, axis, axis.__class__, largest, largest.__class__), (x,)
-    known = _topk.again(key, given)
-    if known is not None:
-        return known
     x = require("topk", x)
     axis = normalize_axis("topk", axis, x.ndim)
     k = as_integer("topk", "k", k)
@@ -288,9 +292,7 @@ def topk(x: Any, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple[nd
         raise ValueError(f"topk: k = {k} is out of bounds for axis {axis} of shape {x.shape}")
     n = x.shape[axis]
     if n <= _SHORT and x.size <= _FEW and x.dtype not in COMPLEX and x._node is None:
-        found = _topk(x, axis=axis, count=k, descending=bool(largest))
-        _topk.remember(key, given, (x,), axis=axis, count=k, descending=bool(largest))
-        return found
+        return _topk(x, axis=axis, count=k, descending=bool(largest))
     if (
         x._layout.device >= 0
         and x.dtype not in COMPLEX

@@ -3,7 +3,6 @@ along given axes."""
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -12,12 +11,13 @@ import numpy as np
 
 from ..core import array, shapes
 from ..core.array import ndarray
+from ..core.fast_path import fast_path
 from ..core.op import MISTAKES, as_of, coerce, members, require, speaks_for
 from ..core.shapes import normalize_axes, normalize_axis, normalize_shape
 from . import reduce
 from .creation import asarray, ones, zeros
 from .index import take
-from .join import _concat, _cut, _inputs, _joined, concat, tile
+from .join import _cut, _inputs, _joined, concat, tile
 from .masks import nonzero
 from .shape import (
     astype,
@@ -32,7 +32,6 @@ from .shape import (
     span,
     swapaxes,
 )
-from .views import viewing
 
 __all__ = [
     "append",
@@ -57,6 +56,7 @@ __all__ = [
 ]
 
 
+@fast_path("*arrays")
 def broadcast_arrays(*arrays: Any) -> tuple[ndarray, ...]:
     """Views of the arrays, all repeated to their common shape.
 
@@ -67,14 +67,12 @@ def broadcast_arrays(*arrays: Any) -> tuple[ndarray, ...]:
     >>> [a.shape for a in cm.broadcast_arrays(cm.zeros((3, 1)), cm.zeros(4))]
     [(3, 4), (3, 4)]
     """
-    inputs = [x if type(x) is ndarray else require("broadcast_arrays", x) for x in arrays]
-    shape = _common_shape("broadcast_arrays", *[x._layout.shape for x in inputs])
+    inputs = [require("broadcast_arrays", x) for x in arrays]
+    shape = shapes.broadcast_shapes("broadcast_arrays", *[x.shape for x in inputs])
     return tuple([broadcast_to(x, shape) for x in inputs])
 
 
-_common_shape = functools.lru_cache(1024)(shapes.broadcast_shapes)
-
-
+@fast_path("*arrays")
 def atleast_3d(*arrays: Any) -> Any:
     """Each array with at least three dimensions: a vector as (1, n, 1), a matrix as (n, m, 1).
 
@@ -93,7 +91,7 @@ def atleast_3d(*arrays: Any) -> Any:
     return out[0] if len(out) == 1 else tuple(out)
 
 
-@viewing
+@fast_path("x")
 def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> ndarray:
     """A view rotated by ``k`` quarter turns in the plane of two axes, from the first towards the
     second.
@@ -120,6 +118,7 @@ def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> ndarray:
     return flip(x, axis=())
 
 
+@fast_path("*arrays")
 def column_stack(arrays: Sequence[Any], /) -> ndarray:
     """Vectors as the columns of a matrix; matrices side by side.
 
@@ -130,19 +129,14 @@ def column_stack(arrays: Sequence[Any], /) -> ndarray:
     >>> cm.column_stack([[1, 2], [3, 4]]).tolist()
     [[1, 3], [2, 4]]
     """
-    known = _concat.again(("column_stack",), arrays) if arrays.__class__ in (list, tuple) else None
-    if known is not None:
-        return known
-    given = _inputs("column_stack", arrays)
-    return _joined(
-        "column_stack",
-        [expand_dims(x, axis=1) if x.ndim == 1 else atleast_2d(x) for x in given],
-        1,
-        key=("column_stack",),
-        given=given,
-    )
+    columns = [
+        expand_dims(x, axis=1) if x.ndim == 1 else atleast_2d(x)
+        for x in _inputs("column_stack", arrays)
+    ]
+    return _joined("column_stack", columns, 1)
 
 
+@fast_path("*arrays")
 def dstack(arrays: Sequence[Any], /) -> ndarray:
     """The arrays stacked in depth: along axis 2, those of fewer dimensions as ``atleast_3d`` makes
     them.
@@ -154,13 +148,10 @@ def dstack(arrays: Sequence[Any], /) -> ndarray:
     >>> cm.dstack([[1, 2], [3, 4]]).tolist()
     [[[1, 3], [2, 4]]]
     """
-    known = _concat.again(("dstack",), arrays) if arrays.__class__ in (list, tuple) else None
-    if known is not None:
-        return known
-    given = _inputs("dstack", arrays)
-    return _joined("dstack", [atleast_3d(x) for x in given], 2, key=("dstack",), given=given)
+    return _joined("dstack", [atleast_3d(x) for x in _inputs("dstack", arrays)], 2)
 
 
+@fast_path("x")
 def hsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
     """``split`` along axis 1 (axis 0 of vectors).
 
@@ -175,6 +166,7 @@ def hsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]
     return _cut("hsplit", x, indices_or_sections, 1 if x.ndim > 1 else 0, even=True)
 
 
+@fast_path("x")
 def vsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
     """``split`` along axis 0 of an array of at least 2 dimensions.
 
@@ -191,6 +183,7 @@ def vsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]
     return _cut("vsplit", x, indices_or_sections, 0, even=True)
 
 
+@fast_path("x")
 def dsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
     """``split`` along axis 2.
 
@@ -217,9 +210,6 @@ def block(arrays: Any) -> ndarray:
     >>> cm.block([[cm.eye(2), cm.zeros((2, 1))], [cm.ones((1, 3))]]).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 1.0]]
     """
-    known = _block_again(arrays)
-    if known is not None:
-        return known
 
     def depth(item: Any) -> int:
         if not isinstance(item, list):
@@ -240,41 +230,27 @@ def block(arrays: Any) -> ndarray:
             [leaf for part in item for leaf in leaves(part)] if isinstance(item, list) else [item]
         )
 
-    given = iter(coerce("block", tuple(leaves(arrays))))
-    parts = list(given)
+    def nesting(item: Any) -> Any:
+        return tuple(map(nesting, item)) if isinstance(item, list) else None
+
+    return _assembled(tuple(coerce("block", tuple(leaves(arrays)))), nesting(arrays), levels)
+
+
+@fast_path("*parts")
+def _assembled(parts: tuple[ndarray, ...], nesting: Any, levels: int) -> ndarray:
+    """Blocks joined as they were nested: nesting has None in place of each of them."""
     ndim = max([levels, *[x.ndim for x in parts]])
-    matrices = levels == 2 == ndim and {x.ndim for x in parts} == {2}
-    full = iter(
-        parts if matrices else [reshape(x, (1,) * (ndim - x.ndim) + x.shape) for x in parts]
-    )
+    full = iter([reshape(x, (1,) * (ndim - x.ndim) + x.shape) for x in parts])
 
     def joined(item: Any, axis: int) -> ndarray:
-        if not isinstance(item, list):
+        if item is None:
             return next(full)
-        return _joined(
-            "block",
-            [joined(part, axis + 1) for part in item],
-            axis,
-            key=("block", axis) if matrices else None,
-        )
+        return _joined("block", [joined(part, axis + 1) for part in item], axis)
 
-    return joined(arrays, ndim - levels)
+    return joined(nesting, ndim - levels)
 
 
-def _block_again(rows: Any) -> ndarray | None:
-    """A block matrix of matrices like one that was seen before: joins along rows, then one along
-    columns."""
-    if rows.__class__ is not list:
-        return None
-    made = []
-    for row in rows:
-        joined = _concat.again(("block", 1), row) if row.__class__ is list else None
-        if joined is None:
-            return None
-        made.append(joined)
-    return _concat.again(("block", 0), made)
-
-
+@fast_path("x", "values")
 def append(x: Any, /, values: Any, axis: int | None = None) -> ndarray:
     """A new array with values after x's own.
 
@@ -286,13 +262,6 @@ def append(x: Any, /, values: Any, axis: int | None = None) -> ndarray:
     >>> cm.append([1, 2], [[3], [4]]).tolist()
     [1, 2, 3, 4]
     """
-    if (
-        axis is None
-        and type(x) is type(values) is ndarray
-        and x._layout.ndim == values._layout.ndim == 1
-        and (x._layout.dtype is values._layout.dtype)
-    ):
-        return concat((x, values))  # as it is
     return _joined("append", coerce("append", (x, values)), axis)
 
 
@@ -415,6 +384,7 @@ def insert(x: Any, /, obj: Any, values: Any, axis: int | None = None) -> ndarray
     return take(concat([x, expanded], axis=axis), asarray(at, device=x.device), axis=axis)
 
 
+@fast_path("x")
 @speaks_for("resize")
 def resize(x: Any, /, new_shape: int | Sequence[int]) -> ndarray:
     """A new array of a shape, filled with x's elements in C order, again and again.
@@ -434,6 +404,7 @@ def resize(x: Any, /, new_shape: int | Sequence[int]) -> ndarray:
     return reshape(span(tile(x, -(-size // x.size)), 0, 0, size), shape)
 
 
+@fast_path("x")
 def fliplr(x: Any, /) -> ndarray:
     """A view with axis 1 reversed.
 
@@ -450,6 +421,7 @@ def fliplr(x: Any, /) -> ndarray:
     return flip(x, axis=1)
 
 
+@fast_path("x")
 def flipud(x: Any, /) -> ndarray:
     """A view with axis 0 reversed.
 
@@ -466,6 +438,7 @@ def flipud(x: Any, /) -> ndarray:
     return flip(x, axis=0)
 
 
+@fast_path("x")
 def rollaxis(x: Any, /, axis: int, start: int = 0) -> ndarray:
     """A view with an axis moved before another.
 
@@ -490,6 +463,7 @@ def _planes(x: Any, offset: int, axis1: int, axis2: int) -> ndarray:
     return diagonal(x, offset, *normalize_axes("trace", (axis1, axis2), x.ndim))
 
 
+@fast_path("x")
 def trace(
     x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
 ) -> ndarray:
@@ -508,23 +482,7 @@ def trace(
             return reduce.sum(_planes(x, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
         except MISTAKES as error:
             raise as_of("trace", error) from None
-    numbers = offset, axis1, axis2
-    key, given = ("trace", *numbers, *[n.__class__ for n in numbers]), (x,)
-    known = reduce._sum.again(key, given)
-    if known is None:
-        line = _planes(x, *numbers)
-        known = reduce.sum(line, -1)
-        reduce._sum.remember(
-            key,
-            given,
-            (line,),
-            kind="sum",
-            axis=(line.ndim - 1,),
-            keepdims=False,
-            dtype=known.dtype,
-            shape=(),
-        )
-    return known
+    return reduce.sum(_planes(x, offset, axis1, axis2), -1)
 
 
 def trim_zeros(x: Any, /, trim: str = "fb", axis: int | Sequence[int] | None = None) -> ndarray:
@@ -555,6 +513,7 @@ def trim_zeros(x: Any, /, trim: str = "fb", axis: int | Sequence[int] | None = N
     return y
 
 
+@fast_path("a", "b")
 def cross(
     a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> ndarray:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.fast_path import fast_path
 from ..core.layout import Layout
 from ..core.op import ViewOp, require
 from ..core.shapes import byte_bounds, normalize_axes, normalize_shape
 from .padding import pad
-from .shape import moveaxis, reshape, span
-from .views import viewing
+from .shape import moveaxis, reshape, span, unrecorded_view
 
 __all__ = ["sliding_window_view"]
 
@@ -46,7 +46,7 @@ _slide = ViewOp(
 )
 
 
-@viewing
+@fast_path("x")
 def sliding_window_view(
     x: Any, /, window_shape: int | Sequence[int], axis: int | Sequence[int] | None = None
 ) -> ndarray:
@@ -83,6 +83,7 @@ def sliding_window_view(
     return _slide(x, window=window, axes=axes)
 
 
+@fast_path("x")
 def as_strided(
     x: Any,
     /,
@@ -124,4 +125,4 @@ def as_strided(
             "bytes of an "
             f"array of shape {x.shape} and dtype {x.dtype}"
         )
-    return x._view(x._layout.view(lengths, steps), 0)
+    return unrecorded_view(x, x._layout.view(lengths, steps))

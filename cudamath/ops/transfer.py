@@ -3,20 +3,23 @@ copying into."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 from ..core import tape, trace
-from ..core.array import ReadOnly, allocate, asarray, ndarray, over, upload, wrap
+from ..core.array import allocate, asarray, ndarray, over, upload, wrap
+from ..core.bounded_cache import store
+from ..core.call_record import obstruct, open_records, report
 from ..core.devices import CPU, TRACED
 from ..core.dtypes import COMPLEX, real_dtype
+from ..core.fast_path import fast_path
 from ..core.layout import Layout
 from ..core.op import ViewOp, registry, require
 from ..runtime import memory, stream
 from ..runtime.errors import DeviceError
-from .index import _check_writable, setitem
-from .shape import _fill, astype, pattern
-from .views import remember
+from .index import _check_writable
+from .shape import astype
 
 __all__ = ["imag", "real"]
 
@@ -62,12 +65,14 @@ def to_device(x: ndarray, index: int) -> ndarray:
         layout = _on_host.get(x._layout)
         if layout is None:
             layout = Layout.of(host.shape, host.strides, host.dtype, CPU)
-            remember(_on_host, x._layout, layout)
+            store(_on_host, x._layout, layout)
         return over(layout, host, None)
     params = {"source": x._layout.device, "index": index}
     out = _to(x, **params)
     if x._node is not None:
         tape.record(_to, (x,), out, params)
+    if open_records:
+        report(_to, (x,), (), params, functools.partial(_to, **params), out)
     return out
 
 
@@ -104,6 +109,7 @@ def copy_to(x: ndarray, target: Any, *, stream: Any = None) -> Any:
             "make a new array instead (copy, to)"
         )
     _check_writable("copy_to", target)
+    obstruct("copied into an array")
     tape.wrote(target)
     source_at, target_at = x._layout.device, target._layout.device
     if source_at == CPU and target_at == CPU:
@@ -152,6 +158,7 @@ _real = ViewOp(
 _imag = ViewOp("imag", _part, lambda g, _y, _x, offset: (g * 1j,))
 
 
+@fast_path("x")
 def real(x: Any, /) -> ndarray:
     """Real part.
 
@@ -172,6 +179,7 @@ def real(x: Any, /) -> ndarray:
     return _real(x, offset=0)
 
 
+@fast_path("x")
 def imag(x: Any, /) -> ndarray:
     """Imaginary part.
 
@@ -201,17 +209,6 @@ def imag(x: Any, /) -> ndarray:
 def fill(x: ndarray, value: Any) -> None:
     """Set every element to a number, or to an array of one without axes: as NumPy's, nothing is
     broadcast."""
-    layout = x._layout
-    key = "fill", layout, value, value.__class__
-    try:  # seen before, on a GPU
-        if x._node is None and x._owner.__class__ is not ReadOnly:
-            run = _fill.plans[key]
-            if tape.holders:
-                tape.wrote(x)
-            run(x)
-            return
-    except (KeyError, TypeError):  # TypeError: no number, an array say, which has no hash
-        pass
     if getattr(value, "ndim", 0) or isinstance(value, Sequence) and not isinstance(value, str):
         seen = (
             f"shape {value.shape}"
@@ -222,20 +219,4 @@ def fill(x: ndarray, value: Any) -> None:
             f"fill: wants one number for all of an array of shape {x.shape}, got {seen}; assign "
             "it to x[...]"
         )
-    if layout.device < 0:
-        x[...] = value
-        return
-    setitem(x, ..., value)
-    plain = _fill.plans.get((layout,))
-    if (
-        plain is not None
-        and layout.contiguous
-        and (value.__class__ is int or value.__class__ is float and value)
-    ):
-        _fill.keep(
-            key, _filled(plain, pattern("setitem", value, layout.dtype))
-        )  # a float 0 has two signs
-
-
-def _filled(run: Callable, numbers: tuple) -> Callable:
-    return lambda x: run(x, *numbers)
+    x[...] = value

@@ -13,9 +13,9 @@ from typing import Any
 MOST = 4096
 
 
-def store(table: dict, key: Any, value: Any, most: int = MOST) -> None:
+def store(table: dict, key: Any, value: Any, most: int | None = None) -> None:
     """Put a value into a table; a full table is emptied first. A key without a hash is left out."""
-    if len(table) >= most:
+    if len(table) >= (MOST if most is None else most):
         table.clear()
     with contextlib.suppress(TypeError):
         table[key] = value

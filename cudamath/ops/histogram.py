@@ -16,6 +16,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import asarray, ndarray, upload
 from ..core.dtypes import COMPLEX, FLOATING, INTEGER, INTEGER_OR_BOOL, REAL_OR_BOOL
+from ..core.fast_path import fast_path
 from ..core.op import Op, as_numbers, coerce, members, require, speaks_for
 from ..core.shapes import as_integer
 from .creation import zeros
@@ -280,6 +281,7 @@ def histogram_bin_edges(
     )
 
 
+@fast_path("x", "weights")
 def histogram(
     x: Any,
     bins: Any = 10,

@@ -24,6 +24,7 @@ from .index import (
     _given,
     _index_arrays,
     _neighbours,
+    _one_array,
     _value,
 )
 from .output import in_place
@@ -66,6 +67,8 @@ def _fold_at(
         and given != x.dtype
     ):
         values = _held(name, x, values)
+    if type(key) is ndarray and _one_array(x, key):
+        return _fold(name, kind, x, x, 0, [key], values)
     try:
         found = known_view(x._layout, key)
         form: Any = indexing.advanced(x.shape, x.strides, key) if found is None else None
@@ -78,9 +81,16 @@ def _fold_at(
     seen = x._layout.view(form.shape, form.strides, form.offset)
     base = unrecorded_view(x, seen, form.offset)
     base, axes, arrays = _index_arrays(base, form)
+    base, axis = _neighbours(base, axes, form.position)
+    _fold(name, kind, x, base, axis, arrays, values)
+
+
+def _fold(
+    name: str, kind: str, x: ndarray, base: ndarray, axis: int, arrays: list[ndarray], values: Any
+) -> None:
+    """`_fold_at` of a view of x by index arrays along neighbouring axes."""
     if x._layout.device >= 0:  # what is written must not be read as a position
         arrays = [_apart(x, a) for a in arrays]
-    base, axis = _neighbours(base, axes, form.position)
     shape = (*base.shape[:axis], *arrays[0].shape, *base.shape[axis + len(arrays) :])
     fitted = _apart(x, _fitted(name, _value(name, x, values), shape))
     wrote(base)

@@ -12,7 +12,7 @@
 - Faults: `limit` (bytes of memory), `fail[function] = status` (once), `lost = status` (every call
   from then on).
 
-`installed(...)` puts one in place of the driver, with fresh state in all modules that hold any.
+`installed(...)` puts one in place of the driver, with a fresh state of the runtime.
 """
 
 from __future__ import annotations
@@ -20,22 +20,17 @@ from __future__ import annotations
 import collections
 import contextlib
 import ctypes
-import gc
 import itertools
 import threading
 
 import numpy as np
 from fake_status import INVALID, OK, CUresult, Names
 
-import cudamath.cuda.kernels as cuda_kernels
-import cudamath.cuda.profiling as cuda_profiling
-from cudamath.core import devices as places
-from cudamath.core import lasting, plan, reading, writing
+from cudamath.core import plan
 from cudamath.core.array import upload
 from cudamath.core.layout import Layout
-from cudamath.core.op import registry
 from cudamath.kernels.build import storage
-from cudamath.runtime import blas, device, dnn, errors, flags, memory, module, stream, tensormap
+from cudamath.runtime.state import runtime
 
 
 class FakeStream:
@@ -468,7 +463,7 @@ class FakeDriver:
     # -------------------- kernels
 
     def compiler(self, kernel, signature, capability):
-        """Stands in for core.plan.compiler: the "machine code" is a number in `libraries`."""
+        """Stands in for runtime.compiler: the "machine code" is a number in `libraries`."""
         self.libraries.append((kernel, list(signature)))
         return b"\x7fELF%d" % (len(self.libraries) - 1)
 
@@ -614,18 +609,9 @@ class FakeDriver:
                 return status
 
 
-#: What is asked once a process: whether libraries can be used, which without a device none can.
-FORGET = (
-    blas.available.cache_clear,
-    blas.multiplies_float8.cache_clear,
-    dnn.available.cache_clear,
-    reading.number_reader.cache_clear,
-)
-
-
 @contextlib.contextmanager
 def installed(monkeypatch, **options):
-    """A fake in place of the driver, and fresh state in every module that holds any."""
+    """A fake in place of the driver, and a fresh state of the runtime."""
     fake = FakeDriver(**options)
     for variable in (
         "NUMBA_ENABLE_CUDASIM",
@@ -634,71 +620,11 @@ def installed(monkeypatch, **options):
         "CUDAMATH_CACHE_SIZE",
     ):
         monkeypatch.delenv(variable, raising=False)
-    fresh = [
-        (device, "driver", lambda: fake),
-        (device, "_contexts", {}),
-        (device, "_initialised_in", None),
-        (stream, "local", stream._Local()),
-        (stream, "_defaults", {}),
-        (stream, "_external", {}),
-        (memory, "_pools", {}),
-        (memory, "_constants", {}),
-        (memory, "_room", {}),
-        (memory, "_tables", collections.OrderedDict()),
-        (memory, "_peers", {}),
-        (memory, "observe", None),
-        (tensormap, "_tables", {}),
-        (tensormap, "_lookups", {}),
-        (flags, "_flags", {}),
-        (module, "functions", {}),
-        (plan, "_functions", {}),
-        (plan, "compiler", fake.compiler),
-        (places, "_default", None),
-        (places, "_local", places._Local()),
-        (cuda_kernels, "_runs", {}),
-        (cuda_profiling, "_last", None),
-        (cuda_profiling, "_switched", None),
-    ]
-    # These stay the same dict objects (generated code has them as globals, public functions in
-    # their closures).
-    tables = [
-        module.launcher,
-        lasting.made,
-        reading.number_readers,
-        reading.array_readers,
-        reading._rooms,
-        writing.writers,
-        *(
-            getattr(card, kept)
-            for card in registry.values()
-            for kept in ("plans", "known", "taped")
-            if hasattr(card, kept)
-        ),
-    ]
-    before = [dict(table) for table in tables]
-    with monkeypatch.context() as patch:
-        for where, name, value in fresh:
-            patch.setattr(where, name, value)
-        clear = (
-            device._probe.cache_clear,
-            device.info.cache_clear,
-            module._library.cache_clear,
-            plan._factory.cache_clear,
-            errors.recent_launches.clear,
-            *FORGET,
-            *(table.clear for table in tables),
-        )
-        for one in clear:
-            one()
+    with runtime.replaced(fake, fake.compiler):
         try:
             yield fake
         finally:
             fake.lost = None
-            gc.collect()  # finalisers call the driver: while it is the fake one
-            for one in clear:
-                one()
-            for table, was in zip(tables, before, strict=True):
-                table.update(was)
 
 
 def gpu(x, index=0):

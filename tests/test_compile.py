@@ -34,6 +34,7 @@ from cudamath.core.layout import Layout
 from cudamath.core.op import registry
 from cudamath.kernels import build
 from cudamath.runtime import blas, device, dnn, module
+from cudamath.runtime.state import runtime
 
 pytestmark = [
     pytest.mark.slow,
@@ -235,7 +236,7 @@ def observed(
         patch.setattr(
             blas, "multiplies_float8", lambda outer: False
         )  # it asks the library, which asks the driver
-        patch.setattr(plans, "compiler", compiler)
+        runtime.compiler = compiler
         patch.setattr(plans, "load", load)
         patch.setattr(fake, "cuMemcpyDtoHAsync", download)
         patch.setattr(fake, "cuLaunchKernel", lambda *_: None)

@@ -373,7 +373,6 @@ def fake_fft(monkeypatch, fake):
     """cuFFT's stand-in beside the fake driver."""
     library = FakeFFT()
     monkeypatch.setattr(runtime, "_bindings", lambda: library)
-    monkeypatch.setattr(runtime, "_plans", {})
     monkeypatch.setattr(
         libraries, "find", lambda name: types.SimpleNamespace(path="there", looked="", remedy="")
     )

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 import cudamath as cm
-from cudamath.core import dlpack, plan
+from cudamath.core import dlpack
 from cudamath.core.array import upload
 from cudamath.runtime.memory import pool_of
+from cudamath.runtime.state import runtime
 
 DTYPES = [
     "bool",
@@ -494,9 +495,7 @@ def test_memory_of_a_gpu_that_is_lent_to_be_read_is_not_changed(
 ):
     """Neither at first nor where such a change of other arrays has been seen before. (Kernels do
     nothing here.)"""
-    monkeypatch.setattr(
-        plan, "compiler", lambda kernel, *rest: fake.compiler(lambda *arguments: None, *rest)
-    )
+    runtime.compiler = lambda kernel, *rest: fake.compiler(lambda *arguments: None, *rest)
     host = np.arange(16, dtype=np.float32).reshape(4, 4)
     source, other, mask, at = [upload(part, 0) for part in (host, host, host > 3, np.array([0, 2]))]
     x = lent_to_read(source, protocol)

@@ -36,6 +36,7 @@ from cudamath.core.plan import (
 )
 from cudamath.runtime import flags, module, stream
 from cudamath.runtime.memory import pool_of
+from cudamath.runtime.state import runtime
 from cudamath.runtime.work import Work
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -125,7 +126,7 @@ def test_one_input(fake):
     assert (name, grid, block, shared) == ("double", (3, 2, 1), (32, 4, 1), 100)
     y = run(run(x))
     assert y.tolist() == [[0, 4, 8], [12, 16, 20]] and y.device == "cuda:0" and y._node is None
-    assert str(module.functions[int(next(iter(module.functions)))]) == "double"
+    assert str(runtime.functions[int(next(iter(runtime.functions)))]) == "double"
 
 
 def test_a_kernel_that_waits_itself_may_begin_early(fake):
@@ -504,14 +505,14 @@ def test_a_second_process_compiles_nothing(tmp_path):
     source = textwrap.dedent("""
         import numpy as np
         from cudamath.core.layout import Layout
-        from cudamath.core import plan
         from cudamath.kernels.elementwise import elementwise
         from cudamath.runtime import module
         from cudamath.runtime.device import assume
+        from cudamath.runtime.state import runtime
         x = Layout.new((1000,), np.dtype("f4"), 0)
         with assume((9, 0)):
             p = elementwise(x, x, expression="x * y + 1", compute=np.dtype("f4"), output=np.dtype("f4"))
-            code = plan.compiler(p.steps[0].kernel, p.signature(p.steps[0], [x, x]), (9, 0))
+            code = runtime.compiler(p.steps[0].kernel, p.signature(p.steps[0], [x, x]), (9, 0))
         print(module.statistics["compiled"], module.statistics["loaded_from_disk"], len(code) > 1000)
         """)  # noqa: E501
     environment = {**os.environ, "CUDAMATH_CACHE_DIR": str(tmp_path)}

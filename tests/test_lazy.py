@@ -18,6 +18,7 @@ from fake_status import OK
 from cudamath.core.layout import Layout
 from cudamath.kernels import build, lazy
 from cudamath.runtime import device, libraries, meanwhile
+from cudamath.runtime.state import runtime
 
 ROOT = pathlib.Path(__file__).parent.parent
 pytestmark = pytest.mark.skipif(lazy.SIMULATOR, reason="in the simulator all names are Numba's own")
@@ -47,15 +48,15 @@ FIRST_CALLS = f"""
     import ml_dtypes, numpy as np, pytest
     import fake_driver
     import cudamath as cm
-    from cudamath.core import plan
     from cudamath.kernels import build
     from cudamath.runtime import blas, dnn, module
+    from cudamath.runtime.state import runtime
 
     FILL = len(sys.argv) > 1
     with pytest.MonkeyPatch.context() as patch, fake_driver.installed(patch) as fake:
         patch.setattr(blas, "available", lambda: False)
         patch.setattr(dnn, "available", lambda: False)
-        plan.compiler = build.compile_cubin
+        runtime.compiler = build.compile_cubin
         fake.libraries.append((lambda *arguments: None, []))  # the only "machine code": it does nothing
         if FILL:
             build.compile_now = lambda *what: (b"\\x7fELF0", "")
@@ -201,10 +202,9 @@ def waking(monkeypatch):
     """A driver that nobody has called yet, and nothing to do meanwhile."""
     driver = Driver()
     monkeypatch.delenv("NUMBA_ENABLE_CUDASIM", raising=False)
-    monkeypatch.setattr(device, "driver", lambda: driver)
-    monkeypatch.setattr(device, "_initialised_in", None)
     monkeypatch.setattr(meanwhile, "items", collections.deque())
-    return driver
+    with runtime.replaced(driver):
+        yield driver
 
 
 def test_while_the_driver_wakes_up_a_thread_does_what_is_next(waking):

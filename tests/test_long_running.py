@@ -99,7 +99,6 @@ def test_a_graph_keeps_its_transforms(fake, monkeypatch):
         fft.transform(fft.Spec(0x29, (n,), walk, walk, 1), False)(cm.cuda.current_stream(), 0, 0)
 
     monkeypatch.setattr(fft, "_bindings", lambda: Library)
-    monkeypatch.setattr(fft, "_plans", {})
     monkeypatch.setattr(libraries, "find", lambda name: types.SimpleNamespace(path="there"))
     with cm.cuda.capture() as recorded:
         transform(1009)

@@ -14,6 +14,7 @@ import cudamath as cm
 from cudamath.core.array import upload
 from cudamath.runtime import memory, stream
 from cudamath.runtime.memory import Buffer, human, parse_size, pool_of, rounded
+from cudamath.runtime.state import runtime
 
 KB, MB = 1 << 10, 1 << 20
 
@@ -584,9 +585,9 @@ def test_tables_of_addresses_are_uploaded_once(fake):
     assert host.tolist() == [1, 2, 3] and fake.calls["cuMemcpyHtoDAsync"] == 2
     side = cm.cuda.Stream()
     assert memory.address_table((1, 2, 3), side) != first
-    for i in range(2 * memory._TABLES_KEPT):
+    for i in range(2 * memory.MOST_UPLOADS):
         memory.address_table((i,), s)
-    assert len(memory._tables) == memory._TABLES_KEPT
+    assert len(runtime.uploads) == memory.MOST_UPLOADS
 
 
 def test_constants_are_uploaded_once(fake):

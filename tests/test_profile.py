@@ -9,7 +9,8 @@ from fake_driver import bind, gpu
 import cudamath as cm
 from cudamath.core.plan import Call, Input, Output, Plan
 from cudamath.runtime import device as devices
-from cudamath.runtime import memory, module, profile
+from cudamath.runtime import module, profile
+from cudamath.runtime.state import runtime
 
 
 def test_profile(fake, tmp_path):
@@ -30,9 +31,9 @@ def test_profile(fake, tmp_path):
         x.to_numpy()
     run(x)
     assert (
-        module.launcher["launch"] is original
-        and memory.observe is None
-        and module.launcher["observe_call"] is None
+        runtime.launcher["launch"] is original
+        and runtime.observe_copy is None
+        and runtime.launcher["observe_call"] is None
     )
     rows = {row["name"]: row for row in p.stats()}
     assert {name: row["count"] for name, row in rows.items()} == {

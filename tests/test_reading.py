@@ -14,7 +14,7 @@ from threads import together
 
 import cudamath as cm
 from cudamath.core import reading, rooms
-from cudamath.runtime import memory
+from cudamath.runtime.state import runtime
 
 DTYPES = ["?", "i1", "u2", "i4", "i8", "f2", "f4", "f8", "c8", "c16", "bfloat16"]
 
@@ -156,10 +156,10 @@ def test_not_during_a_capture_nor_unseen_by_a_profile(fake, monkeypatch):
         x = cm.asarray(np.arange(4.0))
         for _ in range(2):
             assert x.tolist() == [0, 1, 2, 3] and float(x[1]) == 1
-        monkeypatch.setattr(memory, "observe", observe)
+        runtime.observe_copy = observe
         assert x.tolist() == [0, 1, 2, 3] and float(x[1]) == 1
         assert seen == [("copy device to host", 32), ("copy device to host", 8)]
-        monkeypatch.setattr(memory, "observe", None)
+        runtime.observe_copy = None
         stream = cm.cuda.Stream()
         with stream:
             stream.capturing = True

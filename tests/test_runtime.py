@@ -22,6 +22,7 @@ from cudamath.core.array import upload
 from cudamath.core.layout import Layout
 from cudamath.runtime import device, handles, libraries, module, stream
 from cudamath.runtime.errors import check, fail
+from cudamath.runtime.state import runtime
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -155,7 +156,7 @@ def test_default_device(fake, monkeypatch):
     assert cm.empty(3).device == "cuda:1" and cm.cuda.current_device() == 1
     cm.set_default_device("cpu")
     assert cm.empty(3).device == "cpu"
-    monkeypatch.setattr("cudamath.core.devices._default", None)
+    runtime.default_device = None
     monkeypatch.setenv("CUDAMATH_DEVICE", "cuda:7")
     with pytest.raises(cm.cuda.DeviceError, match="cuda:7 was asked for but there are 2 devices"):
         cm.empty(3)

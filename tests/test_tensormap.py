@@ -12,6 +12,7 @@ import cudamath as cm
 from cudamath.core.plan import Input, Output, TensorMap
 from cudamath.runtime import tensormap
 from cudamath.runtime.errors import CudaError
+from cudamath.runtime.state import runtime
 
 
 def words(address):
@@ -83,7 +84,7 @@ def test_two_devices_have_maps_of_their_own(fake):
             mapped(seen, x, index=index)(x)
             cm.cuda.synchronize()
             assert seen[-1][0][0] == x.ptr
-    assert seen[0][2] != seen[1][2] and len(tensormap._tables) == 2
+    assert seen[0][2] != seen[1][2] and len(runtime.tensor_maps) == 2
 
 
 def test_a_full_table_starts_again(fake, monkeypatch):
@@ -98,7 +99,7 @@ def test_a_full_table_starts_again(fake, monkeypatch):
     assert [s[0][0] for s in seen] == [
         x.ptr for x in arrays * 2
     ]  # every launch found its own map, though run late
-    assert len(tensormap._tables[0].blocks) == 4
+    assert len(runtime.tensor_maps[0].blocks) == 4
 
 
 def test_a_graph_keeps_its_maps(fake, monkeypatch):

@@ -14,6 +14,7 @@ from cudamath.core.layout import Layout
 from cudamath.core.plan import Call, Input, Output, Plan, Temp
 from cudamath.kernels import build, work
 from cudamath.runtime import blas, device, dnn
+from cudamath.runtime.state import runtime
 from cudamath.runtime.work import PER_CLOCK, Work, peak
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -29,11 +30,7 @@ def profiled(request, monkeypatch):
         device.assume(request.param),
         cm.device("cuda:0"),
     ):
-        monkeypatch.setattr(
-            plans,
-            "compiler",
-            lambda kernel, signature, cc: fake.compiler(lambda *_: None, signature, cc),
-        )
+        runtime.compiler = lambda kernel, *rest: fake.compiler(lambda *_: None, *rest)
         monkeypatch.setattr(fake, "cuLaunchKernel", lambda *_: (0,))
         monkeypatch.setattr(dnn, "available", lambda: False)
         monkeypatch.setattr(blas, "available", lambda: False)

@@ -9,7 +9,7 @@ from threads import together
 
 import cudamath as cm
 from cudamath.core import rooms, writing
-from cudamath.runtime import memory
+from cudamath.runtime.state import runtime
 
 DTYPES = [np.dtype(t) for t in ("?", "i1", "u2", "i4", "i8", "f2", "f4", "f8", "c8", "c16")] + [
     cm.dtype("bfloat16")
@@ -162,15 +162,11 @@ def test_in_a_graph_and_under_a_profile(fake, monkeypatch):
         graph.replay()
         assert x.tolist() == y.tolist() == [0, 1, 2]
         seen = []
-        monkeypatch.setattr(
-            memory,
-            "observe",
-            lambda kind, nbytes, stream, work: seen.append((kind, nbytes)) or work(),
-        )
+        runtime.observe_copy = lambda kind, nbytes, _, work: seen.append((kind, nbytes)) or work()
         x = cm.asarray(value)
         y[...] = value
         assert seen == [("copy host to device", 24)] * 2
-        monkeypatch.setattr(memory, "observe", None)
+        runtime.observe_copy = None
         assert x.tolist() == y.tolist() == [7, 7, 7]
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
-import threading
 from typing import Any
 
-from ..runtime import device as runtime
+from ..runtime import device as cuda
 from ..runtime import stream
 from ..runtime.errors import DeviceError
+from ..runtime.state import runtime
 
 CPU = -1  # a layout's `device` for host arrays; GPUs are numbered from 0
 TRACED = -2  # of arrays without bytes (trace.py)
@@ -67,25 +67,18 @@ class Device:
             if self.index in (CPU, TRACED)
             else stream.on_device(self.index, restore=True).__enter__()
         )
-        _local.stack = (*_local.stack, (self.index, active))
+        local = runtime.local
+        local.device_stack = (*local.device_stack, (self.index, active))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        *rest, (_, active) = _local.stack
-        _local.stack = tuple(rest)
+        local = runtime.local
+        *rest, (_, active) = local.device_stack
+        local.device_stack = tuple(rest)
         if active is not None:
             active.__exit__()
 
 
-class _Local(threading.local):
-    stack: tuple[
-        tuple[int, stream.on_device | None], ...
-    ] = ()  # the `with` blocks this thread is in
-    chosen: int | None = None  # by cm.cuda.set_device, for this thread
-
-
-_local = _Local()
-_default: int | None = None
 _known = functools.cache(Device)
 
 
@@ -104,12 +97,12 @@ def device(name: Any) -> Device:
         if name == "cpu":
             return _known(CPU)
         if name == "cuda":
-            return _known(runtime.validate(0))
+            return _known(cuda.validate(0))
         kind, _, number = name.partition(":")
         if kind == "cuda" and number.isdigit():
-            return _known(runtime.validate(int(number)))
+            return _known(cuda.validate(int(number)))
     elif isinstance(name, int) and not isinstance(name, bool):
-        return _known(runtime.validate(name))
+        return _known(cuda.validate(name))
     raise DeviceError(f"device: {name!r} is not a device; wants 'cpu', 'cuda' or 'cuda:<number>'")
 
 
@@ -121,15 +114,16 @@ def device_of(index: int) -> Device:
 def default_index() -> int:
     """Number of the default device: of `with cm.device(...)`, else as set, else the first GPU, else
     the CPU."""
-    global _default
-    if stack := _local.stack:
+    local = runtime.local
+    if stack := local.device_stack:
         return stack[-1][0]
-    if _local.chosen is not None:
-        return _local.chosen
-    if _default is None:
-        named = os.environ.get("CUDAMATH_DEVICE")
-        _default = device(named).index if named else (0 if runtime.device_count() else CPU)
-    return _default
+    if local.device is not None:
+        return local.device
+    if runtime.default_device is None:
+        name = os.environ.get("CUDAMATH_DEVICE")
+        first = 0 if cuda.device_count() else CPU
+        runtime.default_device = device(name).index if name else first
+    return runtime.default_device
 
 
 def index_of(name: Any) -> int:
@@ -146,17 +140,16 @@ def set_default_device(name: Any) -> None:
     >>> cm.default_device()
     Device('cpu')
     """
-    global _default
-    _default = device(name).index
-    _local.chosen = None
-    if _default != CPU:
-        stream.set_device(_default)
+    runtime.default_device = device(name).index
+    runtime.local.device = None
+    if runtime.default_device != CPU:
+        stream.set_device(runtime.default_device)
 
 
 def choose(index: int) -> None:
     """Make a GPU the active device and the default of this thread (`cm.cuda.set_device`)."""
     stream.set_device(index)
-    _local.chosen = index
+    runtime.local.device = index
 
 
 def default_device() -> Device:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..runtime import memory
+from ..runtime.state import device_table
 from .array import ndarray
 from .layout import Layout
 
@@ -36,7 +37,7 @@ class Lasting:
 
 
 #: (value, layout) -> the array
-made: dict[tuple[float, Layout], ndarray] = {}
+made: dict[tuple[float, Layout], ndarray] = device_table()
 
 
 def number(value: float, layout: Layout) -> ndarray | None:

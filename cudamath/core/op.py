@@ -9,13 +9,14 @@ import importlib
 import itertools
 import operator
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..runtime import meanwhile
 from ..runtime.memory import Buffer
+from ..runtime.state import register_tables
 from . import tape
 from .array import ReadOnly, asarray, ndarray, same_device, wrap
 from .devices import CPU, TRACED
@@ -68,6 +69,17 @@ __all__ = [
 
 #: Every op card by name (tests/test_complete.py compares it with records, docs and benchmark rows).
 registry: dict[str, Op | ViewOp] = {}
+
+
+def _tables() -> Iterator[dict]:
+    """What the cards remember of calls: it depends on the devices."""
+    for card in registry.values():
+        for name in ("plans", "known", "taped"):
+            if hasattr(card, name):
+                yield getattr(card, name)
+
+
+register_tables(_tables)
 
 _MOST_PLANS = 4096  # an op called with ever new shapes forgets its plans now and then
 

@@ -19,7 +19,9 @@ from typing import Any
 import numpy as np
 
 from ..runtime import flags, memory, module, stream, tensormap
+from ..runtime.device import capability
 from ..runtime.errors import user_place
+from ..runtime.state import device_cache, runtime
 from ..runtime.work import UNKNOWN, Work
 from . import shapes
 from .array import ndarray
@@ -236,11 +238,6 @@ class Call:
 
     def __repr__(self) -> str:
         return f"Call({getattr(self.fn, '__name__', self.fn)})"
-
-
-#: compile(kernel, argument layouts and scalars, capability) -> cubin; set by kernels/build.py when
-#: it is imported.
-compiler: Callable[[Any, list[Any], tuple[int, int]], bytes] | None = None
 
 
 class Plan:
@@ -484,12 +481,7 @@ class _Writer:
     def take(self, target: str, nbytes: int) -> None:
         """A block of memory."""
         self.constants[f"{target}_size"] = memory.rounded(nbytes)
-        self.emit(f"{target}_address = allocate({target}_size, stream)")
-        self.emit(
-            f"{target}_buffer = b = new(Buffer); b.address = {target}_address; b.size = "
-            f"{target}_size"
-        )
-        self.emit("b.stream = stream; b.users = None")
+        self.lines += memory.buffer_code(target)
 
     def address(self, arg: ArrayArg) -> str:
         at = f"x{arg.index}._data" if arg.kind == "x" else f"{arg.kind}{arg.index}_address"
@@ -613,7 +605,7 @@ class _Writer:
         )
 
 
-@functools.cache
+@device_cache
 def _factory(source: str) -> Callable:
     """Plans that differ only in constants share the compiled code."""
     namespace = module.prepare_launcher()
@@ -628,18 +620,13 @@ def _block_supply(*given: Any) -> tuple[list[module.Block], Callable[[], module.
     return [module.Block(*given)], functools.partial(module.Block, *given)
 
 
-_functions: dict[tuple, module.Function] = {}
-
-
 def load(step: Launch, signature: list[Any], device: int) -> module.Function:
     """The loaded kernel of a launch, compiled at most once per kernel and signature.
 
     A kernel with a method `cubin(signature, capability)` compiles itself (a user's:
     kernels/user.py).
     """
-    from ..runtime.device import capability
-
-    if compiler is None:
+    if runtime.compiler is None:
         raise AssertionError("kernels/build.py has not been imported")
     key = (
         step.kernel,
@@ -648,17 +635,17 @@ def load(step: Launch, signature: list[Any], device: int) -> module.Function:
         step.cluster,
         *((k.dtype, k.ndim, k.contiguous) if isinstance(k, Layout) else k for k in signature),
     )
-    found = _functions.get(key)
-    if found is None:
+    function = runtime.kernel_functions.get(key)
+    if function is None:
         name = getattr(step.kernel, "__name__", "kernel")
         own = getattr(step.kernel, "cubin", None)
         cubin = (
             own(signature, capability(device))
             if own
-            else compiler(step.kernel, signature, capability(device))
+            else runtime.compiler(step.kernel, signature, capability(device))
         )
         arguments = tuple([k.ndim or 1 if isinstance(k, Layout) else None for k in signature])
-        found = _functions[key] = module.load(
+        function = runtime.kernel_functions[key] = module.load(
             name, cubin, device, step.shared, arguments, step.cluster
         )
-    return found
+    return function

@@ -14,7 +14,6 @@ there. Measured on an H200: 5.3 us a number, PyTorch 8.1; waiting for the stream
 
 from __future__ import annotations
 
-import functools
 import platform
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ import numpy as np
 from ..runtime import device as devices
 from ..runtime import flags, memory, stream
 from ..runtime.errors import check
+from ..runtime.state import device_cache, device_table, runtime
 from .layout import Layout
 from .rooms import Room, remember
 
@@ -46,8 +46,8 @@ MOST = (
 )
 
 #: How arrays of a layout are read, of those that were read before: `number_of`, `array_reader`.
-number_readers: dict[Layout, Callable[[ndarray], Any]] = {}
-array_readers: dict[Layout, Callable[[ndarray], np.ndarray]] = {}
+number_readers: dict[Layout, Callable[[ndarray], Any]] = device_table()
+array_readers: dict[Layout, Callable[[ndarray], np.ndarray]] = device_table()
 
 
 def number_of(x: ndarray) -> Any:
@@ -57,7 +57,7 @@ def number_of(x: ndarray) -> Any:
     return (read or remember(number_readers, layout, number_reader(layout.dtype, layout.device)))(x)
 
 
-@functools.cache
+@device_cache
 def number_reader(dtype: np.dtype, device: int) -> Callable[[ndarray], Any]:
     """`read(x)`: the only element of an array of this dtype and device as a Python scalar."""
     nbytes, flag, copy = dtype.itemsize, flags.view(device), devices.driver().cuMemcpyDtoHAsync
@@ -77,12 +77,12 @@ def number_reader(dtype: np.dtype, device: int) -> Callable[[ndarray], Any]:
         return buffer.address, words, np.ndarray((), dtype, buffer.bytes()).item
 
     def read(x: ndarray) -> Any:
-        current = stream.local.stream
+        current = runtime.local.stream
         if (
             current is None
             or current.device != device
             or current.capturing
-            or memory.observe is not None
+            or runtime.observe_copy is not None
         ):
             return copied(x).item()
         try:  # not asked beforehand: other threads take rooms meanwhile
@@ -119,7 +119,7 @@ def array_reader(layout: Layout) -> Callable[[ndarray], np.ndarray]:
     )
 
 
-_rooms: dict[int, list[Room]] = {}  # of each device, those that no thread has taken
+_rooms: dict[int, list[Room]] = device_table()  # of each device, those that no thread has taken
 
 
 def _array_reader(layout: Layout) -> Callable[[ndarray], np.ndarray]:
@@ -128,12 +128,12 @@ def _array_reader(layout: Layout) -> Callable[[ndarray], np.ndarray]:
     spare = _rooms.setdefault(device, [])
 
     def read(x: ndarray) -> np.ndarray:
-        current = stream.local.stream
+        current = runtime.local.stream
         if (
             current is None
             or current.device != device
             or current.capturing
-            or memory.observe is not None
+            or runtime.observe_copy is not None
         ):
             return copied(x)
         try:

@@ -17,6 +17,7 @@ import numpy as np
 from ..runtime import device as devices
 from ..runtime import memory, stream
 from ..runtime.errors import check
+from ..runtime.state import device_table, runtime
 from .layout import Layout
 from .rooms import Room, remember
 
@@ -27,7 +28,7 @@ MOST = 1 << 16  # bytes of an array that is copied by way of a room
 
 #: (shape, dtype, device) of arrays that came before -> `write(host)`: the array on that device, or
 #: None where it has to be uploaded as the first one was.
-writers: dict[tuple, Callable[[np.ndarray], ndarray | None]] = {}
+writers: dict[tuple, Callable[[np.ndarray], ndarray | None]] = device_table()
 _spare: list[Room] = []  # those that no thread has taken
 
 
@@ -52,12 +53,12 @@ def _writer(
     device, nbytes, Buffer = layout.device, layout.nbytes, memory.Buffer
 
     def write(host: np.ndarray) -> ndarray | None:
-        current = stream.local.stream
+        current = runtime.local.stream
         if (
             current is None
             or current.device != device
             or current.capturing
-            or memory.observe is not None
+            or runtime.observe_copy is not None
         ):
             return None
         buffer = Buffer(nbytes, current)
@@ -84,9 +85,9 @@ def into(x: ndarray, host: np.ndarray) -> bool:
         x._owner.used_on(current)
     if (
         0 < layout.nbytes <= MOST
-        and current is stream.local.stream
+        and current is runtime.local.stream
         and not current.capturing
-        and memory.observe is None
+        and runtime.observe_copy is None
     ):
         _send(layout, x._data, host, current)
     else:

@@ -11,10 +11,11 @@ from ..core.array import asarray, ndarray, over, same_device
 from ..core.devices import CPU, device_of
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Plan, Scalar, load, triple
-from ..runtime import device as runtime
+from ..runtime import device as devices
 from ..runtime import module, stream
 from ..runtime.errors import DeviceError, check
 from ..runtime.memory import Borrowed
+from ..runtime.state import runtime
 from .devices import index_of
 from .memory import host_address
 
@@ -27,8 +28,7 @@ _SCALARS: dict[type, np.dtype] = {
     float: np.dtype(np.float64),
     bool: np.dtype(np.int64),
 }
-_runs: dict[Any, Any] = {}
-_MOST_RUNS = 4096
+_MOST_LAUNCHES = 4096
 
 
 def _kernel(name: str, kernel: Any) -> Any:
@@ -146,7 +146,7 @@ def launch(kernel: Any, grid: Size, block: Size, *args: Any, shared: int = 0) ->
         shared,
         *kinds,
     )
-    run = _runs.get(key)
+    run = runtime.user_launches.get(key)
     if run is None:
         user = _kernel("launch", kernel)
         for what, sizes in (("grid", grid), ("block", block)):
@@ -160,9 +160,9 @@ def launch(kernel: Any, grid: Size, block: Size, *args: Any, shared: int = 0) ->
         run = Plan([], [step]).bind(
             user.__name__, [x._layout for x in arrays], len(scalars), device
         )
-        if len(_runs) >= _MOST_RUNS:
-            _runs.clear()
-        _runs[key] = run
+        if len(runtime.user_launches) >= _MOST_LAUNCHES:
+            runtime.user_launches.clear()
+        runtime.user_launches[key] = run
     run(*arrays, *scalars)
 
 
@@ -215,7 +215,7 @@ class CompiledKernel:
 
 
 def _threads(index: int) -> int:
-    cu = runtime.driver()
+    cu = devices.driver()
     kind = cu.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR
     return int(check(cu.cuDeviceGetAttribute(kind, check(cu.cuDeviceGet(index)))))
 

@@ -13,10 +13,11 @@ import numpy as np
 
 from ..core import dtypes, host
 from ..core.shapes import normalize_shape
-from ..runtime import device as runtime
-from ..runtime import memory, module
+from ..runtime import device as devices
+from ..runtime import memory
 from ..runtime.errors import user_line
 from ..runtime.memory import Buffer, Pool, human, parse_size, pool_of
+from ..runtime.state import runtime
 from .devices import index_of
 
 __all__ = [
@@ -41,7 +42,7 @@ __all__ = [
 
 def _pool(device: Any, name: str) -> Pool | None:
     """The pool of a `device=` argument; None without a GPU, where nobody named a device."""
-    if device is None and runtime.device_count() == 0:
+    if device is None and devices.device_count() == 0:
         return None
     return pool_of(index_of(device, name))
 
@@ -165,7 +166,7 @@ def memory_summary(device: int | None = None) -> str:
     """
     stats = memory_stats(device)
     place = (
-        f"cuda:{index_of(device, 'memory_summary')}" if runtime.device_count() else "no CUDA device"
+        f"cuda:{index_of(device, 'memory_summary')}" if devices.device_count() else "no CUDA device"
     )
     counts = ("allocations", "releases")
     lines = [f"memory of {place}"]
@@ -352,12 +353,6 @@ def _noting(size: int, stream: Any) -> int:
 _allocate = memory.allocate
 
 
-def _install(allocate: Callable[[int, Any], int]) -> None:
-    memory.allocate = allocate  # type: ignore[assignment]
-    if "allocate" in module.launcher:
-        module.launcher["allocate"] = allocate
-
-
 class MemoryReport:
     """What `memory_debugging` saw: `leaks`, rows of `memory_snapshot` for what was made inside and
     lived at the end."""
@@ -406,7 +401,7 @@ def memory_debugging() -> Iterator[MemoryReport]:
     report = MemoryReport()
     first = next(_numbers)
     if not _debugging:
-        _install(_noting)
+        memory.replace_allocate(_noting)
     _debugging += 1
     try:
         yield report
@@ -414,13 +409,13 @@ def memory_debugging() -> Iterator[MemoryReport]:
         gc.collect()
         report.leaks = [
             row
-            for index in list(memory._pools)
+            for index in list(runtime.pools)
             for row in memory_snapshot(index)
             if _lines.get((index, row["address"]), (0, ""))[0] > first
         ]
         _debugging -= 1
         if not _debugging:
-            _install(_allocate)
+            memory.replace_allocate(_allocate)
             _lines.clear()
 
 
@@ -468,7 +463,7 @@ def set_memory_callback(
     def watch(pool: Pool, event: str, size: int) -> None:
         nonlocal above
         if event == "reserved":
-            bound = pool.limit if pool.limit is not None else runtime.info(pool.device).total_memory
+            bound = pool.limit if pool.limit is not None else devices.info(pool.device).total_memory
             was, above = above, pool.reserved > threshold * bound
             if was or not above:
                 return

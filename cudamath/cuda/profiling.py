@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..runtime import module
-from ..runtime import profile as profiler
 from ..runtime.profile import Profile
+from ..runtime.state import runtime
 from .devices import index_of
 
 __all__ = [
@@ -25,9 +25,6 @@ __all__ = [
     "set_matmul_precision",
     "warm_up",
 ]
-
-_last: Profile | None = None  # of enable_profiling or profile(), whichever began last
-_switched: Profile | None = None  # the one that enable_profiling began
 
 
 @contextmanager
@@ -68,15 +65,14 @@ def profile(*, nvtx: bool = True) -> Iterator[Profile]:
     ...     print(p)
     ...     rates = {row["name"]: row["tflop_per_s"] for row in p.stats()}
     """
-    global _last
     index_of(None, "profile")
-    taken = Profile(nvtx)
-    taken.start()
-    _last = taken
+    current = Profile(nvtx)
+    current.start()
+    runtime.last_profile = current
     try:
-        yield taken
+        yield current
     finally:
-        taken.stop()
+        current.stop()
 
 
 def enable_profiling(enabled: bool = True, *, nvtx: bool = True) -> None:
@@ -96,15 +92,15 @@ def enable_profiling(enabled: bool = True, *, nvtx: bool = True) -> None:
     ...     y = cm.ones(1000) + 1
     ...     cm.cuda.enable_profiling(False)
     """
-    global _last, _switched
     index_of(None, "enable_profiling")
-    if enabled and (_switched is None or profiler.active is not _switched):
-        taken = Profile(nvtx)
-        taken.start()
-        _last = _switched = taken
-    elif not enabled and _switched is not None:
-        _switched.stop()
-        _switched = None
+    switched = runtime.switched_profile
+    if enabled and (switched is None or runtime.profile is not switched):
+        profile = Profile(nvtx)
+        profile.start()
+        runtime.last_profile = runtime.switched_profile = profile
+    elif not enabled and switched is not None:
+        switched.stop()
+        runtime.switched_profile = None
 
 
 def performance_stats() -> list[dict[str, Any]]:
@@ -114,7 +110,8 @@ def performance_stats() -> list[dict[str, Any]]:
     >>> isinstance(cm.cuda.performance_stats(), list)
     True
     """
-    return [] if _last is None else _last.stats()
+    profile = runtime.last_profile
+    return [] if profile is None else profile.stats()
 
 
 def export_report(path: str | os.PathLike) -> None:
@@ -130,11 +127,12 @@ def export_report(path: str | os.PathLike) -> None:
     >>> if cm.cuda.performance_stats():
     ...     cm.cuda.export_report("profile.json")
     """
-    if _last is None:
+    profile = runtime.last_profile
+    if profile is None:
         raise RuntimeError(
             "export_report: nothing was profiled; use profile() or enable_profiling() first"
         )
-    _last.export(path)
+    profile.export(path)
 
 
 @contextmanager
@@ -149,11 +147,11 @@ def annotate(name: str) -> Iterator[None]:
     >>> with cm.cuda.annotate("forward"):
     ...     y = cm.ones(3) + 1
     """
-    taken = profiler.active
-    if taken is None:
+    current = runtime.profile
+    if current is None:
         yield
         return
-    with taken.annotate(name):
+    with current.annotate(name):
         yield
 
 
@@ -202,7 +200,7 @@ def cache_info() -> dict[str, Any]:
         "nbytes": sum(f.stat().st_size for f in files),
         "compiled": module.statistics["compiled"],
         "loaded_from_disk": module.statistics["loaded_from_disk"],
-        "on_devices": len(module.functions),
+        "on_devices": len(runtime.functions),
     }
 
 

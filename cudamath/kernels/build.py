@@ -28,10 +28,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core import plan
 from ..core.dtypes import STORAGE, bfloat16, float16
 from ..core.layout import Layout
 from ..runtime import module
+from ..runtime.state import runtime
 from .lazy import SIMULATOR, Module, cuda, types
 
 #: Compute capabilities the kernels are compiled for in the tests; "a" = architecture-specific
@@ -274,7 +274,7 @@ def ptx_of(kernel: Any, signature: list[Any], capability: tuple[int, int]) -> st
         )[0]
 
 
-plan.compiler = compile_cubin
+runtime.compiler = compile_cubin
 
 
 # -------------------- keys

@@ -27,7 +27,7 @@ from ..core.layout import Layout
 from ..core.op import FLOATING, REAL, Op, lazy
 from ..core.shapes import as_integer, normalize_shape
 from ..runtime import memory
-from ..runtime import stream as streams
+from ..runtime.state import runtime
 from ..runtime.stream import Stream, refuse_capture
 from .shape import broadcast_to
 from .views import all_ints
@@ -256,7 +256,7 @@ class _Feed:
     """A generator in a graph: its cell, and how many blocks the graph draws."""
 
     def __init__(self, source: Source, stream: Stream):
-        owner = memory.lasting(24, stream)
+        owner = memory.graph_buffer(24, stream)
         self.source, self.blocks = source, 0
         self.cell = over(Layout.new((3,), np.dtype(np.uint64), stream.device), owner.address, owner)
         self.host = (ctypes.c_uint64 * 3)()
@@ -307,7 +307,7 @@ class Source:
         self._lock = threading.Lock()
         # What is made inside a graph begins anew at each run of the function, and so at each
         # replay.
-        now = streams.local.stream
+        now = runtime.local.stream
         self._within = now.feeds if now is not None and now.capturing else None
 
     def __repr__(self) -> str:
@@ -322,7 +322,7 @@ class Source:
     def _captured(self) -> Stream | None:
         """The stream of the graph that this thread captures, unless the generator was made
         inside."""
-        stream = streams.local.stream
+        stream = runtime.local.stream
         return (
             stream
             if stream is not None and stream.capturing and self._within is not stream.feeds
@@ -378,7 +378,7 @@ class Source:
 
     def take_next(self, name: str, blocks: int, device: int | None = None) -> tuple:
         """What `take` does, except that nobody notes it down or repeats what was taken before."""
-        stream = streams.local.stream
+        stream = runtime.local.stream
         if stream is not None and stream.capturing and self._within is not stream.feeds:
             if device == CPU:
                 refuse_capture(
@@ -427,7 +427,7 @@ class Source:
             known: Any = op.plans[(asked, default_index()) if x is None else asked]
         except (KeyError, TypeError):
             return None
-        stream = streams.local.stream
+        stream = runtime.local.stream
         if (stream is not None and stream.capturing) or tape.state.draws is not None:
             return None
         run, blocks, rest = known

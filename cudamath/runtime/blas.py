@@ -25,6 +25,7 @@ from . import stream as streams
 from .errors import CudaError, DeviceError, check, library_error
 from .handles import Handles
 from .memory import pool_of, relaxed
+from .state import device_cache
 
 WORKSPACE = 32 << 20  # what cuBLAS itself takes on compute capability 9.0
 
@@ -85,7 +86,7 @@ def matrix(
     return None
 
 
-@functools.cache
+@device_cache
 def available() -> bool:
     """Whether products can go to cuBLAS: a device, the library, and its bindings."""
     if not devices.device_count():
@@ -393,7 +394,7 @@ _OUTER = ctypes.c_int32(
 )  # cublasLtMatmulMatrixScale_t: a scale for each row of A and for each column of B
 
 
-@functools.cache
+@device_cache
 def multiplies_float8(outer: bool) -> bool:
     """Whether cuBLASLt can be asked for products of float8; outer: with scales of rows and columns,
     not of whole matrices."""

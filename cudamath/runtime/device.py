@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import dataclasses
-import functools
 import operator
 import os
 import threading
@@ -16,16 +15,19 @@ from typing import Any, TypeVar
 
 from . import meanwhile
 from .errors import DeviceError, check
+from .state import device_cache, runtime
 
 T = TypeVar("T", bound=type)
 
 
-@functools.cache
 def driver() -> Any:
-    """The cuda.bindings driver module (imported on first use; tests put a fake in its place)."""
-    from cuda.bindings import driver as module
+    """The cuda.bindings driver module, imported on first use. It is `runtime.driver` from then on,
+    where tests put a fake."""
+    if runtime.driver is None:
+        from cuda.bindings import driver as module
 
-    return module
+        runtime.driver = module
+    return runtime.driver
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,14 +51,11 @@ class DeviceInfo:
 #: paths take it; a finaliser may run anywhere, inside any of them, and with several locks two
 #: threads could wait for each other.
 lock = threading.RLock()
-_contexts: dict[int, Any] = {}
-_initialised_in: int | None = None  # the process in which the driver was set up
 
 
-@functools.cache
+@device_cache
 def _probe() -> tuple[int, str]:
     """(number of devices, what was missing if there is none)."""
-    global _initialised_in
     if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
         return 0, "Numba's CUDA simulator is switched on (NUMBA_ENABLE_CUDASIM=1)"
     try:
@@ -66,7 +65,7 @@ def _probe() -> tuple[int, str]:
     try:
         with meanwhile.busy():
             check(cu.cuInit(0))
-        _initialised_in = os.getpid()
+        runtime.process = os.getpid()
         return int(check(cu.cuDeviceGetCount())), "no CUDA device is visible to the driver"
     except (
         Exception
@@ -90,7 +89,7 @@ def missing() -> str:
 
 def validate(index: int, name: str = "device") -> int:
     """Check a device number; DeviceError says how many devices there are."""
-    if _initialised_in not in (None, os.getpid()):
+    if runtime.process not in (None, os.getpid()):
         raise DeviceError(
             f"{name}: this process was forked after CUDA was set up, and CUDA does not survive a "
             "fork; "
@@ -119,15 +118,16 @@ def validate(index: int, name: str = "device") -> int:
 
 def context(index: int) -> Any:
     """The primary context of a device, retained once."""
-    found = _contexts.get(index)
-    if found is None:
+    handle = runtime.contexts.get(index)
+    if handle is None:
         validate(index)
         with meanwhile.busy(), lock:  # whose thread is joined after the lock is given back
-            if index not in _contexts:
+            handle = runtime.contexts.get(index)
+            if handle is None:
                 cu = driver()
-                _contexts[index] = check(cu.cuDevicePrimaryCtxRetain(check(cu.cuDeviceGet(index))))
-            found = _contexts[index]
-    return found
+                handle = check(cu.cuDevicePrimaryCtxRetain(check(cu.cuDeviceGet(index))))
+                runtime.contexts[index] = handle
+    return handle
 
 
 def activate(index: int) -> None:
@@ -135,7 +135,7 @@ def activate(index: int) -> None:
     check(driver().cuCtxSetCurrent(context(index)))
 
 
-@functools.cache
+@device_cache
 def info(index: int) -> DeviceInfo:
     """Properties of one device (see DeviceInfo)."""
     validate(index, "devices")
@@ -226,10 +226,9 @@ forked = False  # whether this process is a fork of one that had imported this p
 
 def _after_fork() -> None:
     global forked
-    from . import stream
-
     forked = True
-    stream.local.__dict__.clear()  # the next use goes through validate(), which explains
+    local = runtime.local  # the next use goes through validate(), which explains
+    local.stream, local.by_device, local.entered = None, None, ()
 
 
 if hasattr(os, "register_at_fork"):

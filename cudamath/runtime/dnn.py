@@ -29,6 +29,7 @@ from . import stream as streams
 from .errors import CudaError
 from .handles import Handles
 from .memory import pool_of, relaxed
+from .state import device_cache
 
 MOST_WORKSPACE = 1 << 30
 
@@ -52,7 +53,7 @@ class Tensor(NamedTuple):
     strides: tuple[int, ...]
 
 
-@functools.cache
+@device_cache
 def available() -> bool:
     """Whether convolutions can go to cuDNN: a device, the library, and its front end."""
     if not devices.device_count() or libraries.find("cudnn").path is None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import collections
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
+
+from .state import runtime
 
 
 class CudaError(RuntimeError):
@@ -41,9 +43,14 @@ def library_error(error: Exception, what: str) -> CudaError | OutOfMemoryError:
     )
 
 
-#: The kernels launched last, newest at the right: an asynchronous fault is reported with them. With
-#: `cm.cuda.launch_lines()` each comes with the user's Python line.
-recent_launches: collections.deque = collections.deque(maxlen=16)
+
+def _no_streams() -> str:
+    return ""
+
+
+#: on_lost_context() makes the context of this thread's device current again where it is not, and
+#: says so for an error message; "" where it was current. stream.py puts its function here.
+on_lost_context: Callable[[], str] = _no_streams
 
 _OURS = (
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
@@ -95,8 +102,8 @@ def user_line() -> str:
 
 
 def record_with_line(launch: Any) -> None:
-    """Put into `recent_launches` with the user's line: about 0.5 us, so only on demand."""
-    recent_launches.append(f"{launch} at {user_line()}")
+    """Put into the recent launches with the user's line: about 0.5 us, so only on demand."""
+    runtime.recent_launches.append(f"{launch} at {user_line()}")
 
 
 # These statuses mean that the context is lost: the fault belongs to an earlier, asynchronous
@@ -130,18 +137,11 @@ def fail(status: Any, what: str = "") -> None:
     name = getattr(status, "name", str(status))
     message = f"{what}: {name}" if what else name
     if "INVALID_CONTEXT" in name or "INVALID_HANDLE" in name:
-        from . import stream
-
-        if stream.local.stream is not None and stream.take_back(stream.local.stream.device):
-            message += (
-                " (another library had made another device current in this thread; "
-                f"cuda:{stream.local.stream.device} "
-                "is current again: repeat the call)"
-            )
+        message += on_lost_context()
     if "OUT_OF_MEMORY" in name:
         raise OutOfMemoryError(message)
     if any(word in name for word in _STICKY):
-        names = ", ".join(str(launch) for launch in reversed(recent_launches)) or "none"
+        names = ", ".join(str(launch) for launch in reversed(runtime.recent_launches)) or "none"
         message += f" (reported asynchronously; last launches, newest first: {names}"
         message += (
             ")"

@@ -22,6 +22,7 @@ from . import handles, libraries
 from . import stream as streams
 from .errors import DeviceError, library_error
 from .memory import Buffer, pool_of, relaxed
+from .state import runtime
 
 MOST_PLANS = 64  # per device: each holds device memory of cuFFT's
 
@@ -131,27 +132,26 @@ def _destroy(handle: int, index: int) -> None:
         _bindings().destroy(handle)
 
 
-_plans: dict[
-    int, collections.OrderedDict[Spec, Plan]
-] = {}  # device -> its plans, the latest used at the end
 _lock = threading.Lock()
 
 
 def plan(spec: Spec, index: int) -> Plan:
     """The plan of a transform on a device, made on first use or when it has been forgotten."""
     with _lock:
-        known = _plans.setdefault(index, collections.OrderedDict())
-        found = known.get(spec)
-        if found is not None:
-            known.move_to_end(spec)
-            return found
-    made = Plan(spec, index)
-    gone: list[Plan] = []  # destroyed when this list goes, outside the lock
+        # the plans of a device, the latest used at the end
+        plans: collections.OrderedDict[Spec, Plan] = runtime.fft_plans.setdefault(
+            index, collections.OrderedDict()
+        )
+        if spec in plans:
+            plans.move_to_end(spec)
+            return plans[spec]
+    fresh = Plan(spec, index)
+    dropped: list[Plan] = []  # destroyed when this list goes, outside the lock
     with _lock:
-        found = known.setdefault(spec, made)
-        while len(known) > MOST_PLANS:
-            gone.append(known.popitem(last=False)[1])
-    return found
+        chosen = plans.setdefault(spec, fresh)
+        while len(plans) > MOST_PLANS:
+            dropped.append(plans.popitem(last=False)[1])
+    return chosen
 
 
 def transform(spec: Spec, inverse: bool) -> Callable[[Any, int, int], None]:
@@ -162,20 +162,20 @@ def transform(spec: Spec, inverse: bool) -> Callable[[Any, int, int], None]:
     direction = (1 if inverse else -1,) if spec.kind in (0x29, 0x69) else ()
 
     def transform(stream: Any, x: int, y: int) -> None:
-        known = _plans.get(stream.device)
-        found = known.get(spec) if known is not None else None
-        if found is None or len(known) * 2 > MOST_PLANS:  # type: ignore[arg-type]  # the order matters only when plans may go
-            found = plan(spec, stream.device)
+        plans = runtime.fft_plans.get(stream.device, {})
+        one = plans.get(spec)
+        if one is None or len(plans) * 2 > MOST_PLANS:  # the order matters only when plans may go
+            one = plan(spec, stream.device)
         if stream.capturing:  # the graph needs its tables, however many plans are made afterwards
-            stream.kept[id(found)] = found
-        work = Buffer(found.work, stream) if found.work else None
+            stream.kept[id(one)] = one
+        work = Buffer(one.work, stream) if one.work else None
         cufft = _bindings()
         try:
-            with found.lock:
-                cufft.set_stream(found.handle, stream.ptr)
+            with one.lock:
+                cufft.set_stream(one.handle, stream.ptr)
                 if work is not None:
-                    cufft.set_work_area(found.handle, work.address)
-                found.execute(found.handle, x, y, *direction)
+                    cufft.set_work_area(one.handle, work.address)
+                one.execute(one.handle, x, y, *direction)
         except cufft.cuFFTError as problem:
             raise _explain(problem, spec) from None
 

@@ -14,26 +14,26 @@ from typing import Any
 import numpy as np
 
 from . import device as devices
+from . import stream as streams
 from .errors import line_of, user_place
 from .memory import HostBuffer
+from .state import runtime
 
 RING = 4096
 next_ticket = itertools.count(1).__next__
 calls: list[tuple[int, str, Any]] = [(0, "", None)] * RING
-_kept: dict[int, tuple[int, str, Any]] = {}  # of calls that CUDA graphs repeat
-_MOST_KEPT = 1 << 16
-
-_flags: dict[int, tuple[int, memoryview]] = {}  # address, valid on host and device; the int64 there
+_MOST_GRAPH_CALLS = 1 << 16
 
 
 def _flag(index: int) -> tuple[int, memoryview]:
     with devices.lock:
-        if index not in _flags:
+        flag = runtime.error_flags.get(index)
+        if flag is None:
             buffer = HostBuffer(8)
             view = memoryview(buffer.bytes()).cast("B").cast("q")
             view[0] = 0
-            _flags[index] = buffer.address, view
-    return _flags[index]
+            flag = runtime.error_flags[index] = buffer.address, view
+    return flag
 
 
 def address(index: int) -> int:
@@ -63,9 +63,9 @@ def mark() -> int:
 def keep(first: int) -> None:
     """Never forget the calls since `mark` gave `first`: a graph was captured of them, and each
     replay has their tickets."""
-    if len(_kept) > _MOST_KEPT:
-        _kept.clear()
-    _kept.update({known[0]: known for known in calls if known[0] > first})
+    if len(runtime.graph_calls) > _MOST_GRAPH_CALLS:
+        runtime.graph_calls.clear()
+    runtime.graph_calls.update({call[0]: call for call in calls if call[0] > first})
 
 
 #: What it means when a call of this op fails as a whole: message of the LinAlgError. Put here by
@@ -79,19 +79,24 @@ def raise_pending(index: int) -> None:
     """Raise what a kernel on this device has flagged, if anything: IndexError for a ticket,
     LinAlgError for a negative one (a matrix that cannot be decomposed). Called after each
     synchronisation."""
-    if index not in _flags:
+    if index not in runtime.error_flags:
         return
-    flag = _flags[index][1]
-    number = flag[0]
-    if number:
-        flag[0] = 0
-        known, op, place = _kept.get(abs(number)) or calls[abs(number) % RING]
-        where = f", called at {line_of(place)}" if known == abs(number) else ""
-        if number < 0:
-            what = f"{op}: {failures[op]}" if known == -number else "linalg: a decomposition failed"
-            kind = exceptions.get(op if known == -number else "", np.linalg.LinAlgError)
-            raise kind(f"{what}{where} (found on cuda:{index})")
-        raise IndexError(
-            f"{op if known == number else 'index'}: an index is out of range{where} (found on "
-            f"cuda:{index})"
-        )
+    _, flag = runtime.error_flags[index]
+    value = flag[0]
+    if not value:
+        return
+    flag[0] = 0
+    number = abs(value)
+    called, op, place = runtime.graph_calls.get(number) or calls[number % RING]
+    in_ring = called == number  # else the call is too old: a later one has taken its place
+    where = f", called at {line_of(place)}" if in_ring else ""
+    if value < 0:
+        what = f"{op}: {failures[op]}" if in_ring else "linalg: a decomposition failed"
+        kind = exceptions.get(op if in_ring else "", np.linalg.LinAlgError)
+        raise kind(f"{what}{where} (found on cuda:{index})")
+    raise IndexError(
+        f"{op if in_ring else 'index'}: an index is out of range{where} (found on cuda:{index})"
+    )
+
+
+streams.after_synchronize = raise_pending

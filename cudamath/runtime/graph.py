@@ -9,8 +9,8 @@ to must be there at each replay, so memory is kept as follows.
   hold as much memory otherwise.
 - Buffers of other streams that the graph uses live as long as it does (`Buffer.used_on`), whoever
   drops them.
-- Host memory is read at the capture, into a block kept with the graph (`memory.frozen`): a replay
-  never touches it.
+- Host memory is read at the capture, into a block kept with the graph (`memory.graph_constant`): a
+  replay never touches it.
 
 What is new at each replay comes from *feeds*: functions, left on the stream during the capture,
 that write a few bytes into such a block before each launch (a random generator's place in its
@@ -29,14 +29,10 @@ from . import device as devices
 from . import flags, handles, memory
 from . import stream as streams
 from .errors import CudaError, check
+from .state import runtime
 from .stream import refuse_capture
 
 __all__ = ["Capture", "Graph", "refuse_capture"]
-
-
-#: Streams of the graphs that live. In a cycle of garbage a stream could otherwise be finalised
-#: before its graph.
-_streams: dict[int, streams.Stream] = {}
 
 
 @devices.finalised
@@ -48,7 +44,8 @@ class Graph:
         self.executable, self.nodes, self.stream = executable, nodes, stream
         self.feeds = tuple(stream.feeds.values())
         self.last = stream  # where it was launched last; before that, where its memory comes from
-        _streams[id(self)] = stream
+        # In a cycle of garbage the stream could otherwise be finalised before its graph.
+        runtime.graph_streams[id(self)] = stream
 
     def after_last(self, stream: streams.Stream) -> None:
         """Order later work on `stream` after the last replay: replays share memory, so they cannot
@@ -66,11 +63,12 @@ class Graph:
             feed(stream)
         run = devices.driver().cuGraphLaunch
         with streams.in_context(stream.device):
-            if memory.observe is None or stream.capturing:
+            observe = runtime.observe_copy
+            if observe is None or stream.capturing:
                 check(run(self.executable, stream.handle))
             else:
                 check(
-                    memory.observe(
+                    observe(
                         f"graph of {self.nodes} nodes",
                         0,
                         stream,
@@ -90,7 +88,7 @@ class Graph:
         except Exception:  # interpreter shutdown
             pass
         finally:
-            _streams.pop(id(self), None)
+            runtime.graph_streams.pop(id(self), None)
 
 
 def _release(stream: streams.Stream) -> None:
@@ -125,7 +123,7 @@ class Capture:
         gc.collect()  # so that finalisers, which call the driver, are few during the capture
         outer = streams.current_stream(self.device)
         outer.refuse_capture("graph", "graphs do not nest")
-        self.stream.borrow(outer)
+        memory.borrow_blocks(self.stream, outer)
         self.stream.wait(outer)  # after the last use of what was borrowed
         self.stream.__enter__()
         handles.capture_begins()
@@ -135,7 +133,7 @@ class Capture:
         except BaseException:
             handles.capture_ends()
             self.stream.__exit__()
-            self.stream.give_back()
+            memory.return_blocks(self.stream)
             raise
         self.stream.capturing = True
         self.first = flags.mark()
@@ -146,7 +144,7 @@ class Capture:
         status, recorded = cu.cuStreamEndCapture(self.stream.handle)
         self.stream.capturing = False
         handles.capture_ends()
-        self.stream.give_back()
+        memory.return_blocks(self.stream)
         self.stream.__exit__()
         try:
             if kind is not None:

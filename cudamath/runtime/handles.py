@@ -13,29 +13,26 @@ import weakref
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from .state import runtime
 from .stream import Stream
 
 H = TypeVar("H")
 
 _lock = threading.RLock()  # reentrant: whatever is collected while it is held may end a handle
-_captures = 0  # under way
-_waiting: list[Callable[[], None]] = []  # what is to be closed after them
 
 
 def capture_begins() -> None:
     """From now on nothing is closed, until `capture_ends`."""
-    global _captures
     with _lock:
-        _captures += 1
+        runtime.captures += 1
 
 
 def capture_ends() -> None:
     """Close what waited for the last capture to end."""
-    global _captures
     with _lock:
-        _captures -= 1
-        ready = [] if _captures else _waiting[:]
-        del _waiting[: len(ready)]
+        runtime.captures -= 1
+        ready = [] if runtime.captures else runtime.deferred_closes[:]
+        del runtime.deferred_closes[: len(ready)]
     for close in ready:
         close()
 
@@ -43,8 +40,8 @@ def capture_ends() -> None:
 def after_captures(close: Callable[[], None]) -> None:
     """Call `close` now, or as soon as no capture is under way."""
     with _lock:
-        if _captures:
-            _waiting.append(close)
+        if runtime.captures:
+            runtime.deferred_closes.append(close)
             return
     close()
 

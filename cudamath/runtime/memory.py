@@ -8,21 +8,26 @@ bytes below 1 MiB, to an eighth of a power of two above (at most 12.5 % lost).
 `Buffer` owns one block and gives it back when it dies. A block used on a second stream is returned
 only after the owning stream has been made to wait for that use, so that nobody has to keep arrays
 alive by hand.
+
+A stream carries four fields of this module: `pool`, the pool of its device, and what `Pool.attach`
+adds: `free`, its free lists by size, and, while a graph is captured, `borrowed`, the free lists
+that it took over from the stream `lender`.
 """
 
 from __future__ import annotations
 
-import collections
 import ctypes
 import os
 import struct
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from . import device as devices
 from . import stream as streams
 from .errors import OutOfMemoryError, check, out_of_memory
+from .state import runtime
 
 T = TypeVar("T")
 
@@ -52,10 +57,8 @@ class Buffer:
 
     def __new__(cls, nbytes: int, stream: streams.Stream) -> Buffer:
         size = rounded(nbytes)
-        address = allocate(size, stream)  # where memory runs out there is no buffer to die
-        buffer = object.__new__(cls)
-        buffer.address, buffer.size, buffer.stream, buffer.users = address, size, stream, None
-        return buffer
+        # Where memory runs out there is no buffer to die.
+        return _buffer_of(allocate(size, stream), size, stream)
 
     def used_on(self, stream: streams.Stream) -> None:
         """Note a use on a stream that is not the owner: the block will be reused only after it."""
@@ -75,6 +78,33 @@ class Buffer:
             stream.free[self.size].append(self.address)
         else:
             pool.release(self)
+
+
+def _buffer_of(address: int, size: int, stream: streams.Stream) -> Buffer:
+    """The buffer that owns a block."""
+    buffer = object.__new__(Buffer)
+    buffer.address, buffer.size, buffer.stream, buffer.users = address, size, stream, None
+    return buffer
+
+
+#: `Buffer(nbytes, stream)` as text, for generated launch code, where two Python calls would cost a
+#: tenth of a launch. It leaves {name}_address and {name}_buffer, and finds {name}_size, a rounded
+#: size, and `stream`. tests/test_memory.py holds it against `Buffer`.
+_BUFFER_CODE = """\
+{name}_address = allocate({name}_size, stream)
+{name}_buffer = b = new(Buffer); b.address = {name}_address; b.size = {name}_size
+b.stream = stream; b.users = None
+"""
+
+
+def buffer_code(name: str) -> list[str]:
+    """The lines that make a Buffer in generated code; their names are those of `code_names`."""
+    return _BUFFER_CODE.format(name=name).splitlines()
+
+
+def code_names() -> dict[str, Any]:
+    """What the lines of `buffer_code` use."""
+    return {"allocate": allocate, "Buffer": Buffer, "new": object.__new__}
 
 
 @devices.finalised
@@ -144,6 +174,12 @@ class Pool:
     def cached(self) -> int:
         """Bytes held from the driver and not in use."""
         return self.reserved - self.used
+
+    def attach(self, stream: streams.Stream) -> None:
+        """Give a new stream its free lists."""
+        stream.free, stream.borrowed, stream.lender = {}, {}, None
+        with devices.lock:
+            self.streams.add(stream)
 
     def take(self, size: int, stream: streams.Stream) -> int:
         """A block that was borrowed for a capture, or a new one from the driver. When memory or a
@@ -272,7 +308,7 @@ class Pool:
         with devices.lock, streams.in_context(self.device), relaxed():
             for stream in self.streams:
                 if stream.borrowed:
-                    stream.give_back()
+                    return_blocks(stream)
             open_streams = [s for s in self.streams if not s.graph_only]
             for stream in open_streams:
                 self.release_stream(stream)
@@ -287,7 +323,7 @@ class Pool:
 
     def free_blocks(self) -> dict[int, int]:
         """Cached blocks: size -> how many."""
-        counts: collections.Counter[int] = collections.Counter()
+        counts: Counter[int] = Counter()
         with devices.lock:
             for stream in self.streams:
                 for size, blocks in [*stream.free.items(), *stream.borrowed.items()]:
@@ -315,20 +351,22 @@ class Pool:
         )
 
 
-_pools: dict[int, Pool] = {}
-
-
 relaxed = streams.relaxed
 
 
 def pool_of(index: int) -> Pool:
     """The pool of a device."""
-    if index not in _pools:
+    pool = runtime.pools.get(index)
+    if pool is None:
         with devices.lock:
-            if index not in _pools:
+            pool = runtime.pools.get(index)
+            if pool is None:
                 _keep_driver_cache(index)
-                _pools[index] = Pool(index)
-    return _pools[index]
+                pool = runtime.pools[index] = Pool(index)
+    return pool
+
+
+streams.pool_of = pool_of
 
 
 def _keep_driver_cache(index: int) -> None:
@@ -358,12 +396,42 @@ def allocate(size: int, stream: streams.Stream) -> int:
     return address
 
 
+def replace_allocate(function: Callable[[int, streams.Stream], int]) -> None:
+    """Let `function` take the place of `allocate`, in `Buffer` and in generated code."""
+    global allocate
+    allocate = function  # type: ignore[assignment]
+    if "allocate" in runtime.launcher:
+        runtime.launcher["allocate"] = function
+
+
+def borrow_blocks(stream: streams.Stream, lender: streams.Stream) -> None:
+    """Let a stream, which has waited for the lender, take blocks from the lender's free lists until
+    `return_blocks`."""
+    stream.lender = lender
+    for size, blocks in list(lender.free.items()):
+        addresses = stream.borrowed[size] = []
+        while True:
+            try:
+                addresses.append(blocks.pop())
+            except IndexError:  # not tested beforehand: other threads take blocks meanwhile
+                break
+
+
+def return_blocks(stream: streams.Stream) -> None:
+    """Return the blocks that a stream borrowed and did not use."""
+    lender, stream.lender = stream.lender, None
+    borrowed, stream.borrowed = stream.borrowed, {}
+    for size, blocks in borrowed.items():
+        if lender is not None and blocks:
+            lender.free.setdefault(size, []).extend(blocks)
+
+
 def biggest_holders(index: int, most: int = 3) -> list[tuple[int, int, int]]:
     """(total bytes, block size, count) of the live buffers of a device, grouped by size, largest
     total first."""
     import gc
 
-    sizes = collections.Counter(
+    sizes = Counter(
         b.size for b in gc.get_objects() if type(b) is Buffer and b.stream.device == index
     )
     return sorted(((size * count, size, count) for size, count in sizes.items()), reverse=True)[
@@ -421,17 +489,14 @@ def parse_size(text: str | int, name: str = "set_cache_size") -> int:
     return int(value * scale)
 
 
-#: While a profile is taken: observe(kind, nbytes, stream, work) runs `work()` and times it.
-observe: Callable[[str, int, streams.Stream, Callable[[], tuple]], tuple] | None = None
-
-
 def _copy(
     kind: str, function: str, target: Any, source: Any, nbytes: int, stream: streams.Stream
 ) -> None:
     """One asynchronous copy, `function(target, source, nbytes, stream)` of the driver."""
     if not nbytes:
         return
-    run, current = getattr(devices.driver(), function), streams.local.stream
+    run, current = getattr(devices.driver(), function), runtime.local.stream
+    observe = runtime.observe_copy
     if (
         observe is None and current is not None and current.device == stream.device
     ):  # without a context manager
@@ -455,7 +520,7 @@ def upload(
     if not nbytes:
         return
     if stream.capturing:
-        copy(address, frozen(ctypes.string_at(host, nbytes), stream), nbytes, stream)
+        copy(address, graph_constant(ctypes.string_at(host, nbytes), stream), nbytes, stream)
         return
     _copy("copy host to device", "cuMemcpyHtoDAsync", address, host, nbytes, stream)
     if wait:  # pageable memory has been staged by now; page-locked memory is still being read
@@ -483,12 +548,6 @@ def download(
         stream.synchronize()
 
 
-_constants: dict[tuple[int, bytes], int] = {}
-_room: dict[
-    int, tuple[int, int]
-] = {}  # device -> where the next constant goes, and bytes left there
-
-
 def constant(data: bytes, index: int) -> int:
     """Address of a device copy of `data`, uploaded once and kept for good: the tables that kernels
     read. Small ones share a block, for a program may meet arrays of any number of shapes.
@@ -497,36 +556,32 @@ def constant(data: bytes, index: int) -> int:
     """
     key, size = (index, data), max(len(data) + 15 & -16, 16)
     with devices.lock:
-        found = _constants.get(key)
-        if found is None:
-            pool = pool_of(index)
-            found, left = _room.get(index, (0, 0))
+        address = runtime.constants.get(key)
+        if address is None:
+            pool, cu = pool_of(index), devices.driver()
+            address, left = runtime.constant_space.get(index, (0, 0))
             if size > left:
-                block = max(size, LARGE >> 4)
-                found, left = (
-                    pool.beside_capture(
-                        lambda side: int(check(devices.driver().cuMemAllocAsync(block, side)))
-                    ),
-                    block,
+                left = max(size, LARGE >> 4)
+                address = pool.beside_capture(
+                    lambda side: int(check(cu.cuMemAllocAsync(left, side)))
                 )
             if data:
                 pool.beside_capture(
-                    lambda side: check(
-                        devices.driver().cuMemcpyHtoDAsync(found, data, len(data), side)
-                    )
+                    lambda side: check(cu.cuMemcpyHtoDAsync(address, data, len(data), side))
                 )
-            _room[index], _constants[key] = (found + size, left - size), found
-        return found
+            runtime.constant_space[index] = address + size, left - size
+            runtime.constants[key] = address
+        return address
 
 
-def frozen(data: bytes, stream: streams.Stream) -> int:
+def graph_constant(data: bytes, stream: streams.Stream) -> int:
     """Address of a device copy of `data` that lives as long as the graph that `stream` is
     capturing."""
-    return _frozen(data, stream).address
+    return _graph_constant(data, stream).address
 
 
-def _frozen(data: bytes, stream: streams.Stream) -> Buffer:
-    buffer = lasting(len(data), stream)
+def _graph_constant(data: bytes, stream: streams.Stream) -> Buffer:
+    buffer = graph_buffer(len(data), stream)
     stream.kept[id(buffer)] = buffer
     address = buffer.address
     stream.pool.beside_capture(
@@ -535,7 +590,7 @@ def _frozen(data: bytes, stream: streams.Stream) -> Buffer:
     return buffer
 
 
-def lasting(nbytes: int, stream: streams.Stream) -> Buffer:
+def graph_buffer(nbytes: int, stream: streams.Stream) -> Buffer:
     """A block for the graph that `stream` is capturing, to be filled before a replay.
 
     Never a cached block: an earlier kernel of the graph may write there, or one that is queued on
@@ -545,13 +600,10 @@ def lasting(nbytes: int, stream: streams.Stream) -> Buffer:
     stream.free.setdefault(size, [])  # where it will wait once released
     address = stream.pool.take_new(size, stream)
     stream.pool.used += size
-    buffer = object.__new__(Buffer)
-    buffer.address, buffer.size, buffer.stream, buffer.users = address, size, stream, None
-    return buffer
+    return _buffer_of(address, size, stream)
 
 
-_tables: collections.OrderedDict[tuple[int, bytes], Buffer] = collections.OrderedDict()
-_TABLES_KEPT = 256
+MOST_UPLOADS = 256
 
 
 def address_table(addresses: tuple[int, ...], stream: streams.Stream) -> int:
@@ -564,26 +616,27 @@ def table(data: bytes, stream: streams.Stream) -> Buffer:
     """A device copy of `data`, which nobody writes into: uploaded once for a stream, as long as it
     is asked for."""
     if stream.capturing:
-        return _frozen(data, stream)
+        return _graph_constant(data, stream)
     key = (id(stream), data)  # the buffer keeps its stream alive, so that the id stays the stream's
     with devices.lock:
-        found = _tables.get(key)
-        if found is None:
-            found = Buffer(len(data), stream)
+        uploads = runtime.uploads
+        buffer = uploads.get(key)
+        if buffer is None:
+            buffer = Buffer(len(data), stream)
             with streams.in_context(
                 stream.device
             ):  # copied to the driver's staging memory before the call returns
                 check(
                     devices.driver().cuMemcpyHtoDAsync(
-                        found.address, data, len(data), stream.handle
+                        buffer.address, data, len(data), stream.handle
                     )
                 )
-            _tables[key] = found  # now that it holds the data
-            if len(_tables) > _TABLES_KEPT:
-                _tables.popitem(last=False)
+            uploads[key] = buffer  # now that it holds the data
+            if len(uploads) > MOST_UPLOADS:
+                uploads.popitem(last=False)
         else:
-            _tables.move_to_end(key)
-        return found
+            uploads.move_to_end(key)
+        return buffer
 
 
 def copy(target: int, source: int, nbytes: int, stream: streams.Stream) -> None:
@@ -607,19 +660,17 @@ def copy_peer(
         def run() -> tuple:
             return cu.cuMemcpyPeerAsync(target, contexts[0], source, contexts[1], nbytes, to.handle)
 
+        observe = runtime.observe_copy
         with streams.in_context(to.device):
             check(run() if observe is None else observe("copy between devices", nbytes, to, run))
     at.wait(to)
-
-
-_peers: dict[tuple[int, int], bool] = {}
 
 
 def peer_access(index: int, peer: int) -> bool:
     """Let `index` read and write the memory of `peer` directly; True where the hardware can."""
     if index == peer:
         return True
-    if (index, peer) not in _peers:
+    if (index, peer) not in runtime.peers:
         cu = devices.driver()
         able = bool(
             check(
@@ -642,8 +693,8 @@ def peer_access(index: int, peer: int) -> bool:
                 access.flags = cu.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
                 handle = check(cu.cuDeviceGetDefaultMemPool(check(cu.cuDeviceGet(peer))))
                 check(cu.cuMemPoolSetAccess(handle, [access], 1))
-        _peers[index, peer] = able
-    return _peers[index, peer]
+        runtime.peers[index, peer] = able
+    return runtime.peers[index, peer]
 
 
 @devices.finalised

@@ -21,8 +21,9 @@ from typing import Any
 from . import device as devices
 from . import memory
 from . import stream as streams
-from .errors import CudaError, check, fail, recent_launches, record_with_line
-from .memory import Buffer, pool_of
+from .errors import CudaError, check, fail, record_with_line
+from .memory import pool_of
+from .state import device_cache, runtime
 from .work import UNKNOWN, Work
 
 statistics = {"compiled": 0, "loaded_from_disk": 0}
@@ -172,7 +173,7 @@ class Function:
         return self.name
 
 
-@functools.cache
+@device_cache
 def _library(cubin: bytes, cluster: int) -> tuple[Any, Any]:
     """(CUlibrary, its only kernel). Libraries are not bound to a device: one serves all of its
     capability. But the size of clusters is the kernel's, for all its launches: each size has a
@@ -182,9 +183,6 @@ def _library(cubin: bytes, cluster: int) -> tuple[Any, Any]:
     if check(cu.cuLibraryGetKernelCount(library)) != 1:
         raise CudaError("a compiled kernel must hold exactly one entry point")
     return library, check(cu.cuLibraryEnumerateKernels(1, library))[0]
-
-
-functions: dict[int, Function] = {}  # every loaded kernel by the number of its handle
 
 
 def load(
@@ -212,7 +210,7 @@ def load(
         function.allow_shared(shared)
         if cluster > 1:
             function.form_clusters(cluster)
-        functions[int(function.handle)] = function
+        runtime.functions[int(function.handle)] = function
     return function
 
 
@@ -284,25 +282,23 @@ def word(value: Any) -> int:
     return struct.unpack("<q", raw)[0]
 
 
-#: The namespace in which the launch code of plans runs (see core/plan.py). Its entry `launch` is
-#: the driver's cuLaunchKernel; profiling replaces it and so sees every launch, while a run without
-#: it pays nothing. Likewise `allocate`, which memory debugging replaces, and `observe_call`,
-#: through which library calls go if it is set. Kernels that may begin early go through
-#: `launch_early`, cuLaunchKernelEx, unless `in_order` (CUDAMATH_LAUNCH_IN_ORDER=1, and profiling).
-launcher: dict[str, Any] = {}
-
-
 def prepare_launcher() -> dict[str, Any]:
-    """The launcher namespace, filled on first use (the driver is not imported before)."""
+    """`runtime.launcher`: the namespace in which the launch code of plans runs (see core/plan.py).
+    It is filled on first use, because the driver is not imported before.
+
+    Its entry `launch` is the driver's cuLaunchKernel; profiling replaces it and so sees every
+    launch, while a run without it pays nothing. Memory debugging replaces `allocate`. Library calls
+    go through `observe_call` if it is set. Kernels that may begin early go through `launch_early`,
+    cuLaunchKernelEx, unless `in_order` (CUDAMATH_LAUNCH_IN_ORDER=1, and profiling).
+    """
+    launcher = runtime.launcher
     if "launch" not in launcher:
         launcher.update(
+            memory.code_names(),
             launch=devices.driver().cuLaunchKernel,
-            local=streams.local,
-            recent=record_with_line if _lines else recent_launches.append,
+            local=runtime.local,
+            recent=_recorder(),
             fail=fail,
-            allocate=memory.allocate,
-            Buffer=Buffer,
-            new=object.__new__,
             observe_call=None,
             launch_early=devices.driver().cuLaunchKernelEx,
             in_order=os.environ.get("CUDAMATH_LAUNCH_IN_ORDER", "0") not in ("", "0"),
@@ -313,14 +309,15 @@ def prepare_launcher() -> dict[str, Any]:
 def launch_lines(enabled: bool) -> bool:
     """Choose whether launches are remembered with the user's Python line; returns whether they
     were."""
-    global _lines
-    before, _lines = _lines, enabled
-    if launcher:
-        launcher["recent"] = record_with_line if enabled else recent_launches.append
+    before, runtime.launch_lines = runtime.launch_lines, enabled
+    if runtime.launcher:
+        runtime.launcher["recent"] = _recorder()
     return before
 
 
-_lines = os.environ.get("CUDAMATH_LAUNCH_LINES", "0") not in ("", "0")
+def _recorder() -> Callable[[Any], None]:
+    """The function that takes down each launch."""
+    return record_with_line if runtime.launch_lines else runtime.recent_launches.append
 
 
 def launch(
@@ -330,8 +327,9 @@ def launch(
     the fast way."""
     stream = streams.stream_of(function.device)
     arguments = Block(words)
+    launcher = prepare_launcher()
     with streams.on_device(function.device):
-        (status,) = prepare_launcher()["launch"](
+        (status,) = launcher["launch"](
             function.handle, *grid, *block, shared, stream.handle, arguments.pointer, 0
         )
     launcher["recent"](function)

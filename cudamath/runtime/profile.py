@@ -22,8 +22,9 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from . import device as devices
-from . import memory, module
+from . import module
 from . import stream as streams
+from .state import runtime
 from .work import UNKNOWN, Work, peak
 
 MOST_PENDING = (
@@ -94,24 +95,21 @@ class Profile:
 
     def start(self) -> None:
         """Begin to measure. Only one profile measures at a time."""
-        global active
-        if active is not None:
+        if runtime.profile is not None:
             raise RuntimeError("profile: another profile is being taken")
         launcher = module.prepare_launcher()
         self._before = {name: launcher[name] for name in ("launch", "observe_call", "in_order")}
         self._launch = launcher["launch"]
         launcher.update(launch=self._timed_launch, observe_call=self._timed_call, in_order=True)
-        memory.observe = self._timed_copy
-        active = self
+        runtime.observe_copy = self._timed_copy
+        runtime.profile = self
 
     def stop(self) -> None:
         """End measuring."""
-        global active
-        if active is not self:
+        if runtime.profile is not self:
             raise RuntimeError("profile: this profile is not being taken")
-        module.launcher.update(self._before)
-        memory.observe = None
-        active = None
+        runtime.launcher.update(self._before)
+        runtime.observe_copy = runtime.profile = None
 
     def _timed(
         self,
@@ -139,13 +137,13 @@ class Profile:
         return result
 
     def _timed_launch(self, handle: Any, *rest: Any) -> tuple:
-        function = module.functions.get(int(handle))
+        function = runtime.functions.get(int(handle))
         name = str(function) if function else f"kernel {int(handle):#x}"
         return self._timed(
             name,
             "kernel",
             _work(function, rest[8]),
-            streams.local.stream,
+            runtime.local.stream,
             lambda: self._launch(handle, *rest),
         )
 
@@ -352,10 +350,6 @@ def _hint(kind: str, mean: float, moved: float | None, done: float | None) -> st
         return "not bandwidth: arithmetic, latency or access pattern"
     roof = "arithmetic" if moved is None or done > moved else "memory bandwidth"
     return f"latency, access pattern or too few blocks; the nearest roof is {roof}"
-
-
-#: The profile being taken, if any.
-active: Profile | None = None
 
 
 def _work(function: module.Function | None, pointer: int) -> Work:

@@ -1,31 +1,39 @@
 """Streams, events and each thread's current stream.
 
-`local.stream` is the current stream of the calling thread; it also says which device is active (its
-context is current in this thread). The launch path reads that one attribute. A stream owns free
-lists of the memory blocks last used on it: reusing a block on the same stream needs no
-synchronisation, because the stream executes in order.
+`runtime.local.stream` is the current stream of the calling thread; it also says which device is
+active (its context is current in this thread). The launch path reads that one attribute.
+
+A stream carries the free lists of the memory blocks last used on it. The policy of these lists is
+in memory.py, which is above this module and puts its function `pool_of` here. The error flags are
+above it too: flags.py puts its function `after_synchronize` here.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from . import device as devices
+from . import errors
 from .errors import check
+from .state import runtime
 
 
-class _Local(threading.local):
-    stream: Stream | None = None  # current stream of the active device
-    by_device: dict[int, Stream] | None = None  # current stream of each device this thread has used
-    #: for each `with stream:` that this thread is in: what was current before, and what was on the
-    #: stream's device
-    entered: tuple[tuple[Stream, Stream], ...] = ()
+def _no_pools(index: int) -> Any:
+    raise AssertionError("memory.py has not been imported")
 
 
-local = _Local()
-_defaults: dict[int, Stream] = {}
-_external: dict[tuple[int, int, int], Stream] = {}
+def _no_errors(index: int) -> None:
+    """Where flags.py has not been imported, no kernel has an error flag to write into."""
+
+
+#: pool_of(index): the memory pool of a device. memory.py puts its function here.
+pool_of: Callable[[int], Any] = _no_pools
+
+#: after_synchronize(index) is called when a device or one of its streams has been waited for, and
+#: raises what its kernels have flagged. flags.py puts its function here.
+after_synchronize: Callable[[int], None] = _no_errors
 
 
 class relaxed:
@@ -66,11 +74,11 @@ class Stream:
         There is no such device.
     """
 
-    # free: cached blocks, size -> addresses. graph_only: the memory belongs to a graph, which finds
-    # it at each replay; kept: the memory of others that the graph uses; feeds: what is called, with
-    # the stream, before each replay; borrowed: free blocks of the stream `lender`, while a graph is
-    # captured. Of another library's stream, within: in how many `with` blocks it is current;
-    # settled: what the default stream waited for when the last of them ended.
+    # pool, free, borrowed, lender: see memory.py. graph_only: the memory belongs to a graph, which
+    # finds it at each replay; kept: the memory of others that the graph uses; feeds: functions of
+    # the stream that are called before each replay. Of another library's stream, within: in how
+    # many `with` blocks it is current; settled: what the default stream waited for when the last of
+    # them ended.
     __slots__ = (
         "handle",
         "device",
@@ -88,17 +96,16 @@ class Stream:
         "__weakref__",
     )
 
-    def __init__(self, device: int | None = None, *, priority: int = 0, _handle: Any = None):
-        from .memory import pool_of
+    free: dict[int, list[int]]
+    borrowed: dict[int, list[int]]
+    lender: Stream | None
 
+    def __init__(self, device: int | None = None, *, priority: int = 0, _handle: Any = None):
         self.device = current_device() if device is None else devices.validate(device, "Stream")
         self.pool = pool_of(self.device)
-        self.free: dict[int, list[int]] = {}
         self.capturing = self.graph_only = False
         self.kept: dict[int, Any] = {}  # by id
         self.feeds: dict[int, Any] = {}  # by the id of what is fed
-        self.borrowed: dict[int, list[int]] = {}
-        self.lender: Stream | None = None
         self.within = 0
         self.settled: Event | None = None
         self._owned = _handle is None
@@ -111,41 +118,19 @@ class Stream:
                     )
                 )
         self.handle = _handle
-        with devices.lock:
-            self.pool.streams.add(self)
+        self.pool.attach(self)
 
     @property
     def ptr(self) -> int:
         """Address of the CUstream, as other libraries want it."""
         return int(self.handle)
 
-    def borrow(self, lender: Stream) -> None:
-        """Take over the free blocks of a stream that this one has waited for, until `give_back`."""
-        self.lender = lender
-        for size, blocks in list(lender.free.items()):
-            taken = self.borrowed[size] = []
-            while True:
-                try:
-                    taken.append(blocks.pop())
-                except IndexError:  # not tested beforehand: other threads take blocks meanwhile
-                    break
-
-    def give_back(self) -> None:
-        """Return what was borrowed and not used."""
-        lender, self.lender = self.lender, None
-        borrowed, self.borrowed = self.borrowed, {}
-        for size, blocks in borrowed.items():
-            if lender is not None and blocks:
-                lender.free.setdefault(size, []).extend(blocks)
-
     def synchronize(self) -> None:
         """Wait until all work queued so far is done; raise what it raised."""
-        from . import flags
-
         self.refuse_capture("synchronize")
         with in_context(self.device):  # the default stream's handle is the same on every device
             check(devices.driver().cuStreamSynchronize(self.handle))
-        flags.raise_pending(self.device)
+        after_synchronize(self.device)
 
     def query(self) -> bool:
         """True when all work queued so far is done."""
@@ -185,6 +170,7 @@ class Stream:
     def __enter__(self) -> Stream:
         now = current_stream()
         now.refuse_capture("with stream", "the function switches to another stream")
+        local = runtime.local
         local.entered = (*local.entered, (now, stream_of(self.device)))
         make_current(self)
         if self.external:
@@ -197,6 +183,7 @@ class Stream:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        local = runtime.local
         *rest, (before, displaced) = local.entered
         local.entered = tuple(rest)
         make_current(displaced)
@@ -317,20 +304,21 @@ def elapsed(start: Event, end: Event) -> float:
 
 def default_stream(index: int) -> Stream:
     """The default stream of a device: CUDA's legacy stream, which torch, CuPy and Numba use too."""
-    found = _defaults.get(index)
-    if found is None:
+    stream = runtime.default_streams.get(index)
+    if stream is None:
         with devices.lock:
-            if index not in _defaults:
-                _defaults[index] = Stream(index, _handle=devices.driver().CUstream(0))
-            found = _defaults[index]
-    return found
+            stream = runtime.default_streams.get(index)
+            if stream is None:
+                stream = Stream(index, _handle=devices.driver().CUstream(0))
+                runtime.default_streams[index] = stream
+    return stream
 
 
 def stream_of(index: int) -> Stream:
     """This thread's current stream on a device, without switching to that device."""
-    streams = local.by_device
+    streams = runtime.local.by_device
     if streams is None:
-        streams = local.by_device = {}
+        streams = runtime.local.by_device = {}
     if index not in streams:
         streams[index] = default_stream(devices.validate(index))
     return streams[index]
@@ -340,16 +328,18 @@ def current_stream(index: int | None = None) -> Stream:
     """The stream new work goes to: of this thread's active device, or of the device named."""
     if index is not None:
         return stream_of(index)
-    if local.stream is None:
-        make_current(stream_of(0))
-    assert local.stream is not None
-    return local.stream
+    stream = runtime.local.stream
+    if stream is None:
+        stream = stream_of(0)
+        make_current(stream)
+    return stream
 
 
 def make_current(stream: Stream) -> None:
     """Make a stream, and so its device, current in this thread."""
     devices.activate(stream.device)
     stream_of(stream.device)
+    local = runtime.local
     assert local.by_device is not None
     local.by_device[stream.device] = stream
     local.stream = stream
@@ -358,8 +348,9 @@ def make_current(stream: Stream) -> None:
 def refuse_capture(name: str, why: str = "its result would be the same at every replay") -> None:
     """RuntimeError, naming `name`, while this thread captures a graph. One call guards what a graph
     cannot hold."""
-    if local.stream is not None:
-        local.stream.refuse_capture(name, why)
+    stream = runtime.local.stream
+    if stream is not None:
+        stream.refuse_capture(name, why)
 
 
 def current_device() -> int:
@@ -390,7 +381,7 @@ class on_device:
         self.restore = restore
 
     def __enter__(self) -> on_device:
-        self.previous = local.stream
+        self.previous = runtime.local.stream
         if self.previous is None or self.previous.device != self.index:
             refuse_capture(
                 "graph", f"it is captured on one device and the function uses cuda:{self.index} too"
@@ -401,8 +392,8 @@ class on_device:
     def __exit__(self, *exc: object) -> None:
         if self.previous is None:
             if self.restore:
-                local.stream = None
-        elif local.stream is not self.previous:
+                runtime.local.stream = None
+        elif runtime.local.stream is not self.previous:
             make_current(self.previous)
 
 
@@ -416,6 +407,20 @@ def take_back(index: int) -> bool:
     return not mine
 
 
+def _current_again() -> str:
+    """`errors.on_lost_context`: what an error message says where `take_back` was needed."""
+    stream = runtime.local.stream
+    if stream is None or not take_back(stream.device):
+        return ""
+    return (
+        " (another library had made another device current in this thread; "
+        f"cuda:{stream.device} is current again: repeat the call)"
+    )
+
+
+errors.on_lost_context = _current_again
+
+
 class in_context:
     """Context: the driver's calls inside go to a device; this thread's active device and stream
     stay what they are."""
@@ -426,7 +431,8 @@ class in_context:
         self.index = index
 
     def __enter__(self) -> in_context:
-        self.switched = local.stream is None or local.stream.device != self.index
+        stream = runtime.local.stream
+        self.switched = stream is None or stream.device != self.index
         if self.switched:
             check(devices.driver().cuCtxPushCurrent(devices.context(self.index)))
         return self
@@ -451,18 +457,19 @@ def external_stream(ptr: int, device: int | None = None) -> Stream:
         return default_stream(index)
     key = (index, ptr, threading.get_ident() if ptr == 2 else 0)
     with devices.lock:
-        if key not in _external:
-            _external[key] = Stream(index, _handle=devices.driver().CUstream(ptr))
-        return _external[key]
+        stream = runtime.external_streams.get(key)
+        if stream is None:
+            stream = Stream(index, _handle=devices.driver().CUstream(ptr))
+            runtime.external_streams[key] = stream
+        return stream
 
 
 def synchronize(index: int | None = None) -> None:
     """Wait for all work on a device (the active one by default); raise what that work raised."""
-    from . import flags
-
     index = current_device() if index is None else devices.validate(index, "synchronize")
-    if local.stream is not None:
-        local.stream.refuse_capture("synchronize")
+    stream = runtime.local.stream
+    if stream is not None:
+        stream.refuse_capture("synchronize")
     with in_context(index):
         check(devices.driver().cuCtxSynchronize())
-    flags.raise_pending(index)
+    after_synchronize(index)

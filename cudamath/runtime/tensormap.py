@@ -15,7 +15,7 @@ upload runs on a stream of its own and is waited for, so every stream may use th
 Slots are never rewritten while anything may still read them: when one half of the table is full,
 all dictionaries are emptied, the streams of the device are waited for, and the other half, whose
 maps nobody has looked up since the last such turn, is filled anew. A graph under capture gets maps
-of its own, which live as long as the graph (`memory.frozen`). Each device has a table and
+of its own, which live as long as the graph (`memory.graph_constant`). Each device has a table and
 dictionaries of its own.
 """
 
@@ -31,6 +31,7 @@ from . import device as devices
 from . import memory
 from . import stream as streams
 from .errors import check
+from .state import runtime
 
 BYTES = 128  # of a map, and its alignment
 CHUNK = 512  # maps a block of the table holds
@@ -155,40 +156,36 @@ class _Table:
                 if not s.graph_only and not s.capturing
             ]:
                 check(devices.driver().cuStreamSynchronize(stream.standing().handle))
-        for known in self.dictionaries:
-            known.clear()
-
-
-_tables: dict[int, _Table] = {}
-_lookups: dict[tuple[Template, int], Callable[[int, streams.Stream], int]] = {}
+        for maps in self.dictionaries:
+            maps.clear()
 
 
 def lookup(template: Template, index: int) -> Callable[[int, streams.Stream], int]:
     """The function (tensor address, stream) -> address of its map on device `index`."""
     with devices.lock:
-        found = _lookups.get((template, index))
-        if found is None:
-            found = _lookups[template, index] = _lookup(template, index)
-        return found
+        function = runtime.tensor_map_lookups.get((template, index))
+        if function is None:
+            function = _lookup(template, index)
+            runtime.tensor_map_lookups[template, index] = function
+        return function
 
 
 def _lookup(template: Template, index: int) -> Callable[[int, streams.Stream], int]:
-    table = _tables.setdefault(index, _Table(index))
-    known: dict[int, int] = {}
-    table.dictionaries.append(known)
+    table = runtime.tensor_maps.setdefault(index, _Table(index))
+    maps: dict[int, int] = {}  # address of a tensor -> address of its map
+    table.dictionaries.append(maps)
 
     def at(address: int, stream: streams.Stream) -> int:
         if stream.capturing:
-            return memory.frozen(template.encode(address), stream)
-        found = known.get(address)
-        return miss(address) if found is None else found
+            return memory.graph_constant(template.encode(address), stream)
+        map_address = maps.get(address)
+        return miss(address) if map_address is None else map_address
 
     def miss(address: int) -> int:
         with devices.lock:
-            found = known.get(address)
-            if found is None:
-                found = table.put(template.encode(address))
-                known[address] = found
-            return found
+            map_address = maps.get(address)
+            if map_address is None:
+                map_address = maps[address] = table.put(template.encode(address))
+            return map_address
 
     return at

@@ -574,6 +574,18 @@ def test_asynchronous_copies(fake):
     assert host.tolist() == list(range(100))
 
 
+def test_generated_code_makes_the_buffer_that_a_call_makes(fake):
+    s = stream.current_stream()
+    names = {**memory.code_names(), "y_size": rounded(600), "stream": s}
+    exec("\n".join(memory.buffer_code("y")), names)
+    plain, generated = Buffer(600, s), names["y_buffer"]
+    assert type(generated) is Buffer and generated.address == names["y_address"]
+    fields = set(Buffer.__slots__) - {"address"}
+    assert fields == {"size", "stream", "users"}
+    assert all(getattr(generated, name) == getattr(plain, name) for name in fields)
+    assert pool_of(0).used == 2048
+
+
 def test_tables_of_addresses_are_uploaded_once(fake):
     s = stream.current_stream()
     first = memory.address_table((1, 2, 3), s)

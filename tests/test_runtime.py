@@ -20,9 +20,10 @@ from threads import together
 import cudamath as cm
 from cudamath.core.array import upload
 from cudamath.core.layout import Layout
+from cudamath.core.op import registry
 from cudamath.runtime import device, handles, libraries, module, stream
 from cudamath.runtime.errors import check, fail
-from cudamath.runtime.state import runtime
+from cudamath.runtime.state import device_cache, device_table, runtime
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -709,3 +710,47 @@ def test_a_kernels_key_holds_no_functions_that_only_share_a_name():
         lambda: lock,
     )  # what a lock stands for in another process cannot be told
     assert build.fingerprint(build.device_function(lambda x: x.size * users.K + cm.pi))
+
+
+# -------------------- the state
+
+
+def test_a_replaced_state_comes_back(fake):
+    """Inside, the streams, pools and caches are those of another driver; afterwards all is as it
+    was."""
+    from fake_driver import FakeDriver, gpu
+
+    from cudamath.runtime import memory
+
+    x = gpu(np.arange(3.0))
+    y = x + 1
+    outer = stream.current_stream()
+    before = {name: getattr(runtime, name) for name in type(runtime).__slots__}
+    plans = {name: dict(card.plans) for name, card in registry.items() if hasattr(card, "plans")}
+    other = FakeDriver(devices=1)
+    with runtime.replaced(other, other.compiler):
+        assert cm.cuda.device_count() == 1 and not runtime.pools
+        assert not any(card.plans for card in registry.values() if hasattr(card, "plans"))
+        assert stream.current_stream() is not outer and memory.pool_of(0) is not outer.pool
+        assert (gpu(np.arange(3.0)) + 1).device == "cuda:0" and other.launches
+        assert device.driver() is other
+    assert all(getattr(runtime, name) is value for name, value in before.items())
+    assert all(registry[name].plans == value for name, value in plans.items())
+    assert cm.cuda.device_count() == 2 and stream.current_stream() is outer
+    assert (x + 1).device == "cuda:0" and y.device == "cuda:0"
+
+
+def test_registered_caches_are_emptied():
+    @device_cache
+    def answer():
+        calls.append(1)
+        return 42
+
+    calls: list[int] = []
+    table = device_table()
+    table["kept"] = 1
+    assert answer() == answer() == 42 and len(calls) == 1
+    with runtime.replaced(None):
+        assert answer() == 42 and len(calls) == 2 and not table
+        table["lost"] = 2
+    assert table == {"kept": 1} and answer() == 42 and len(calls) == 3

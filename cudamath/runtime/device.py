@@ -23,11 +23,12 @@ T = TypeVar("T", bound=type)
 def driver() -> Any:
     """The cuda.bindings driver module, imported on first use. It is `runtime.driver` from then on,
     where tests put a fake."""
-    if runtime.driver is None:
+    module = runtime.driver
+    if module is None:
         from cuda.bindings import driver as module
 
         runtime.driver = module
-    return runtime.driver
+    return module
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,7 +23,7 @@ from cudamath.core.layout import Layout
 from cudamath.core.plan import Call, Input, Launch, Output, Plan
 from cudamath.kernels import fft as planners
 from cudamath.runtime import fft as runtime
-from cudamath.runtime import libraries, stream
+from cudamath.runtime import libraries, state, stream
 from cudamath.testing import assert_close, compile_plan
 
 ONE = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"]
@@ -574,15 +574,15 @@ def test_plans_are_kept_and_forgotten(fake_fft):
     first(here, x._data, y._data)  # used again: the next to go is another
     runtime.plan(spec(1000), 0)
     assert fake_fft.made == runtime.MOST_PLANS + 1 and fake_fft.destroyed == 1
-    assert spec(4) in runtime._plans[0] and spec(5) not in runtime._plans[0]
+    assert spec(4) in state.runtime.fft_plans[0] and spec(5) not in state.runtime.fft_plans[0]
     for n in range(2000, 2000 + runtime.MOST_PLANS):
         runtime.plan(spec(n), 0)
-    assert spec(4) not in runtime._plans[0]
+    assert spec(4) not in state.runtime.fft_plans[0]
     made = fake_fft.made
     first(here, x._data, y._data)
     assert fake_fft.made == made + 1
     runtime.plan(spec(4), 1)
-    assert len(runtime._plans) == 2  # each device has its own
+    assert len(state.runtime.fft_plans) == 2  # each device has its own
 
 
 def test_workspace_is_the_pools(fake_fft):
@@ -605,7 +605,7 @@ def test_errors_of_the_library(fake_fft, monkeypatch):
     with pytest.raises(cm.cuda.OutOfMemoryError, match=r"^fft: cuFFT, 1 transforms of \(666,\)"):
         runtime.plan(spec(666), 0)
     assert (
-        fake_fft.made == 2 and not runtime._plans[0]
+        fake_fft.made == 2 and not state.runtime.fft_plans[0]
     )  # once more with the pool's cache given back
     monkeypatch.setattr(
         libraries,

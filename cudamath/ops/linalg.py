@@ -115,15 +115,6 @@ def _pair(name: str, a: Any, b: Any) -> tuple[ndarray, ndarray]:
     return a, b
 
 
-# TRANSITION: for ml/linear, until that is converted to fast_path
-def product_known(*_: Any) -> None:
-    return None
-
-
-def remember_product(*_: Any) -> None:
-    pass
-
-
 # Exact modulo 2^32, on tensor cores where there are some.
 _matmul_int32 = Op("matmul (int8 to int32)", cpu="matmul.matmul_int32", cuda="matmul.matmul_int32")
 

@@ -23,12 +23,12 @@ T = TypeVar("T", bound=type)
 def driver() -> Any:
     """The cuda.bindings driver module, imported on first use. It is `runtime.driver` from then on,
     where tests put a fake."""
-    module = runtime.driver
-    if module is None:
-        from cuda.bindings import driver as module
+    cu = runtime.driver
+    if cu is None:
+        from cuda.bindings import driver as bindings
 
-        runtime.driver = module
-    return module
+        cu = runtime.driver = bindings
+    return cu
 
 
 @dataclasses.dataclass(frozen=True)

@@ -43,6 +43,7 @@ def library_error(error: Exception, what: str) -> CudaError | OutOfMemoryError:
     )
 
 
+
 def _no_streams() -> str:
     return ""
 

@@ -14,7 +14,8 @@ their gradients         the same, against the gradient in float64, which the tes
 
 The records' arrays are small. `LARGE` has the sizes at which sums grow long. Results go to
 results/<device>/accuracy.json; results/accuracy.md is made of all of them (`--table` makes it
-again, `--check` says whether it is up to date). Measured elsewhere, perhaps in parts:
+again, `--check` says whether it is up to date). A record that lacks functions is outdated
+(outdated.py). Measured elsewhere, perhaps in parts:
 
     python -m benchmarks.accuracy --part 1/2 --jobs 14 --out a      (and 2/2 to b, perhaps at the
         same time on another GPU)
@@ -38,15 +39,23 @@ from typing import Any
 import numpy as np
 from rich.progress import track
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests"))
-
-from record_types import Array, Elementwise, Row, Whole
-from records import ELEMENTWISE, ROWS
-from records_ml import attention, softmax, standard
-from strategies import FLOATS, eps, kind, numbers
-
 import cudamath as cm
 from benchmarks.run import RESULTS, environment, folder
+from benchmarks.support import (
+    ELEMENTWISE,
+    FLOATS,
+    ROWS,
+    Array,
+    Elementwise,
+    Row,
+    Whole,
+    attention,
+    eps,
+    kind,
+    numbers,
+    softmax,
+    standard,
+)
 
 COUNT, SEEDS = 20_000, 3
 A, W = Array, Whole
@@ -346,6 +355,13 @@ def taken(files: Sequence[pathlib.Path]) -> dict[str, Any]:
         "part": 1,
         "parts": 1,
         "rows": [row for record in records for row in record["rows"]],
+    }
+
+
+def wanted() -> set[str]:
+    """The functions that a complete record holds: those of the tests' records with a gradient."""
+    return {row.name for row in ROWS if row.grad} | {
+        row.name for row in ELEMENTWISE if any(row.grad)
     }
 
 

@@ -4,12 +4,14 @@ benchmarks.report`.
 README gets a few highlights and a summary of each folder of records, each between two markers; the
 folder gets a page of its own with all of them, and kernel files the tables that headers.py makes.
 With --check nothing is written, and the exit status says whether everything is up to date. Where
-there are no records, there is no table.
+there are no records, there is no table. Records that lack functions or rows are named
+(outdated.py).
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import pathlib
 import statistics
@@ -382,6 +384,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     arguments = parser.parse_args(argv)
     results = ROOT / "benchmarks" / "results"
+    with contextlib.suppress(ImportError):  # it reads the tests' records, which want Hypothesis
+        from benchmarks import outdated
+
+        for line in outdated.lines(results):
+            print(line)
     if not arguments.check:
         for folder in folders(results):
             charts.draw(records(folder), folder, HEADLINES)

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +16,12 @@ import numpy as np
 import pytest
 
 from benchmarks import (
+    accuracy,
     beside_numpy,
     charts,
     headers,
     limits,
+    outdated,
     report,
     rows,
     rows_grid,
@@ -283,11 +286,38 @@ def test_numpy_takes_part_twice_on_the_cpu() -> None:
     assert set(found) == {"cudamath", "numpy", rows.AGAIN}
 
 
+def test_outdated_records_are_reported() -> None:
+    """Not refused: only who has a device can measure it anew."""
+    for line in outdated.lines(run.RESULTS):
+        warnings.warn(line, stacklevel=1)
+
+
+def test_what_is_outdated_about_a_record(tmp_path: pathlib.Path) -> None:
+    functions, names = accuracy.wanted(), [r.name for r in rows.ROWS.values() if r.kind != "cpu"]
+    for folder, ops, kept in (
+        ("complete", functions, names),
+        ("a-gpu", functions - {"exp", "ml.softmax"}, [*names[:-2], "a_row_of_old"]),
+        ("b-gpu", functions | {"expo"}, names),
+    ):
+        (tmp_path / folder).mkdir()
+        held = {"accuracy.json": {"rows": [{"op": op} for op in ops]}}
+        held["rows.json"] = [{"name": name, "kind": "device"} for name in kept]
+        for file, record in held.items():
+            (tmp_path / folder / file).write_text(json.dumps(record))
+    lacking = ", ".join(sorted(names[-2:]))
+    assert outdated.lines(tmp_path) == [
+        "outdated: benchmarks/results/a-gpu/accuracy.json lacks exp, ml.softmax",
+        f"outdated: benchmarks/results/a-gpu/rows.json lacks {lacking}; still holds a_row_of_old",
+        "outdated: benchmarks/results/b-gpu/accuracy.json still holds expo",
+    ]
+
+
 def test_each_row_behind_has_a_reason() -> None:
     for folder in report.folders(report.ROOT / "benchmarks" / "results"):
-        for _, row, _ in limits.behind(report.records(folder), list(report.LIBRARIES)):
+        recorded = [row for row in report.records(folder) if row["name"] in rows.ROWS]
+        for _, row, _ in limits.behind(recorded, list(report.LIBRARIES)):
             assert limits.reason(row["name"]), f"limits.toml says nothing of {row['name']}"
-        for _, row, _, _ in limits.below(report.records(folder), list(report.LIBRARIES)):
+        for _, row, _, _ in limits.below(recorded, list(report.LIBRARIES)):
             assert limits.missed(row["name"]), f"targets.toml says nothing of {row['name']}"
     for start in [*limits.REASONS, *limits.MISSED]:
         assert any(name.startswith(start) for name in rows.ROWS), (

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from cudamath import kernels
-from cudamath.kernels import build
+from cudamath.kernels import build, lazy
 
-pytestmark = pytest.mark.skipif(build.SIMULATOR, reason="the simulator does not compile")
+pytestmark = pytest.mark.skipif(lazy.SIMULATOR, reason="the simulator does not compile")
 
 FOLDERS = ("", "shelf0", "shelf0.shelf1", "shelf0.shelf1.shelf2")  # 0 to 3 folders deep
 OLD, NEW = "value + 1", "value + 2"
@@ -74,18 +74,18 @@ USES = {
 }
 
 HELPER = """
-    @device_function
+    @cuda.jit(device=True)
     def advance(value):
         return {body}
 """
 MIDDLE = """
     from {place} import helper
-    @device_function
+    @cuda.jit(device=True)
     def twice(value):
         return helper.advance(helper.advance(value))
 """
 HEAD = f"""
-from {build.__name__} import cuda, device_function
+from {lazy.__name__} import cuda
 """
 
 

@@ -141,3 +141,12 @@ def test_readme_figures_are_the_records() -> None:
     assert report.replaced(readme, report.markdown(ROOT / "benchmarks" / "results")) == readme, (
         "run python -m benchmarks.report"
     )
+
+
+def test_contributing_names_files_that_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    paths = set(re.findall(r"(?:cudamath|tests|benchmarks)/[\w/]+(?:\.\w+|/)", text))
+    assert len(paths) > 20
+    if not (ROOT / "cudamath" / "kernels" / "conv").is_dir():
+        pytest.skip("it describes folders that kernels and tests are about to have")
+    assert {path for path in paths if not (ROOT / path).exists()} == set()

@@ -1,0 +1,72 @@
+"""Which records below benchmarks/results/ are outdated: `python -m benchmarks.outdated`.
+
+A record is of one device, and only who has that device can measure it anew. So the tests ask that
+the record of the device they run on is complete, and of others they only report what is said here:
+functions and benchmark rows that a record lacks, or that it holds and that are no more.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+from collections.abc import Iterator
+
+from benchmarks import accuracy
+from benchmarks.run import RESULTS, ROWS
+
+SHOWN = 5  # names in a line
+
+
+def outdated(results: pathlib.Path) -> dict[tuple[str, str], str]:
+    """(folder, file) -> in which way it is outdated, of those that are."""
+    found = {}
+    for path in sorted(results.glob("*/*.json")):
+        if path.name in READERS:
+            changes = dict(READERS[path.name](path))
+            told = [f"{how} {listed(names)}" for how, names in changes.items() if names]
+            if told:
+                found[path.parent.name, path.name] = "; ".join(told)
+    return found
+
+
+def of_accuracy(path: pathlib.Path) -> Iterator[tuple[str, set[str]]]:
+    """What accuracy.json should hold and does not, and the other way round."""
+    recorded = {row["op"] for row in json.loads(path.read_text(encoding="utf-8"))["rows"]}
+    yield "lacks", accuracy.wanted() - recorded
+    yield "still holds", recorded - {row.name for _, row in accuracy.WORK}
+
+
+def of_rows(path: pathlib.Path) -> Iterator[tuple[str, set[str]]]:
+    """The same of rows.json."""
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    recorded = {row["name"] for row in rows}
+    device = "device" if any(row["kind"] == "device" for row in rows) else "cpu"
+    yield "lacks", {r.name for r in ROWS.values() if r.kind in ("host", device)} - recorded
+    yield "still holds", recorded - set(ROWS)
+
+
+READERS = {"accuracy.json": of_accuracy, "rows.json": of_rows}
+
+
+def listed(names: set[str]) -> str:
+    """The first names, and how many others there are.
+
+    >>> listed({"b", "a"}), listed(set("abcdefg"))
+    ('a, b', 'a, b, c, d, e and 2 more')
+    """
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(sorted(names)[:SHOWN]) + more
+
+
+def lines(results: pathlib.Path) -> list[str]:
+    """What is said of each record that is outdated."""
+    return [
+        f"outdated: benchmarks/results/{folder}/{file} {how}"
+        for (folder, file), how in outdated(results).items()
+    ]
+
+
+if __name__ == "__main__":
+    print("\n".join(lines(RESULTS)) or "no record is outdated")
+    sys.exit(0)

@@ -1,0 +1,40 @@
+"""What benchmarks share with the tests: the records, one row for each function, and their numbers.
+
+The tests' helper modules lie where pyproject.toml tells pytest to look for them (`pythonpath`).
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PYTEST = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]
+
+sys.path += [
+    path
+    for folder in PYTEST["ini_options"]["pythonpath"]
+    if (path := str((ROOT / folder).resolve())) not in sys.path
+]
+
+from record_types import Array, Elementwise, Row, Whole
+from records import ELEMENTWISE, ROWS
+from records_ml import attention, softmax, standard
+from strategies import FLOATS, eps, kind, numbers
+
+__all__ = [
+    "ELEMENTWISE",
+    "FLOATS",
+    "ROWS",
+    "Array",
+    "Elementwise",
+    "Row",
+    "Whole",
+    "attention",
+    "eps",
+    "kind",
+    "numbers",
+    "softmax",
+    "standard",
+]

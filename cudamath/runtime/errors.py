@@ -43,7 +43,6 @@ def library_error(error: Exception, what: str) -> CudaError | OutOfMemoryError:
     )
 
 
-
 def _no_streams() -> str:
     return ""
 

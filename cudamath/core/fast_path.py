@@ -244,8 +244,6 @@ class _Calls:
         arrays: list[Any] = []
         for n in parameters.arrays:
             if n not in parameters.sequences:
-                if values[n] is None and n not in parameters.optional:
-                    return self.call(values)
                 arrays.append(values[n])
             elif values[n].__class__ in (list, tuple):
                 arrays.extend(values[n])
@@ -272,6 +270,9 @@ class _Calls:
     def replayable(self, arrays: list[Any], values: dict[str, Any]) -> bool:
         """Whether a call of these arguments may be replayed: of arrays of ours on one device, none
         of them empty, with options that a key can hold."""
+        optional = self.parameters.optional
+        if any([values[n] is None and n not in optional for n in self.parameters.arrays]):
+            return False
         devices = set()
         for x in arrays:
             if x is None:

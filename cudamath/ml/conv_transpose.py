@@ -154,14 +154,17 @@ def conv_transpose3d(
     ):
         return _conv3d_input_grad(x, weight, *biases, size=size, **where, library=not small)
     (n, c, d, h, w), (_, outputs, taps, r, s) = x.shape, weight.shape
+    how: dict[str, Any] = {
+        "stride": strides[1:],
+        "padding": margins[1:],
+        "output_padding": more[1:],
+        "dilation": dilations[1:],
+    }
     planes = conv_transpose2d(
         x.transpose((0, 2, 1, 3, 4)).reshape((n * d, c, h, w)),
         weight.reshape((c, outputs * taps, r, s)),
-        stride=strides[1:],
-        padding=margins[1:],
-        output_padding=more[1:],
         groups=groups,
-        dilation=dilations[1:],
+        **how,
     )
     y = _overlap_add(
         planes,

@@ -7,16 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import cudamath as cm
-from cudamath.core import op
-from cudamath.ops import source, ufunc
+from cudamath.core import bounded_cache, fast_path
+from cudamath.core.op import registry
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_plans_that_are_forgotten_meanwhile(device, monkeypatch, most):
     """Remembering a call may be what makes too many plans: all are forgotten then, the call's own
     among them."""
-    for module in (op, ufunc, source):
-        monkeypatch.setattr(module, "_MOST_PLANS", most)
+    monkeypatch.setattr(bounded_cache.store, "__defaults__", (most,))
     for dtype in ("float32", "float64", "int64", "int8"):
         x = cm.ones((2, most), dtype)
         for wanted in ("float16", "float32", "float64", dtype) * 2:
@@ -30,7 +29,7 @@ def test_plans_that_are_forgotten_meanwhile(device, monkeypatch, most):
 
 
 def test_threads_forget_plans_of_each_other(monkeypatch):
-    monkeypatch.setattr(op, "_MOST_PLANS", 1)
+    monkeypatch.setattr(bounded_cache.store, "__defaults__", (1,))
     pause = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
 
@@ -49,23 +48,17 @@ def test_threads_forget_plans_of_each_other(monkeypatch):
 
 
 def test_plans_do_not_pile_up(fake, monkeypatch):
-    """One plan serves arrays given in any number of shapes; what is remembered of them is limited
-    all the same."""
-    from cudamath.core import op
-    from cudamath.ml.loss import _cross_entropy
-
-    monkeypatch.setattr(op, "_MOST_PLANS", 4)
-    monkeypatch.setattr(_cross_entropy, "plans", {})
+    """What is remembered of calls with ever new shapes is limited: plans and replays."""
+    monkeypatch.setattr(bounded_cache.store, "__defaults__", (4,))
+    monkeypatch.setattr(registry["sort"], "plans", {})
+    monkeypatch.setattr(registry["concat"], "plans", {})
+    fast_path.forget()
     with cm.device("cuda"):
-        for k in range(20):
-            x, targets = cm.zeros((24, 3), dtype="float32"), cm.zeros(24, dtype="int64")
-            cm.ml.cross_entropy(x, targets)
-            _cross_entropy.remember(
-                ("asked", k),
-                (x, targets),
-                (x.reshape(24, 3, 1), targets.reshape(24, 1)),
-                reduction="mean",
-                ignore_index=-100,
-                label_smoothing=0.0,
-            )
-    assert 0 < len(_cross_entropy.plans) <= 4
+        for n in range(1, 21):
+            x = cm.zeros((n, 3), dtype="float32")
+            for _ in range(2):
+                cm.sort(x.reshape(3, n))
+                cm.concat([x, x])
+    tables = [len(table) for table in fast_path._tables]
+    assert max(tables) <= 4 and sum(map(bool, tables)) >= 4
+    assert all(0 < len(registry[name].plans) <= 4 for name in ("sort", "concat"))

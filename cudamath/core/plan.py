@@ -320,28 +320,6 @@ class Plan:
         plan.works = self.works
         return plan
 
-    def of_one(self, inputs: Sequence[Layout], offsets: Sequence[int]) -> Plan:
-        """The same steps where the inputs, of these layouts, are views of one array that begin so
-        many bytes behind it."""
-
-        def moved(arg: Any) -> Any:
-            if not isinstance(arg, ArrayArg) or arg.kind != "x":
-                return arg
-            seen = arg.resolve(inputs[arg.index])
-            return ArrayArg(
-                "x", 0, seen.shape, seen.strides, seen.dtype, arg.offset + offsets[arg.index]
-            )
-
-        steps = [
-            step.with_args([*map(moved, step.args)])
-            for step in self.steps
-            if isinstance(step, Launch)
-        ]
-        assert len(steps) == len(self.steps), "library calls are not moved"
-        plan = Plan(self.outputs, steps, self.temps, self.why, self.several)
-        plan.works = self.works
-        return plan
-
     def layout(self, arg: ArrayArg, inputs: Sequence[Layout]) -> Layout:
         """What a step sees of an array argument."""
         table = {"x": inputs, "y": self.outputs, "t": self.temps}[arg.kind]

@@ -27,7 +27,7 @@ from ..core.shapes import normalize_axis
 from ..core.tape import wrote
 from . import elementwise
 from .creation import full
-from .index_forms import keep_form, known_form, uploaded
+from .index_forms import form_of, keep_form, uploaded
 from .masks import elements, nonzero
 from .output import deliver, in_place
 from .shape import (
@@ -159,8 +159,8 @@ def getitem(x: ndarray, key: Any) -> ndarray:
             return _gather(x, places, axis=axis)
         if _one_mask(x, places) and not axis and x._node is None:
             return elements(x, places)
-    if type(key) is tuple and x._node is None and (found := known_form(x, key)) is not None:
-        base, axis, arrays = found
+    if type(key) is tuple and x._node is None and (form := form_of(x, key)) is not None:
+        base, axis, arrays = form
         return _gather(base, *arrays, axis=axis)
     seen = view_of(x, key)
     if seen is not None:
@@ -211,8 +211,8 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
                 value,
             )
             return
-    if type(key) is tuple and x._node is None and (known := known_form(x, key)) is not None:
-        return _put(x, *known, value)
+    if type(key) is tuple and x._node is None and (form := form_of(x, key)) is not None:
+        return _put(x, *form, value)
     found = known_view(x._layout, key)
     if found is not None:
         return _assign(unrecorded_view(x, *found), value)

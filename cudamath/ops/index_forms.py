@@ -49,16 +49,16 @@ def _form_key(layout: Layout, key: tuple) -> tuple | None:
     return tuple(found)
 
 
-def known_form(x: ndarray, key: tuple) -> tuple[ndarray, int, list[ndarray]] | None:
+def form_of(x: ndarray, key: tuple) -> tuple[ndarray, int, list[ndarray]] | None:
     """The view of x that a key indexes, the first axis and the index arrays, if such a key was seen
     before."""
     try:
-        known = _forms.get(_form_key(x._layout, key))  # type: ignore[arg-type]
+        form = _forms.get(_form_key(x._layout, key))  # type: ignore[arg-type]
     except TypeError:  # an array in a slice, say, has no hash
         return None
-    if known is None:
+    if form is None:
         return None
-    layout, offset, axis, layouts = known
+    layout, offset, axis, layouts = form
     given = [part for part in key if part.__class__ is ndarray]
     return (
         unrecorded_view(x, layout, offset),
@@ -72,7 +72,7 @@ def known_form(x: ndarray, key: tuple) -> tuple[ndarray, int, list[ndarray]] | N
 
 def keep_form(x: ndarray, key: Any, base: ndarray, axis: int, arrays: list[ndarray]) -> None:
     """Remember what a key of integer arrays was found to select of an array on a GPU, for
-    `known_form`."""
+    `form_of`."""
     if (
         type(key) is not tuple
         or x._node is not None

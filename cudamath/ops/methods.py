@@ -15,6 +15,7 @@ from ..core.array import ReadOnly, ndarray, refuse_read_only
 from ..core.call_record import obstruct, open_records
 from ..core.devices import CPU
 from ..core.dtypes import COMPLEX
+from ..core.fast_path import fast_path
 from ..core.op import members
 from ..core.shapes import as_integer, normalize_axis
 from ..runtime.memory import Buffer
@@ -413,6 +414,7 @@ def _set_shape(x: ndarray, wanted: int | tuple[int, ...]) -> None:
     x._layout, x._data = view._layout, view._data
 
 
+@fast_path("x")
 def _transpose(x: ndarray, *axes: Any) -> ndarray:
     """The array with its axes permuted: reversed, or as given."""
     if len(axes) == 1 and not hasattr(axes[0], "__index__"):

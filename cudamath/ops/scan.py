@@ -75,12 +75,12 @@ def _prod_grad(g: ndarray, y: ndarray, x: ndarray, axis: int, dtype: np.dtype) -
     none, one = seen == 0, seen == 1
     first = zero & one
     y = conj(_scan(where(first, 1, x), kind="prod", axis=axis, dtype=wide))
-    asked, y = (
+    signal, y = (
         g != 0,
         g * y,
     )  # a product that is infinite is no part of the gradient of those before it
-    behind = _from_behind(where(asked & none, y, 0), axis)
-    at_first = total(where(asked & one, y, 0), axis=axis, keepdims=True)
+    behind = _from_behind(where(signal & none, y, 0), axis)
+    at_first = total(where(signal & one, y, 0), axis=axis, keepdims=True)
     return where(none, behind / conj(where(zero, 1, x)), where(first, at_first, 0))
 
 

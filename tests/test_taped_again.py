@@ -15,7 +15,6 @@ from records import ROWS
 import cudamath as cm
 from cudamath.core import fast_path
 
-
 forget = fast_path.forget
 
 

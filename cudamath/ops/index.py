@@ -115,8 +115,8 @@ _where: Op = Op(
     broadcasts=True,
     vjp=(
         lambda _g, _y, _mask, _a, _b: None,
-        lambda g, _y, mask, _a, _b: where(mask, g, 0),
-        lambda g, _y, mask, _a, _b: where(mask, 0, g),
+        lambda g, _y, mask, _a, _b: where(mask, g, 0),  # type: ignore[has-type]
+        lambda g, _y, mask, _a, _b: where(mask, 0, g),  # type: ignore[has-type]
     ),
 )
 _where_number: Op = Op(
@@ -126,7 +126,7 @@ _where_number: Op = Op(
     broadcasts=True,
     vjp=lambda g, _y, mask, _a, *, swapped, **_: (
         None,
-        where(mask, 0, g) if swapped else where(mask, g, 0),
+        where(mask, 0, g) if swapped else where(mask, g, 0),  # type: ignore[has-type]
     ),
 )
 _where_into = Op("where_into", cpu="index.where_into", cuda="index.where_into", writes=True)

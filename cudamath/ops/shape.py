@@ -92,7 +92,9 @@ def _within(x: ndarray, view: tuple) -> ndarray:
 
 
 _reshape: ViewOp = ViewOp(
-    "reshape", _reshaped, vjp=lambda g, _y, _x, shape, old: (reshape(g, old),)
+    "reshape",
+    _reshaped,
+    vjp=lambda g, _y, _x, shape, old: (reshape(g, old),),  # type: ignore[has-type]
 )
 _permute: ViewOp = ViewOp(
     "permute_dims", _permuted, vjp=lambda g, _y, _x, axes: (_permute(g, axes=_inverse(axes)),)

@@ -69,7 +69,8 @@ def fast_path(*arrays: str, source: str = "") -> Callable[[Function], Function]:
 
     def decorate(function: Function) -> Function:
         namespace: dict[str, Any] = {}
-        wrapper = types.FunctionType(_UNBOUND, namespace, function.__name__)
+        code = _UNBOUND.replace(co_name=function.__name__)  # which errors may be told by
+        wrapper = types.FunctionType(code, namespace, function.__name__)
         namespace["bind"] = functools.partial(_bind, wrapper, function, arrays, source)
         return functools.update_wrapper(wrapper, function)  # type: ignore[return-value]
 
@@ -106,6 +107,7 @@ def call({signature}):
 MISTAKABLE = frozenset([tuple, list, slice, float, complex, *[t.type for t in dtypes.INEXACT]])
 LONGEST = 64  # list in a key
 _NUMBERS = ndarray, Number, np.generic, types.NoneType  # what may stand for "name?"
+TRIES = 4  # to make a replay of calls of one kind
 
 
 def exact(value: Any) -> Any:
@@ -235,7 +237,7 @@ def _bind(
     found: dict[str, Any] = {}
     exec(_compiled(parameters.text()), namespace, found)
     written = found["call"]
-    wrapper.__code__ = written.__code__
+    wrapper.__code__ = written.__code__.replace(co_name=function.__name__)
     wrapper.__defaults__, wrapper.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
     return wrapper
 
@@ -252,7 +254,8 @@ class _Calls:
         self.function, self.parameters = function, parameters
         self.replays: dict[tuple, Callable] = {}
         self.recorded: dict[tuple, Callable] = {}  # of arrays whose gradient is being recorded
-        _tables.extend([self.replays, self.recorded])
+        self.vain: dict[tuple, int] = {}  # how often no replay could be made
+        _tables.extend([self.replays, self.recorded, self.vain])
         order = parameters.signature.parameters.values()
         kind = inspect.Parameter
         self.keywords = [p.name for p in order if p.kind is kind.KEYWORD_ONLY]
@@ -279,20 +282,25 @@ class _Calls:
         arrays = _flat(values, parameters)
         if not self.replayable(arrays, values):
             return self.call(values)
+        key = self.key(values)
+        recorded = any([x is not None and x._node is not None for x in arrays])
+        if recorded:
+            key = (*key, *_nested(values, parameters))
+        table = self.recorded if recorded else self.replays
+        if key in table or self.vain.get(key, 0) >= TRIES:
+            return self.call(values)
         distinct = _distinct(values, parameters, arrays)
         with CallRecord() as record:
             result = self.call(distinct)
-        if record.obstacle:
-            return result
-        arrays = _flat(distinct, parameters)
-        nodes = [x is not None and x._node is not None for x in arrays]
-        sources = (values[parameters.source],) if parameters.source else ()
-        replay = make_replay(arrays, sources, record.steps, result, any(nodes))
+        replay = None
+        if not record.obstacle:
+            sources = (values[parameters.source],) if parameters.source else ()
+            arrays = _flat(distinct, parameters)
+            replay = make_replay(arrays, sources, record.steps, result, recorded)
         if replay is not None:
-            key = self.key(values)
-            if any(nodes):
-                key = (*key, *_nested(values, parameters))
-            store(self.recorded if any(nodes) else self.replays, key, replay)
+            store(table, key, replay)
+        else:
+            store(self.vain, key, self.vain.get(key, 0) + 1)
         return result
 
     def replayable(self, arrays: list[Any], values: dict[str, Any]) -> bool:
@@ -591,8 +599,8 @@ class _Writer:
 
     def write_view(self, name: str, base: str, layout: str, offset: int, device: int) -> None:
         if device == CPU:
-            offset = self.constant("offset", offset)
-            self.lines.append(f"{name} = {base}._view({layout}, {offset})")
+            start = self.constant("offset", offset)
+            self.lines.append(f"{name} = {base}._view({layout}, {start})")
             return
         self.constants.setdefault("new", object.__new__)
         self.constants.setdefault("ndarray", ndarray)

@@ -108,25 +108,25 @@ _along_grad: Op = Op(
     cuda="segments.take_along_grad",
     vjp=lambda g, _y, _g, index, size, axis: (_along(g, index, axis=axis), None),
 )
-_where = Op(
+_where: Op = Op(
     "where",
     cpu="index.where",
     cuda="index.where",
     broadcasts=True,
     vjp=(
         lambda _g, _y, _mask, _a, _b: None,
-        lambda g, _y, mask, _a, _b: where(mask, g, 0),
-        lambda g, _y, mask, _a, _b: where(mask, 0, g),
+        lambda g, _y, mask, _a, _b: where(mask, g, 0),  # type: ignore[has-type]
+        lambda g, _y, mask, _a, _b: where(mask, 0, g),  # type: ignore[has-type]
     ),
 )
-_where_number = Op(
+_where_number: Op = Op(
     "where_number",
     cpu="index.where_number",
     cuda="index.where_number",
     broadcasts=True,
     vjp=lambda g, _y, mask, _a, *, swapped, **_: (
         None,
-        where(mask, 0, g) if swapped else where(mask, g, 0),
+        where(mask, 0, g) if swapped else where(mask, g, 0),  # type: ignore[has-type]
     ),
 )
 _where_into = Op("where_into", cpu="index.where_into", cuda="index.where_into", writes=True)
@@ -159,8 +159,8 @@ def getitem(x: ndarray, key: Any) -> ndarray:
             return _gather(x, places, axis=axis)
         if _one_mask(x, places) and not axis and x._node is None:
             return elements(x, places)
-    if type(key) is tuple and x._node is None and (form := form_of(x, key)) is not None:
-        base, axis, arrays = form
+    if type(key) is tuple and x._node is None and (places := form_of(x, key)) is not None:
+        base, axis, arrays = places
         return _gather(base, *arrays, axis=axis)
     seen = view_of(x, key)
     if seen is not None:
@@ -211,14 +211,14 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
                 value,
             )
             return
-    if type(key) is tuple and x._node is None and (form := form_of(x, key)) is not None:
-        return _put(x, *form, value)
+    if type(key) is tuple and x._node is None and (seen := form_of(x, key)) is not None:
+        return _put(x, *seen, value)
     found = known_view(x._layout, key)
     if found is not None:
         return _assign(unrecorded_view(x, *found), value)
     form = indexing.advanced(x.shape, x.strides, key)
-    seen = x._layout.view(form.shape, form.strides, form.offset)
-    base = unrecorded_view(x, seen, form.offset)
+    layout = x._layout.view(form.shape, form.strides, form.offset)
+    base = unrecorded_view(x, layout, form.offset)
     if len(form.arrays) == 1 and form.arrays[0].dtype == np.bool_ and _is_scalar(value):
         mask = asarray(form.arrays[0], device=x.device)
         before, after = form.axes[0], base.ndim - form.axes[0] - mask.ndim

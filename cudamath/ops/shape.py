@@ -91,7 +91,11 @@ def _within(x: ndarray, view: tuple) -> ndarray:
     return _window(x, here=here, view=view, shape=x.shape)
 
 
-_reshape = ViewOp("reshape", _reshaped, vjp=lambda g, _y, _x, shape, old: (reshape(g, old),))
+_reshape: ViewOp = ViewOp(
+    "reshape",
+    _reshaped,
+    vjp=lambda g, _y, _x, shape, old: (reshape(g, old),),  # type: ignore[has-type]
+)
 _permute: ViewOp = ViewOp(
     "permute_dims", _permuted, vjp=lambda g, _y, _x, axes: (_permute(g, axes=_inverse(axes)),)
 )

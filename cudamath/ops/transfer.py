@@ -67,7 +67,7 @@ def to_device(x: ndarray, index: int) -> ndarray:
             layout = Layout.of(host.shape, host.strides, host.dtype, CPU)
             store(_on_host, x._layout, layout)
         return over(layout, host, None)
-    params = {"source": x._layout.device, "index": index}
+    params: Any = {"source": x._layout.device, "index": index}
     out = _to(x, **params)
     if x._node is not None:
         tape.record(_to, (x,), out, params)

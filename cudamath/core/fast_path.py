@@ -20,8 +20,10 @@ way, or writes into its arguments, says so by itself (`call_record.obstruct`) an
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
+import itertools
 import types
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -29,12 +31,13 @@ from typing import Any, TypeVar
 from . import dtypes, tape
 from .array import ndarray
 from .bounded_cache import store
-from .call_record import CallRecord, Step, open_records
+from .call_record import CallRecord, Step, current, open_records
 from .devices import CPU, default_index
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _tables: list[dict] = []  # of all functions
+FAILURES = 3  # after so many a call of one key is not recorded again
 
 
 def forget() -> None:
@@ -82,7 +85,7 @@ _UNBOUND = _unbound.__code__
 
 _WRAPPER = """
 def call({signature}):
-    if records:
+    {written}if records:
         return first({everything})
     try:
         if {unrecorded}:
@@ -194,14 +197,23 @@ class _Parameters:
             key.append(f"{n} if {n}.__class__ not in mistakable else exact({n}), {n}.__class__")
         if self.placeless:
             key.append("default_index()")
+        # what is written into is no part of a replay
+        written = f"if out is not None: return function({self.passed()})\n    "
         return _WRAPPER.format(
             signature=", ".join(signature),
+            written=written if "out" in self.options else "",
             everything=", ".join(self.names),
             unrecorded=" and ".join(unrecorded) or "True",
             key=", ".join(key) + ",",
             nodes=", ".join(nodes) or "()",
             values=", ".join(values),
         ).replace(",,", ",")
+
+    def passed(self) -> str:
+        """The arguments of a call of the function itself."""
+        form = {inspect.Parameter.KEYWORD_ONLY: "{0}={0}", inspect.Parameter.VAR_POSITIONAL: "*{0}"}
+        order = self.signature.parameters.values()
+        return ", ".join([form.get(p.kind, "{0}").format(p.name) for p in order])
 
 
 def _bind(
@@ -214,6 +226,7 @@ def _bind(
     namespace.update(
         replays=calls.replays,
         recorded=calls.recorded,
+        function=function,
         first=calls.first,
         records=open_records,
         exact=exact,
@@ -246,7 +259,8 @@ class _Calls:
         self.function, self.parameters = function, parameters
         self.replays: dict[tuple, Callable] = {}
         self.recorded: dict[tuple, Callable] = {}  # of arrays whose gradient is being recorded
-        _tables.extend([self.replays, self.recorded])
+        self.failures: dict[tuple, int] = {}  # how often no replay could be made
+        _tables.extend([self.replays, self.recorded, self.failures])
         order = parameters.signature.parameters.values()
         kind = inspect.Parameter
         self.keywords = [p.name for p in order if p.kind is kind.KEYWORD_ONLY]
@@ -268,23 +282,52 @@ class _Calls:
         if any([values[n].__class__ not in (list, tuple) for n in parameters.sequences]):
             return self.call(values)
         arrays = _flat(values, parameters)
-        if not self.replayable(arrays, values):
+        nodes = [type(x) is ndarray and x._node is not None for x in arrays]
+        if (
+            current() is not None  # what records this call takes its steps
+            or any(nodes)
+            and tape.state.paused
+            or not self.replayable(arrays, values)
+        ):
             return self.call(values)
         distinct = _distinct(values, parameters, arrays)
         with CallRecord() as record:
             result = self.call(distinct)
-        if record.obstacle:
-            return result
-        arrays = _flat(distinct, parameters)
-        nodes = [x is not None and x._node is not None for x in arrays]
         sources = (values[parameters.source],) if parameters.source else ()
-        replay = make_replay(arrays, sources, record.steps, result, any(nodes))
+        replay = None
+        if not record.obstacle:
+            arrays = _flat(distinct, parameters)
+            replay = make_replay(arrays, sources, record.steps, result, any(nodes))
+        key = self.key(values)
+        if any(nodes):
+            key = (*key, *_nested(values, parameters))
+        if replay is None:
+            failures = self.failures.get(key, 0) + 1
+            store(self.failures, key, failures)
+            if failures >= FAILURES:
+                replay = self.as_written(values)
         if replay is not None:
-            key = self.key(values)
-            if any(nodes):
-                key = (*key, *_nested(values, parameters))
             store(self.recorded if any(nodes) else self.replays, key, replay)
         return result
+
+    def as_written(self, values: dict[str, Any]) -> Callable:
+        """In the place of a replay the function itself, for calls that cannot be replayed."""
+        parameters = self.parameters
+        options = dict.fromkeys(parameters.names)
+        for n in parameters.options:  # of lists copies: they may change
+            options[n] = copy.deepcopy(values[n]) if type(values[n]) in (list, tuple) else values[n]
+        kinds = {n: (type(values[n]), len(values[n])) for n in parameters.sequences}
+
+        def call(*operands: Any) -> Any:
+            rest, again = iter(operands), dict(options)
+            if parameters.source:
+                again[parameters.source] = next(rest)
+            for n in parameters.arrays:
+                kind, count = kinds.get(n, (None, 0))
+                again[n] = kind(itertools.islice(rest, count)) if kind else next(rest)
+            return self.call(again)
+
+        return call
 
     def replayable(self, arrays: list[Any], values: dict[str, Any]) -> bool:
         """Whether a call of these arguments may be replayed: of arrays of ours on one device, none

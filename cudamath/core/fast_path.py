@@ -33,7 +33,7 @@ from ..runtime.state import register_tables
 from . import dtypes, tape
 from .array import ndarray
 from .bounded_cache import store
-from .call_record import CallRecord, Step, open_records
+from .call_record import CallRecord, Step, current, open_records
 from .devices import CPU, default_index
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -88,7 +88,7 @@ _UNBOUND = _unbound.__code__
 
 _WRAPPER = """
 def call({signature}):
-    if records:
+    {written}if records:
         return first({everything})
     try:
         if {unrecorded}:
@@ -107,7 +107,7 @@ def call({signature}):
 MISTAKABLE = frozenset([tuple, list, slice, float, complex, *[t.type for t in dtypes.INEXACT]])
 LONGEST = 64  # list in a key
 _NUMBERS = ndarray, Number, np.generic, types.NoneType  # what may stand for "name?"
-TRIES = 4  # to make a replay of calls of one kind
+FAILURES = 4  # to make a replay of calls of one kind
 
 
 def exact(value: Any) -> Any:
@@ -202,14 +202,23 @@ class _Parameters:
             key.append(f"{n} if {n}.__class__ not in mistakable else exact({n}), {n}.__class__")
         if self.placeless:
             key.append("default_index()")
+        # what is written into is no part of a replay
+        written = f"if out is not None: return function({self.passed()})\n    "
         return _WRAPPER.format(
             signature=", ".join(signature),
+            written=written if "out" in self.options else "",
             everything=", ".join(self.names),
             unrecorded=" and ".join(unrecorded) or "True",
             key=", ".join(key) + ",",
             nodes=", ".join(nodes) or "()",
             values=", ".join(values),
         ).replace(",,", ",")
+
+    def passed(self) -> str:
+        """The arguments of a call of the function itself."""
+        form = {inspect.Parameter.KEYWORD_ONLY: "{0}={0}", inspect.Parameter.VAR_POSITIONAL: "*{0}"}
+        order = self.signature.parameters.values()
+        return ", ".join([form.get(p.kind, "{0}").format(p.name) for p in order])
 
 
 def _bind(
@@ -222,6 +231,7 @@ def _bind(
     namespace.update(
         replays=calls.replays,
         recorded=calls.recorded,
+        function=function,
         first=calls.first,
         records=open_records,
         ndarray=ndarray,
@@ -254,8 +264,8 @@ class _Calls:
         self.function, self.parameters = function, parameters
         self.replays: dict[tuple, Callable] = {}
         self.recorded: dict[tuple, Callable] = {}  # of arrays whose gradient is being recorded
-        self.vain: dict[tuple, int] = {}  # how often no replay could be made
-        _tables.extend([self.replays, self.recorded, self.vain])
+        self.failures: dict[tuple, int] = {}  # how often no replay could be made
+        _tables.extend([self.replays, self.recorded, self.failures])
         order = parameters.signature.parameters.values()
         kind = inspect.Parameter
         self.keywords = [p.name for p in order if p.kind is kind.KEYWORD_ONLY]
@@ -280,14 +290,14 @@ class _Calls:
         if any([values[n] is None for n in required]):
             return self.call(values)
         arrays = _flat(values, parameters)
-        if not self.replayable(arrays, values):
-            return self.call(values)
+        if current() is not None or not self.replayable(arrays, values):
+            return self.call(values)  # what records this call takes its steps
         key = self.key(values)
         recorded = any([x is not None and x._node is not None for x in arrays])
         if recorded:
             key = (*key, *_nested(values, parameters))
         table = self.recorded if recorded else self.replays
-        if key in table or self.vain.get(key, 0) >= TRIES:
+        if key in table or self.failures.get(key, 0) >= FAILURES:
             return self.call(values)
         distinct = _distinct(values, parameters, arrays)
         with CallRecord() as record:
@@ -300,7 +310,7 @@ class _Calls:
         if replay is not None:
             store(table, key, replay)
         else:
-            store(self.vain, key, self.vain.get(key, 0) + 1)
+            store(self.failures, key, self.failures.get(key, 0) + 1)
         return result
 
     def replayable(self, arrays: list[Any], values: dict[str, Any]) -> bool:

@@ -96,7 +96,7 @@ class Continuous(Source):
             return _filled("random.random", self.random, size, dtype, out)
         return self.uniform(0.0, 1.0, size, dtype, device)
 
-    @fast_path("?low", "?high", source="self")
+    @fast_path("low?", "high?", source="self")
     def uniform(
         self,
         low: Any = 0.0,
@@ -149,7 +149,7 @@ class Continuous(Source):
             return self._fill(_uniform, p, (low, high - low, 0.0))
         return low + (high - low) * self._fill(_uniform, p, (0.0, 1.0, 0.0))
 
-    @fast_path("?loc", "?scale", source="self")
+    @fast_path("loc?", "scale?", source="self")
     def normal(
         self,
         loc: Any = 0.0,
@@ -203,7 +203,7 @@ class Continuous(Source):
             return _filled("random.standard_normal", self.standard_normal, size, dtype, out)
         return self._located(_normal, "normal", 0.0, 1.0, size, dtype, device)
 
-    @fast_path("?mean", "?sigma", source="self")
+    @fast_path("mean?", "sigma?", source="self")
     def lognormal(
         self,
         mean: Any = 0.0,
@@ -237,7 +237,7 @@ class Continuous(Source):
 
     # -------------------- functions of one word
 
-    @fast_path("?scale", source="self")
+    @fast_path("scale?", source="self")
     def exponential(
         self, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:
@@ -297,7 +297,7 @@ class Continuous(Source):
             )
         return self.exponential(1.0, size, dtype, device)
 
-    @fast_path("?loc", "?scale", source="self")
+    @fast_path("loc?", "scale?", source="self")
     def laplace(
         self,
         loc: Any = 0.0,
@@ -316,7 +316,7 @@ class Continuous(Source):
         """
         return self._located(_tail, "laplace", loc, scale, size, dtype, device)
 
-    @fast_path("?loc", "?scale", source="self")
+    @fast_path("loc?", "scale?", source="self")
     def logistic(
         self,
         loc: Any = 0.0,
@@ -335,7 +335,7 @@ class Continuous(Source):
         """
         return self._located(_tail, "logistic", loc, scale, size, dtype, device)
 
-    @fast_path("?loc", "?scale", source="self")
+    @fast_path("loc?", "scale?", source="self")
     def gumbel(
         self,
         loc: Any = 0.0,
@@ -354,7 +354,7 @@ class Continuous(Source):
         """
         return self._located(_tail, "gumbel", loc, scale, size, dtype, device)
 
-    @fast_path("?loc", "?scale", source="self")
+    @fast_path("loc?", "scale?", source="self")
     def cauchy(
         self,
         loc: Any = 0.0,
@@ -383,7 +383,7 @@ class Continuous(Source):
         """
         return self.cauchy(0.0, 1.0, size, dtype, device)
 
-    @fast_path("?scale", source="self")
+    @fast_path("scale?", source="self")
     def rayleigh(
         self, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:
@@ -397,7 +397,7 @@ class Continuous(Source):
         """
         return self._located(_tail, "rayleigh", 0.0, scale, size, dtype, device)
 
-    @fast_path("?a", source="self")
+    @fast_path("a?", source="self")
     def weibull(self, a: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """Weibull samples with shape `a`: (-ln u)^(1/a). Multiply by a scale for the two-parameter
         form.
@@ -426,7 +426,7 @@ class Continuous(Source):
             return p.rounded(self._fill(_tail, p, (0.0, 1.0, 1 / a), kind="weibull"))
         return p.rounded(exp(log(self._fill(_tail, p, (0.0, 1.0, 0.0), kind="exponential")) / a))
 
-    @fast_path("?a", source="self")
+    @fast_path("a?", source="self")
     def pareto(self, a: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """Pareto II (Lomax) samples with shape `a`: u^(-1/a) - 1, as NumPy's. Add 1 for the
         classical Pareto.
@@ -443,7 +443,7 @@ class Continuous(Source):
             return p.rounded(self._fill(_tail, p, (0.0, 1.0, 1 / a), kind="pareto"))
         return p.rounded(expm1(self._fill(_tail, p, (0.0, 1.0, 0.0), kind="exponential") / a))
 
-    @fast_path("?left", "?mode", "?right", source="self")
+    @fast_path("left?", "mode?", "right?", source="self")
     def triangular(
         self,
         left: Any,
@@ -527,7 +527,7 @@ class Continuous(Source):
             log=log,
         )
 
-    @fast_path("?shape", source="self")
+    @fast_path("shape?", source="self")
     def standard_gamma(
         self,
         shape: Any,
@@ -553,7 +553,7 @@ class Continuous(Source):
             )
         return self.gamma(shape, 1.0, size, dtype, device)
 
-    @fast_path("?shape", "?scale", source="self")
+    @fast_path("shape?", "scale?", source="self")
     def gamma(
         self, shape: Any, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:
@@ -600,7 +600,7 @@ class Continuous(Source):
         )
         return _scaled(self._gamma(p, 0, False), 0.0, p.values[1])
 
-    @fast_path("?df", source="self")
+    @fast_path("df?", source="self")
     def chisquare(
         self, df: Any, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:
@@ -614,7 +614,7 @@ class Continuous(Source):
         p = Parameters("random.chisquare", size, dtype, device, {"df": "positive"}, df)
         return 2.0 * self._gamma(p, 0, False, 0.5)
 
-    @fast_path("?a", "?b", source="self")
+    @fast_path("a?", "b?", source="self")
     def beta(
         self, a: Any, b: Any, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:
@@ -668,7 +668,7 @@ class Continuous(Source):
             given=given,
         )
 
-    @fast_path("?df", source="self")
+    @fast_path("df?", source="self")
     def standard_t(
         self, df: Any, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:
@@ -682,7 +682,7 @@ class Continuous(Source):
         """
         return self.student_t(df, 0.0, 1.0, size, dtype, device)
 
-    @fast_path("?df", "?loc", "?scale", source="self")
+    @fast_path("df?", "loc?", "scale?", source="self")
     def student_t(
         self,
         df: Any,

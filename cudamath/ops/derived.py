@@ -47,7 +47,7 @@ class Derived(Orders):
 
     __slots__ = ()
 
-    @fast_path("?dfnum", "?dfden", source="self")
+    @fast_path("dfnum?", "dfden?", source="self")
     def f(
         self, dfnum: Any, dfden: Any, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:
@@ -62,7 +62,7 @@ class Derived(Orders):
         """
         return self._ratio("random.f", dfnum, dfden, None, size, dtype, device)
 
-    @fast_path("?dfnum", "?dfden", "?nonc", source="self")
+    @fast_path("dfnum?", "dfden?", "nonc?", source="self")
     def noncentral_f(
         self,
         dfnum: Any,
@@ -108,7 +108,7 @@ class Derived(Orders):
         )
         return p.rounded(above / a / (self.chisquare(b, **like) / b))
 
-    @fast_path("?df", "?nonc", source="self")
+    @fast_path("df?", "nonc?", source="self")
     def noncentral_chisquare(
         self, df: Any, nonc: Any, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:
@@ -142,7 +142,7 @@ class Derived(Orders):
             )
         )
 
-    @fast_path("?a", source="self")
+    @fast_path("a?", source="self")
     def power(self, a: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """Numbers in [0, 1] of density a x^(a - 1): u^(1 / a) of uniform samples u.
 
@@ -159,7 +159,7 @@ class Derived(Orders):
             exp(-self.standard_exponential(p.shape, p.dtype, device_of(p.place)) / p.values[0])
         )
 
-    @fast_path("?mean", "?scale", source="self")
+    @fast_path("mean?", "scale?", source="self")
     def wald(
         self, mean: Any, scale: Any, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:
@@ -189,7 +189,7 @@ class Derived(Orders):
             )
         )
 
-    @fast_path("?n", "?p", source="self")
+    @fast_path("n?", "p?", source="self")
     def negative_binomial(
         self, n: Any, p: Any, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:
@@ -220,7 +220,7 @@ class Derived(Orders):
         means = self.standard_gamma(count, given.shape, np.float64, place) * ((1 - chance) / chance)
         return self.poisson(means, given.shape, dtype, place)
 
-    @fast_path("?p", source="self")
+    @fast_path("p?", source="self")
     def logseries(
         self, p: Any, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:

@@ -63,7 +63,7 @@ class Discrete(Continuous):
 
     # -------------------- integers
 
-    @fast_path("?low", "?high", source="self")
+    @fast_path("low?", "high?", source="self")
     def integers(
         self,
         low: Any,
@@ -198,7 +198,7 @@ class Discrete(Continuous):
         )
         return astype(out, dtype, copy=False)
 
-    @fast_path("?p", source="self")
+    @fast_path("p?", source="self")
     def bernoulli(self, p: Any = 0.5, size: Size = None, device: Any = None) -> ndarray:
         """An array of bool, True with probability `p`: a random 32-bit word is compared with p 2^32
         (so p counts to 2^-33).
@@ -251,7 +251,7 @@ class Discrete(Continuous):
         )
         return drawn(op, self.take(p.name, blocks, p.place), tuple(scalars), *arrays, **what)
 
-    @fast_path("?lam", source="self")
+    @fast_path("lam?", source="self")
     def poisson(
         self, lam: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:
@@ -312,7 +312,7 @@ class Discrete(Continuous):
         )
         return self._counted(_poisson, p, p.full(0, dtypes.float64))
 
-    @fast_path("?n", "?p", source="self")
+    @fast_path("n?", "p?", source="self")
     def binomial(
         self, n: Any, p: Any, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:
@@ -357,7 +357,7 @@ class Discrete(Continuous):
         )
         return self._counted(_binomial, q, q.full(0, dtypes.float64), q.full(1, dtypes.float64))
 
-    @fast_path("?p", source="self")
+    @fast_path("p?", source="self")
     def geometric(
         self, p: Any, size: Size = None, dtype: Any = None, device: Any = None
     ) -> ndarray:

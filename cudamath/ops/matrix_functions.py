@@ -29,7 +29,7 @@ from ..core.op import (
 )
 from ..core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
 from . import reduce
-from .creation import eye
+from .creation import eye, zeros
 from .decompose import _inv_and_sign, adjoint, inv, matrices, pair, run, slogdet, solve
 from .elementwise import abs, conj, where
 from .index import _where
@@ -198,9 +198,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
         missing = columns - matmul(a, x)
         residuals = reduce.sum((missing * conj(missing)).real, axis=-2)
     else:
-        residuals = astype(
-            asarray(np.empty((*lead, 0) if len(lead) else 0), device=a.device), s.dtype
-        )
+        residuals = zeros((*lead, 0), s.dtype, device=a.device)
     return LstsqResult(reshape(x, x.shape[:-1]) if vector else x, residuals, rank, s)
 
 

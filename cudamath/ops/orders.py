@@ -51,7 +51,7 @@ class Orders(Discrete):
             device=device,
         )
 
-    @fast_path("?x", source="self")
+    @fast_path("x?", source="self")
     def permutation(self, x: Any, axis: int = 0, device: Any = None) -> ndarray:
         """A random order: of 0 .. x - 1 if `x` is an integer, else a copy of the array `x` shuffled
         along `axis`.
@@ -159,7 +159,7 @@ class Orders(Discrete):
         _check_writable(name, x)
         x[...] = self._shuffled(name, x, axis)
 
-    @fast_path("?a", "p", source="self")
+    @fast_path("a?", "p", source="self")
     def choice(
         self,
         a: Any,

@@ -46,7 +46,7 @@ test-cpu: $(STAMP)
 	@echo "== CPU"
 	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(RUN) -m pytest -n $(WORKERS) --dist worksteal -q -m "not gpu and not multigpu and not simulator"
 
-# The rules by which it chooses are in tests/quick.py.
+# The rules by which it chooses are in tests/support/quick.py.
 test-quick: $(STAMP)
 	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(RUN) -m pytest --quick -n $(WORKERS) --dist worksteal -q
 

@@ -17,16 +17,20 @@ from typing import Any
 import numpy as np
 
 from benchmarks.run import RESULTS, commit
+from cudamath.core.dispatch.plan import Launch, Plan
 from cudamath.core.dtypes import bfloat16
 from cudamath.core.layout import Layout
-from cudamath.core.plan import Launch, Plan
-from cudamath.kernels import attention, build, conv, linear, matmul
+from cudamath.kernels.attention import dispatch as attention_dispatch
+from cudamath.kernels.compiler import compile as compiler
+from cudamath.kernels.conv import dispatch as conv_dispatch
+from cudamath.kernels.matmul import dispatch as matmul_dispatch
+from cudamath.kernels.matmul import linear as matmul_linear
 from cudamath.runtime.device import assume
 
 FLOAT = np.dtype(np.float32)
 FIGURES = (r"Used (\d+) registers", r"(\d+) bytes spill stores", r"(\d+) bytes stack frame")
-SINCE_8 = tuple(c for c in build.CAPABILITIES if c >= (8, 0))
-ALL, HOPPER = build.CAPABILITIES, ((9, 0),)
+SINCE_8 = tuple(c for c in compiler.CAPABILITIES if c >= (8, 0))
+ALL, HOPPER = compiler.CAPABILITIES, ((9, 0),)
 
 
 def lay(*shape: int, dtype: Any = bfloat16) -> Layout:
@@ -48,20 +52,26 @@ Case = tuple[str, tuple[tuple[int, int], ...], Callable[..., Plan], list[Layout]
 def cases() -> Iterator[Case]:
     """(title, capabilities, planner, layouts, options) of each version."""
     for version in ("naive", "tiled", "register", "block", "small"):
-        yield version, ALL, matmul.matmul, [lay(4096, 4096, dtype=FLOAT)] * 2, {"version": version}
+        yield (
+            version,
+            ALL,
+            matmul_dispatch.matmul,
+            [lay(4096, 4096, dtype=FLOAT)] * 2,
+            {"version": version},
+        )
     for version in ("async", "async small"):
         yield (
             version,
             SINCE_8,
-            matmul.matmul,
+            matmul_dispatch.matmul,
             [lay(4096, 4096, dtype=FLOAT)] * 2,
             {"version": version},
         )
-    yield "mma", SINCE_8, matmul.matmul, [lay(4096, 4096)] * 2, {"version": "mma"}
+    yield "mma", SINCE_8, matmul_dispatch.matmul, [lay(4096, 4096)] * 2, {"version": "mma"}
     yield (
         "mma, float64",
         SINCE_8,
-        matmul.matmul,
+        matmul_dispatch.matmul,
         [lay(4096, 4096, dtype=np.float64)] * 2,
         {"version": "mma"},
     )
@@ -82,7 +92,7 @@ def cases() -> Iterator[Case]:
         yield (
             f"wgmma {tile}",
             HOPPER,
-            matmul.matmul,
+            matmul_dispatch.matmul,
             [lay(4096, 4096)] * 2,
             {"version": f"wgmma {tile}"},
         )
@@ -90,7 +100,7 @@ def cases() -> Iterator[Case]:
         yield (
             f"linear, {f}",
             HOPPER,
-            linear.linear,
+            matmul_linear.linear,
             [lay(8192, 768), lay(3072, 768), lay(3072)],
             {"activation": f},
         )
@@ -111,18 +121,18 @@ def cases() -> Iterator[Case]:
             last(128, 128, 3, 3, dtype),
             last(64, 128, 28, 28, dtype),
         )
-        yield version, able, conv.conv2d, [x, w], {**where, "version": version}
+        yield version, able, conv_dispatch.conv2d, [x, w], {**where, "version": version}
         yield (
             version,
             able,
-            conv.conv2d_input_grad,
+            conv_dispatch.conv2d_input_grad,
             [g, w],
             {**where, "size": (28, 28), "version": version},
         )
         yield (
             version,
             able,
-            conv.conv2d_weight_grad,
+            conv_dispatch.conv2d_weight_grad,
             [g, x],
             {**where, "kernel": (3, 3), "version": weight},
         )
@@ -134,7 +144,7 @@ def cases() -> Iterator[Case]:
         yield (
             f"wgmma, {name}",
             HOPPER,
-            conv.conv2d_weight_grad,
+            conv_dispatch.conv2d_weight_grad,
             [g, x],
             {**where, "padding": (0, 0, 0, 0), "kernel": (1, 1), "version": "wgmma"},
         )
@@ -145,14 +155,14 @@ def cases() -> Iterator[Case]:
             yield (
                 f"{version}, depth {depth}",
                 able,
-                attention.attention,
+                attention_dispatch.attention,
                 [q] * 3,
                 {**options, "version": version},
             )
             yield (
                 f"{version}, depth {depth}",
                 able,
-                attention.attention_grad,
+                attention_dispatch.attention_grad,
                 [q] * 5 + [lse],
                 {**options, "version": version},
             )
@@ -160,7 +170,7 @@ def cases() -> Iterator[Case]:
         yield (
             f"decode, depth {depth}",
             SINCE_8,
-            attention.attention,
+            attention_dispatch.attention,
             [one, *[lay(16, 16, 4096, depth)] * 2],
             {**options, "version": "decode"},
         )
@@ -179,13 +189,17 @@ def compiled(words: Sequence[str] = ()) -> dict[str, dict[str, list[int]]]:
                 plan = planner(*layouts, **options)
                 for step in plan.steps:
                     if isinstance(step, Launch):
-                        types = tuple(build.argument_type(k) for k in plan.signature(step, layouts))
+                        types = tuple(
+                            compiler.argument_type(k) for k in plan.signature(step, layouts)
+                        )
                         kernels.setdefault((step.kernel, types), (types, []))[1].append(capability)
         for (kernel, types), (_, able) in kernels.items():
             name = f"{kernel.py_func.__name__} ({title})"
-            targets = [build.target(c) for c in able]
+            targets = [compiler.target(c) for c in able]
             for capability, (_, log) in zip(
-                able, build.compile_each(kernel, build.types.void(*types), targets), strict=True
+                able,
+                compiler.compile_each(kernel, compiler.types.void(*types), targets),
+                strict=True,
             ):
                 figures = [re.search(pattern, log) for pattern in FIGURES]
                 found.setdefault(name, {})[".".join(map(str, capability))] = [

@@ -325,7 +325,7 @@ def planned(path: str, version: str, **params: Any) -> Bind:
     cudamath/kernels)."""
 
     def bind(lib: Any, *arrays: Any) -> Call:
-        from cudamath.core.op import Op
+        from cudamath.core.dispatch.op import Op
 
         named = Op(f"benchmark of {version}", cpu=path, cuda=path)
         return lambda: named(*arrays, version=version, **params)
@@ -341,7 +341,8 @@ row(
     {
         **everywhere(lambda lib, a, b: lambda: a @ b, *PEERS),
         **{
-            version: planned("matmul.matmul", version) for version in ("naive", "tiled", "register")
+            version: planned("matmul.dispatch.matmul", version)
+            for version in ("naive", "tiled", "register")
         },
     },
     work=2 * MATMUL**3,

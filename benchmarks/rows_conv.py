@@ -78,7 +78,7 @@ def ours(kind: str, where: dict[str, Any], numbers: str, version: str | None = N
     dtype, _, axes, *_ = NUMBERS[numbers]
 
     def bind(lib: Any, x: Any, w: Any, g: Any) -> Call:
-        from cudamath.core.op import Op
+        from cudamath.core.dispatch.op import Op
         from cudamath.ml import conv
 
         x, w, g = (lib.astype(a, dtype).transpose(axes) for a in (x, w, g))

@@ -47,13 +47,13 @@ def product(dtype: str, layout: str, version: str | None = None, tf32: bool = Fa
         )
         if version is None:
             if lib.__name__ == "cudamath" and tf32:
-                from cudamath.ops.linalg import _matmul
+                from cudamath.ops.linalg.products import _matmul
 
                 return lambda: _matmul(a, b, tf32=True)
             return lambda: a @ b
-        from cudamath.core.op import Op
+        from cudamath.core.dispatch.op import Op
 
-        named = Op(f"benchmark of {version}", cpu="matmul.matmul", cuda="matmul.matmul")
+        named = Op(f"benchmark of {version}", cpu="matmul.matmul", cuda="matmul.dispatch.matmul")
         return lambda: named(a, b, tf32=tf32, version=version)
 
     return bind
@@ -78,7 +78,8 @@ def products(
     calls = {library: product(dtype, layout, tf32=tf32) for library in ("cudamath", "torch")}
     if kind not in ("bfloat16", "tf32"):
         calls["cupy"] = product(dtype, layout)
-    few = m <= 16 and kind in ("bfloat16", "float16") and layout == "nt"  # rows: gemv.py's
+    # rows: kernels/matmul/gemv.py's
+    few = m <= 16 and kind in ("bfloat16", "float16") and layout == "nt"
     more = (
         ["gemv"] if few else ["async small"] if kind == "float32" and batch > 1 and m <= 128 else []
     )
@@ -152,7 +153,7 @@ def grouped(gradient: bool) -> dict[str, Bind]:
     `gradient`: what x and the rows y give for those matrices, x^T y of each group."""
 
     def ours(lib: Any, x: Any, w: Any, y: Any, ends: Any) -> Call:
-        from cudamath.ml.grouped import _grouped_outer
+        from cudamath.ml.grouped_matmul import _grouped_outer
 
         x, w, y = (a.astype("bfloat16") for a in (x, w, y))
         return (

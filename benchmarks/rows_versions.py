@@ -77,7 +77,7 @@ def attends(version: str, gradients: bool) -> Bind:
     """Causal attention, or its three gradients, by that version."""
 
     def bind(lib: Any, *arrays: Any) -> Call:
-        from cudamath.core.op import Op
+        from cudamath.core.dispatch.op import Op
 
         q, k, v, *g = (a.astype("bfloat16") for a in arrays)
         options = {

@@ -42,22 +42,22 @@ def many(make: Callable[..., Any], kinds: int, scalars: Sequence[Any]) -> Bind:
 
 
 elementwise, scan, normal = (
-    planner("elementwise.elementwise"),
-    planner("scan.scan"),
-    planner("random.normal"),
+    planner("elementwise.generator.elementwise"),
+    planner("scan.dispatch.scan"),
+    planner("random.distributions.normal"),
 )
 losses, pool, lookup = (
-    planner("loss.losses"),
-    planner("pool.max_pool2d_values"),
-    planner("embedding.lookup"),
+    planner("loss.cross_entropy.losses"),
+    planner("pool.dispatch.max_pool2d_values"),
+    planner("index.embedding.lookup"),
 )
 train, slope, dropout = (
-    planner("batch_norm.train"),
-    planner("batch_norm_grad.gradient"),
-    planner("dropout.dropout"),
+    planner("norm.batch_norm.train"),
+    planner("norm.batch_norm_backward.gradient"),
+    planner("random.dropout.dropout"),
 )
-group_slope = planner("norm_group_grad.gradient")
-adam, factor = planner("optim.adam"), planner("clip.factor")
+group_slope = planner("norm.group_norm_backward.gradient")
+adam, factor = planner("optim.steps.adam"), planner("optim.gradient_norm.factor")
 
 
 def crossed(name: str) -> Bind:

@@ -29,20 +29,20 @@ def planner(path: str) -> Callable[..., Any]:
     """The function `path` = "file.name" of cudamath.kernels."""
 
     def call(*layouts: Any, **params: Any) -> Any:
-        from cudamath.core.op import lazy
+        from cudamath.core.dispatch.op import lazy
 
         return lazy("kernels", path)(*layouts, **params)
 
     return call
 
 
-elementwise, reduce = planner("elementwise.elementwise"), planner("reduce.plan")
+elementwise, reduce = planner("elementwise.generator.elementwise"), planner("reduce.dispatch.plan")
 softmax, norm, slope = (
-    planner("softmax.plan"),
-    planner("norm.forward"),
-    planner("norm_grad.backward"),
+    planner("softmax.dispatch.plan"),
+    planner("norm.forward.forward"),
+    planner("norm.backward.backward"),
 )
-concat = planner("join.concat")
+concat = planner("shape.concat.concat")
 
 SIDE = 8192
 row(

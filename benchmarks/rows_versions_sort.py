@@ -11,9 +11,9 @@ from benchmarks.rows import Bind, Call, normal, row
 from benchmarks.rows_versions_memory import planner, version
 
 sort, gather, linear_loss = (
-    planner("sort.sort"),
-    planner("index.gather"),
-    planner("linear_loss.linear_loss"),
+    planner("sort.dispatch.sort"),
+    planner("index.gather.gather"),
+    planner("loss.linear_cross_entropy.linear_loss"),
 )
 
 KEYS, LINES = (1 << 24,), (16384, 1024)

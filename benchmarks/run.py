@@ -106,7 +106,8 @@ def ceilings(device: str) -> dict[str, float]:
     second of a large product, in float32 and on a GPU that has tensor cores for them also in
     bfloat16 (FLOP16) and in TF32.
 
-    On a GPU: our copy of contiguous arrays, as fast as the driver's (kernels/copy.py), and cuBLAS.
+    On a GPU: our copy of contiguous arrays, as fast as the driver's (kernels/copy/strided.py), and
+    cuBLAS.
     """
     side = 8192 if device != "cpu" else 1024
     length = BIG if device != "cpu" else 16_000_000

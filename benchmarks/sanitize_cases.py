@@ -1,7 +1,7 @@
 """What `benchmarks.sanitize` checks, each at one small size: every version of every matrix kernel
 by name, calls of every other family of kernels, the versions that planners leave to other machines,
 and every function of the tests' records with its gradient. Together they reach every kernel of the
-package, which tests/test_compile.py proves."""
+package, which tests/meta/test_compile.py proves."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def planned(planner: Callable, *arrays: cm.ndarray, **options: Any) -> Any:
 
 def products() -> Calls:
     """Versions of matrix products, and of the layer."""
-    from cudamath.kernels import linear, matmul
+    from cudamath.kernels.matmul import dispatch as matmul_dispatch
+    from cudamath.kernels.matmul import linear as matmul_linear
 
     calls: Calls = {}
     versions = {
@@ -56,17 +57,17 @@ def products() -> Calls:
         a, b = array(200, 264, dtype=dtype), array(264, 136, dtype=dtype)
         for name in names:
             calls[f"matmul {name}, {dtype}"] = functools.partial(
-                planned, matmul.matmul, a, b, version=name
+                planned, matmul_dispatch.matmul, a, b, version=name
             )
             calls[f"matmul {name}, {dtype}, tt"] = functools.partial(
-                planned, matmul.matmul, b.mT, a.mT, version=name
+                planned, matmul_dispatch.matmul, b.mT, a.mT, version=name
             )
     x, w, bias, more = (
         array(*s, dtype="bfloat16") for s in ((200, 264), (136, 264), (136,), (200, 136))
     )
     for f in ("gelu", "gelu_tanh", "relu", "silu"):
         calls[f"linear {f}"] = functools.partial(
-            planned, linear.linear, x, w, bias, more, activation=f
+            planned, matmul_linear.linear, x, w, bias, more, activation=f
         )
     return calls
 
@@ -74,29 +75,32 @@ def products() -> Calls:
 def weights_by_pairs(grad: Any, x: Any, **where: Any) -> Any:
     """The plan of a 3 x 3 weight gradient of which two blocks share each tile; planners want more
     filters for that."""
-    from cudamath.kernels import conv_layout, conv_wgmma_taps
+    from cudamath.kernels.conv import wgrad_sm90_shared_taps
+    from cudamath.kernels.copy import channels_last
 
-    out = conv_layout.result(x, (grad.shape[1], x.shape[1], 3, 3))
-    return conv_wgmma_taps.conv2d_weight_grad(out, grad, x, **where, rows=3, paired=True)
+    out = channels_last.result(x, (grad.shape[1], x.shape[1], 3, 3))
+    return wgrad_sm90_shared_taps.conv2d_weight_grad(out, grad, x, **where, rows=3, paired=True)
 
 
 def weights_of_one_tap(grad: Any, x: Any, **where: Any) -> Any:
     """The plan of a weight gradient of filters of one tap, of which two blocks share each tile, in
     so many parts."""
-    from cudamath.kernels import conv_layout, conv_wgmma_pairs
+    from cudamath.kernels.conv import wgrad_sm90_pointwise
+    from cudamath.kernels.copy import channels_last
 
-    return conv_wgmma_pairs.conv2d_weight_grad(
-        conv_layout.result(x, (grad.shape[1], x.shape[1], 1, 1)), grad, x, **where
+    return wgrad_sm90_pointwise.conv2d_weight_grad(
+        channels_last.result(x, (grad.shape[1], x.shape[1], 1, 1)), grad, x, **where
     )
 
 
 def with_kept_filters(x: Any, weight: Any, **where: Any) -> Any:
     """The plan of a convolution whose filters stay in shared memory; planners want more pixels for
     that."""
-    from cudamath.kernels import conv_layout, conv_wgmma_kept
+    from cudamath.kernels.conv import fprop_dgrad_sm90_resident_filters
+    from cudamath.kernels.copy import channels_last
 
-    return conv_wgmma_kept.conv2d(
-        conv_layout.result(x, (x.shape[0], weight.shape[0], *x.shape[2:])),
+    return fprop_dgrad_sm90_resident_filters.conv2d(
+        channels_last.result(x, (x.shape[0], weight.shape[0], *x.shape[2:])),
         x,
         weight,
         **where,
@@ -106,7 +110,7 @@ def with_kept_filters(x: Any, weight: Any, **where: Any) -> Any:
 
 def convolutions() -> Calls:
     """Versions of convolutions and their gradients."""
-    from cudamath.kernels import conv
+    from cudamath.kernels.conv import dispatch as conv_dispatch
 
     calls: Calls = {}
     where: dict[str, Any] = {
@@ -126,23 +130,41 @@ def convolutions() -> Calls:
         for version, weight in versions:
             end = f"{version}, {dtype}"
             calls[f"conv2d {end}"] = functools.partial(
-                planned, conv.conv2d, x, w, **where, version=version
+                planned, conv_dispatch.conv2d, x, w, **where, version=version
             )
             calls[f"conv2d_input_grad {end}"] = functools.partial(
-                planned, conv.conv2d_input_grad, g, w, size=(9, 11), **where, version=version
+                planned,
+                conv_dispatch.conv2d_input_grad,
+                g,
+                w,
+                size=(9, 11),
+                **where,
+                version=version,
             )
             calls[f"conv2d_weight_grad {end}"] = functools.partial(
-                planned, conv.conv2d_weight_grad, g, x, kernel=(3, 3), **where, version=weight
+                planned,
+                conv_dispatch.conv2d_weight_grad,
+                g,
+                x,
+                kernel=(3, 3),
+                **where,
+                version=weight,
             )
     grad, y = (
         array(*s, dtype="bfloat16").transpose(0, 3, 1, 2) for s in ((2, 9, 11, 64), (2, 17, 21, 64))
     )
     calls["conv2d_weight_grad wgmma, rows of taps together"] = functools.partial(
-        planned, conv.conv2d_weight_grad, grad, grad, kernel=(3, 3), **where, version="wgmma"
+        planned,
+        conv_dispatch.conv2d_weight_grad,
+        grad,
+        grad,
+        kernel=(3, 3),
+        **where,
+        version="wgmma",
     )
     calls["conv2d_weight_grad wgmma, stride 2"] = functools.partial(
         planned,
-        conv.conv2d_weight_grad,
+        conv_dispatch.conv2d_weight_grad,
         grad,
         y,
         kernel=(3, 3),
@@ -167,13 +189,13 @@ def convolutions() -> Calls:
         array(72, 64, 1, 1, dtype="bfloat16"),
         {**where, "padding": (0, 0, 0, 0), "version": "product"},
     )
-    calls["conv2d product"] = functools.partial(planned, conv.conv2d, grad, tap, **alone)
+    calls["conv2d product"] = functools.partial(planned, conv_dispatch.conv2d, grad, tap, **alone)
     return {**calls, **few_channels(where)}
 
 
 def few_channels(where: dict[str, Any]) -> Calls:
     """A channel or eight for each group."""
-    from cudamath.kernels import conv
+    from cudamath.kernels.conv import dispatch as conv_dispatch
 
     calls: Calls = {}
     for version, dtype, channels, groups in (
@@ -186,13 +208,15 @@ def few_channels(where: dict[str, Any]) -> Calls:
             x, w = (a.transpose(0, 2, 3, 1).copy().transpose(0, 3, 1, 2) for a in (x, w))
         how = {**where, "groups": groups, "version": version}
         if version != "few":
-            calls[f"conv2d {version}"] = functools.partial(planned, conv.conv2d, x, w, **how)
+            calls[f"conv2d {version}"] = functools.partial(
+                planned, conv_dispatch.conv2d, x, w, **how
+            )
             calls[f"conv2d_input_grad {version}"] = functools.partial(
-                planned, conv.conv2d_input_grad, x, w, size=(9, 11), **how
+                planned, conv_dispatch.conv2d_input_grad, x, w, size=(9, 11), **how
             )
         if version != "depthwise_last":
             calls[f"conv2d_weight_grad {version}"] = functools.partial(
-                planned, conv.conv2d_weight_grad, x, x, kernel=(3, 3), **how
+                planned, conv_dispatch.conv2d_weight_grad, x, x, kernel=(3, 3), **how
             )
     grad, w, how = (
         array(2, 70, 9, 11),
@@ -200,11 +224,11 @@ def few_channels(where: dict[str, Any]) -> Calls:
         {**where, "padding": (3, 3, 3, 3), "stride": (2, 2)},
     )
     calls["conv2d_input_grad few"] = functools.partial(
-        planned, conv.conv2d_input_grad, grad, w, size=(17, 22), **how, version="few"
+        planned, conv_dispatch.conv2d_input_grad, grad, w, size=(17, 22), **how, version="few"
     )
     calls["conv2d_weight_grad few, one group"] = functools.partial(
         planned,
-        conv.conv2d_weight_grad,
+        conv_dispatch.conv2d_weight_grad,
         grad,
         array(2, 3, 17, 22),
         kernel=(7, 7),
@@ -216,19 +240,21 @@ def few_channels(where: dict[str, Any]) -> Calls:
         array(72, 3, 7, 7, dtype="bfloat16"),
     )
     calls["conv2d_input_grad folded"] = functools.partial(
-        planned, conv.conv2d_input_grad, grad, w, size=(17, 22), **how, version="folded"
+        planned, conv_dispatch.conv2d_input_grad, grad, w, size=(17, 22), **how, version="folded"
     )
     x = array(2, 3, 17, 22, dtype="bfloat16")
-    calls["conv2d folded"] = functools.partial(planned, conv.conv2d, x, w, **how, version="folded")
+    calls["conv2d folded"] = functools.partial(
+        planned, conv_dispatch.conv2d, x, w, **how, version="folded"
+    )
     calls["conv2d_weight_grad folded"] = functools.partial(
-        planned, conv.conv2d_weight_grad, grad, x, kernel=(7, 7), **how, version="folded"
+        planned, conv_dispatch.conv2d_weight_grad, grad, x, kernel=(7, 7), **how, version="folded"
     )
     return calls
 
 
 def attentions() -> Calls:
     """Versions of attention, forward and backward."""
-    from cudamath.kernels import attention
+    from cudamath.kernels.attention import dispatch as attention_dispatch
 
     calls: Calls = {}
     options: dict[str, Any] = {"causal": True, "scale": 0.1, "dropping": False}
@@ -248,10 +274,14 @@ def attentions() -> Calls:
 
         def both(q: Any = q, k: Any = k, version: str = version) -> None:
             name, _, large = version.partition(",")  # large: as if the cache were
-            with mock.patch("cudamath.kernels.attention_decode.TMA_BELOW", 1 if large else 1 << 28):
-                y, lse = planned(attention.attention, q, k, k, **options, version=name)
+            with mock.patch(
+                "cudamath.kernels.attention.decode_split_kv.TMA_BELOW", 1 if large else 1 << 28
+            ):
+                y, lse = planned(attention_dispatch.attention, q, k, k, **options, version=name)
             if name != "decode":
-                planned(attention.attention_grad, q, q, k, k, y, lse, **options, version=name)
+                planned(
+                    attention_dispatch.attention_grad, q, q, k, k, y, lse, **options, version=name
+                )
 
         calls[f"attention {version}, {dtype}, {depth}"] = both
     return calls
@@ -259,7 +289,7 @@ def attentions() -> Calls:
 
 def packed() -> Calls:
     """Products of groups, and of numbers of 4 and 8 bits."""
-    from cudamath.kernels import matmul_grouped as grouped
+    from cudamath.kernels.matmul import grouped
 
     calls: Calls = {}
     ends = cm.asarray(np.array([40, 40, 170, 200], np.int32))
@@ -297,12 +327,17 @@ def packed() -> Calls:
 def versions() -> Calls:
     """Versions of running sums, sorting, scaled products, turned matrices; planners want more for
     them, or another machine."""
-    from cudamath.kernels import elementwise, join, linear_loss, scaled_matmul, scan, sort
+    from cudamath.kernels.elementwise import generator as elementwise_generator
+    from cudamath.kernels.loss import linear_cross_entropy
+    from cudamath.kernels.quantize import scaled_matmul
+    from cudamath.kernels.scan import dispatch as scan_dispatch
+    from cudamath.kernels.shape import concat as shape_concat
+    from cudamath.kernels.sort import dispatch as sort_dispatch
 
     calls = {
         f"scan ring, {source}": functools.partial(
             planned,
-            scan.scan,
+            scan_dispatch.scan,
             array(300, 16_480, dtype=source),
             kind="sum",
             axis=1,
@@ -320,11 +355,17 @@ def versions() -> Calls:
     return {
         **calls,
         "join, gathered": functools.partial(
-            planned, join.concat, array(3, 1), array(3, 7), axis=1, sizes=(1, 7), version="gathered"
+            planned,
+            shape_concat.concat,
+            array(3, 1),
+            array(3, 7),
+            axis=1,
+            sizes=(1, 7),
+            version="gathered",
         ),
         "linear_loss": functools.partial(
             planned,
-            linear_loss.linear_loss,
+            linear_cross_entropy.linear_loss,
             logits,
             classes,
             cm.ones((), dtype="float32"),
@@ -332,11 +373,11 @@ def versions() -> Calls:
             ignore_index=-100,
         ),
         "sort, radix": functools.partial(
-            planned, sort.argsort, array(9_000), axis=0, descending=False, version="radix"
+            planned, sort_dispatch.argsort, array(9_000), axis=0, descending=False, version="radix"
         ),
         "tiled, pairs": functools.partial(
             planned,
-            elementwise.elementwise,
+            elementwise_generator.elementwise,
             array(136, 264, dtype="float16"),
             array(264, 136, dtype="float16").T,
             expression="x + y",
@@ -346,7 +387,7 @@ def versions() -> Calls:
         ),
         "vector, ahead": functools.partial(
             planned,
-            elementwise.elementwise,
+            elementwise_generator.elementwise,
             array(9_001, dtype="float16"),
             expression="exp(x)",
             compute=np.dtype("f4"),
@@ -355,7 +396,7 @@ def versions() -> Calls:
         ),
         "scan, lines": functools.partial(
             planned,
-            scan.scan,
+            scan_dispatch.scan,
             array(9_000, 3),
             kind="sum",
             axis=0,
@@ -572,7 +613,7 @@ def more() -> Calls:
             {"BIDDERS": 1_000},
             {"BIDS": 0, "MANY": 1_000, "CACHE": 1_000},
         ):  # as of many more numbers
-            with mock.patch.multiple("cudamath.kernels.scatter", **limits):
+            with mock.patch.multiple("cudamath.kernels.index.scatter", **limits):
                 array(19_000 + len(limits))[many] = array(5_000)
         cm.put_along_axis(y, cm.asarray(rng.integers(0, 70, (40, 3))), line[:3], 1)
         cm.put_along_axis(y, cm.asarray(rng.integers(0, 40, (2, 70))), 1.0, 0)
@@ -758,7 +799,7 @@ def left_to_others() -> Calls:
     Arrays hold zeros, what is but one number is 1."""
     from compile_calls import by_name
 
-    from cudamath.core.plan import Scalar
+    from cudamath.core.dispatch.plan import Scalar
 
     def bound(plan: Any, inputs: Any) -> None:
         values = [a for step in plan.steps for a in step.args if isinstance(a, Scalar)]

@@ -81,8 +81,8 @@ from .autodiff import *  # noqa: F403
 from .checkpoints import *  # noqa: F403
 from .core.array import ndarray
 from .core.devices import default_device, device, set_default_device
+from .core.dispatch.explain import *  # noqa: F403
 from .core.dtypes import result_type, set_default_dtype
-from .core.explain import *  # noqa: F403
 from .custom import *  # noqa: F403
 from .fuse import *  # noqa: F403
 from .numpy_files import *  # noqa: F403
@@ -91,21 +91,21 @@ from .ops.compare import *  # noqa: F403
 from .ops.conversion import *  # noqa: F403
 from .ops.creation import *  # noqa: F403
 from .ops.differences import *  # noqa: F403
-from .ops.einsum import *  # noqa: F403
+from .ops.dtype_info import *  # noqa: F403
 from .ops.elementwise import *  # noqa: F403
-from .ops.grids import *  # noqa: F403
+from .ops.elementwise_numpy import *  # noqa: F403
 from .ops.histogram import *  # noqa: F403
 from .ops.index import *  # noqa: F403
-from .ops.index_at import *  # noqa: F403
-from .ops.inspection import *  # noqa: F403
+from .ops.index_grids import *  # noqa: F403
 from .ops.integers import *  # noqa: F403
 from .ops.interpolate import *  # noqa: F403
 from .ops.join import *  # noqa: F403
-from .ops.linalg import *  # noqa: F403
+from .ops.join_numpy import *  # noqa: F403
+from .ops.linalg.einsum import *  # noqa: F403
+from .ops.linalg.norms import *  # noqa: F403
+from .ops.linalg.products import *  # noqa: F403
 from .ops.masks import *  # noqa: F403
-from .ops.nan import *  # noqa: F403
-from .ops.norms import *  # noqa: F403
-from .ops.numbers import *  # noqa: F403
+from .ops.nan_reductions import *  # noqa: F403
 from .ops.padding import *  # noqa: F403
 from .ops.polynomials import *  # noqa: F403
 from .ops.reduce import *  # noqa: F403
@@ -115,11 +115,11 @@ from .ops.select import *  # noqa: F403
 from .ops.sets import *  # noqa: F403
 from .ops.shape import *  # noqa: F403
 from .ops.sort import *  # noqa: F403
-from .ops.stacks import *  # noqa: F403
 from .ops.statistics import *  # noqa: F403
 from .ops.stride_tricks import *  # noqa: F403
-from .ops.text import *  # noqa: F403
+from .ops.text_io import *  # noqa: F403
 from .ops.transfer import *  # noqa: F403
+from .ops.ufunc_at import *  # noqa: F403
 
 from ml_dtypes import bfloat16, float8_e4m3fn as float8_e4m3, float8_e5m2  # isort: skip
 

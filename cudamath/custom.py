@@ -1,8 +1,8 @@
 """The user's own elementwise functions and reductions, from scalar Python functions.
 
 The scalar function is compiled by Numba: for a GPU it goes into the kernels of
-kernels/elementwise.py and kernels/reduce.py, all their versions included; on the CPU into a NumPy
-ufunc or a compiled loop.
+kernels/elementwise/generator.py and kernels/reduce/dispatch.py, all their versions included; on the
+CPU into a NumPy ufunc or a compiled loop.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from .core import dtypes, shapes, tape
+from .core import dtypes, shapes
 from .core.array import asarray, ndarray, wrap
+from .core.autograd import tape
 from .core.bounded_cache import store
-from .core.call_record import open_records, report
 from .core.devices import CPU, TRACED
+from .core.dispatch.call_record import open_records, report
+from .core.dispatch.op import NUMERIC, as_numbers, coerce, lazy, members, require, require_function
 from .core.layout import Layout
-from .core.op import NUMERIC, as_numbers, coerce, lazy, members, require, require_function
 
 __all__ = ["elementwise", "reduction", "vectorize"]
 
@@ -133,7 +134,7 @@ class _Elementwise:
         if device == CPU:
             empty = [np.empty(0, wide)] * len(operands)
             with _compiling("elementwise", self.name, (Exception,)):
-                ufunc = lazy("cpu", "user.ufunc")(self.function, wide)
+                ufunc = lazy("cpu", "lib.user_functions.ufunc")(self.function, wide)
                 found = ufunc(*empty).dtype
             if found.kind == "c" and output.kind != "c":
                 raise TypeError(
@@ -157,7 +158,7 @@ class _Elementwise:
         ]
         layouts = [k for k in kinds if isinstance(k, Layout)]
         with _compiling("elementwise", self.name):
-            made = lazy("kernels", "user.elementwise")(
+            made = lazy("kernels", "generated.user_kernels.elementwise")(
                 *kinds, function=self.function, compute=wide, output=output
             )
             bound = made.bind(self.name, layouts, len(kinds) - len(layouts), device)
@@ -360,12 +361,12 @@ def reduction(
             if x._layout.device == CPU:
                 wide = dtypes.compute_dtype(target)
                 with _compiling("reduction", name, (Exception,)):
-                    lines = lazy("cpu", "user.reduction")(functions, wide)
+                    lines = lazy("cpu", "lib.user_functions.reduction")(functions, wide)
                     lines(np.empty((0, 0), dtypes.compute_dtype(x.dtype)))
                 run = functools.partial(_on_cpu, lines, axes, bool(keepdims), target)
             else:
                 with _compiling("reduction", name):
-                    made = lazy("kernels", "user.reduction")(
+                    made = lazy("kernels", "generated.user_kernels.reduction")(
                         x._layout,
                         functions=functions,
                         axis=axes,

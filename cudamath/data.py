@@ -30,7 +30,7 @@ from .core.devices import CPU, device_of, index_of
 from .core.layout import Layout
 from .cuda.memory import pinned
 from .numpy_files import path_of
-from .ops.random import default_rng
+from .ops.random.module import default_rng
 from .runtime import memory
 from .runtime import stream as streams
 

@@ -25,13 +25,13 @@ import numpy as np
 from .core import dtypes, shapes
 from .core.array import ndarray
 from .core.devices import index_of
-from .core.fast_path import fast_path
+from .core.dispatch.fast_path import fast_path
+from .core.dispatch.op import NUMERIC, REAL_OR_BOOL, Category, as_numbers, members, require
 from .core.layout import Layout
-from .core.op import NUMERIC, REAL_OR_BOOL, Category, as_numbers, members, require
 from .ops.elementwise import conj
 from .ops.fft import c2c, c2r, frequencies, r2c
 from .ops.join import roll
-from .ops.output import deliver
+from .ops.out_argument import deliver
 from .ops.padding import pad
 from .ops.shape import astype, copy, flip, reshape, span
 

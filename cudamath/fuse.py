@@ -1,11 +1,11 @@
 """`fuse`: a Python function of arrays becomes one generated kernel.
 
-The function is called once with arrays that have a shape and a dtype but no bytes (core/trace.py);
-what it does to them is a graph of elementwise cards, reductions and views. The graph is cut into
-stages: everything that can be computed row by row is one kernel (kernels/fused.py), and a reduction
-along other axes than the last is a stage of its own, whose result the next one reads. Gradients
-come the same way: the gradient rules of the cards are called on such arrays too, and what they
-compute is fused again.
+The function is called once with arrays that have a shape and a dtype but no bytes
+(core/tracing.py); what it does to them is a graph of elementwise cards, reductions and views. The
+graph is cut into stages: everything that can be computed row by row is one kernel
+(kernels/generated/fusion.py), and a reduction along other axes than the last is a stage of its own,
+whose result the next one reads. Gradients come the same way: the gradient rules of the cards are
+called on such arrays too, and what they compute is fused again.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ import numpy as np
 import optree
 
 from .autodiff import vjp
-from .core import tape, trace
+from .core import tracing
 from .core.array import asarray, ndarray, same_device
+from .core.autograd import tape
 from .core.bounded_cache import store
-from .core.call_record import open_records, report, unrecorded
 from .core.devices import CPU, device_of
+from .core.dispatch.call_record import open_records, report, unrecorded
+from .core.dispatch.op import lazy, registry, require_function
 from .core.dtypes import FLOATING, INEXACT, compute_dtype, planned
 from .core.layout import Layout
-from .core.op import lazy, registry, require_function
-from .core.trace import Symbol
+from .core.tracing import Symbol
 from .ops import reduce as reductions
 from .ops.creation import full
 from .ops.shape import astype, copy, permute_dims, reshape
@@ -66,7 +67,7 @@ class _Rows:
     """The values of one kernel on a domain of this shape."""
 
     def __init__(self, stages: _Stages, shape: tuple[int, ...]):
-        from .kernels.fused import Value
+        from .kernels.generated.fusion import Value
 
         self.make = Value
         self.stages, self.shape = stages, shape
@@ -372,7 +373,7 @@ class _Stages:
         self, rows: _Rows, outputs: tuple[int, ...], finish: list[Callable], symbols: list[Symbol]
     ) -> None:
         """A stage that runs the kernel of `rows`."""
-        from .kernels.fused import Program
+        from .kernels.generated.fusion import Program
 
         program = Program(tuple(rows.values), outputs)
         if len(rows.inputs) > 16:
@@ -391,7 +392,7 @@ class _Stages:
             key = tuple([x._layout for x in arrays])
             launch = bound.get(key)
             if launch is None:
-                plan = lazy("kernels", "fused.fused")(*key, program=program, shape=shape)
+                plan = lazy("kernels", "generated.fusion.fused")(*key, program=program, shape=shape)
                 launch = bound[key] = plan.bind("fuse", list(key))
             results = launch(*arrays)
             return [
@@ -543,19 +544,19 @@ class _Fused:
 
     def plan(self, arrays: Sequence[ndarray]) -> Callable[..., list[ndarray]]:
         """Trace the function for these layouts."""
-        traced = [trace.argument(x.shape, x.dtype, i) for i, x in enumerate(arrays)]
+        traced = [tracing.argument(x.shape, x.dtype, i) for i, x in enumerate(arrays)]
         paused = tape.state.paused
         tape.state.paused = False
         try:
             with device_of(
-                trace.TRACED
+                tracing.TRACED
             ):  # what is made of numbers alone, cm.sqrt(2.0), belongs to the kernel too
                 outputs = self.function(*traced)
         finally:
             tape.state.paused = paused
         return _symbols(
             [
-                y if y._layout.device == trace.TRACED else trace.constant(y.to_numpy())
+                y if y._layout.device == tracing.TRACED else tracing.constant(y.to_numpy())
                 for y in outputs
             ],
             [x._layout for x in traced],
@@ -650,7 +651,7 @@ def fuse(function: Callable) -> Callable:
             tree = structure.unflatten(leaves)
             args, kwargs = tree
             arrays = [x for x in leaves if type(x) is ndarray]
-        if not arrays or arrays[0]._layout.device in (CPU, trace.TRACED):
+        if not arrays or arrays[0]._layout.device in (CPU, tracing.TRACED):
             return function(*args, **kwargs)
         same_device(name, arrays)
         rest = tuple([None if type(x) is ndarray else _known_by(x) for x in leaves])

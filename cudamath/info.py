@@ -11,7 +11,7 @@ import cudamath
 
 from .core.devices import default_device
 from .runtime import device as devices
-from .runtime import libraries, memory, module
+from .runtime import kernel_launch, library_paths, memory
 from .runtime.errors import DeviceError
 
 PACKAGES = (
@@ -130,7 +130,7 @@ def tables() -> list[Any]:
     found.add_column("for")
     found.add_column("version")
     found.add_column("where, or what brings it", overflow="fold")
-    for library in libraries.libraries():
+    for library in library_paths.libraries():
         # Text, not markup: a remedy like "cudamath[cu13]" has brackets.
         where = library.path or f"missing: {library.looked}. Brought by {library.remedy}"
         found.add_row(library.name, library.purpose, library.version or "-", Text(where))
@@ -143,7 +143,7 @@ def tables() -> list[Any]:
         settings.add_row(package, Text(number or f"not installed{remedy}"))
     for variable in VARIABLES:
         settings.add_row(variable, os.environ.get(variable, "not set"))
-    folder = module.cache_directory()
+    folder = kernel_launch.cache_directory()
     kernels = list(folder.glob("*.cubin"))
     size = memory.human(sum(path.stat().st_size for path in kernels))
     settings.add_row("kernel cache", f"{folder}: {len(kernels)} kernels, {size}")

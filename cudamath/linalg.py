@@ -7,19 +7,7 @@ from numpy.linalg import LinAlgError
 
 from .core.array import ndarray
 from .ops import shape
-from .ops.decompose import (
-    cholesky,
-    det,
-    inv,
-    lu,
-    lu_factor,
-    lu_solve,
-    slogdet,
-    solve,
-    solve_triangular,
-)
-from .ops.linalg import dot, gemm, gemv, inner, matmul, outer, tensordot, vdot, vecdot
-from .ops.matrix_functions import (
+from .ops.linalg.matrix_functions import (
     cond,
     cross,
     expm,
@@ -32,9 +20,21 @@ from .ops.matrix_functions import (
     tensorsolve,
     trace,
 )
-from .ops.norms import matrix_norm, norm, vector_norm
+from .ops.linalg.norms import matrix_norm, norm, vector_norm
+from .ops.linalg.products import dot, gemm, gemv, inner, matmul, outer, tensordot, vdot, vecdot
+from .ops.linalg.solve import (
+    cholesky,
+    det,
+    inv,
+    lu,
+    lu_factor,
+    lu_solve,
+    slogdet,
+    solve,
+    solve_triangular,
+)
+from .ops.linalg.spectral import eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
 from .ops.shape import matrix_transpose
-from .ops.spectral import eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
 
 __all__ = [
     "LinAlgError",

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .core.array import ndarray
+from .core.dispatch.plan import Launch, Plan
 from .core.layout import Layout
-from .core.plan import Launch, Plan
 from .runtime.device import assume
 
 __all__ = ["Resources", "assert_close", "compile_plan", "layout_of", "simulate"]
@@ -84,14 +84,14 @@ def compile_plan(
 ) -> list[Resources]:
     """Compile every kernel of a plan for a compute capability, without a GPU; their registers and
     spills."""
-    from .kernels import build
+    from .kernels.compiler import compile as compiler
 
     found = []
     with assume(capability):
         for step in plan.steps:
             if isinstance(step, Launch):
-                arguments = build.arguments_type(plan.signature(step, inputs))
-                _, log = build.compile_now(step.kernel, arguments, build.target(capability))
+                arguments = compiler.arguments_type(plan.signature(step, inputs))
+                _, log = compiler.compile_now(step.kernel, arguments, compiler.target(capability))
                 found.append(Resources.of(step.kernel, log))
     return found
 
@@ -109,7 +109,7 @@ def simulate(plan: Plan, *inputs: np.ndarray, scalars: Sequence[Any] = ()) -> An
     on, ModuleNotFoundError without greenlet (of the extra "test"), IndexError when a kernel raised
     the error flag.
     """
-    from .kernels import simulator
+    from .kernels.compiler import simulator
 
     return simulator.simulate(plan, *inputs, scalars=scalars)
 

@@ -1,5 +1,5 @@
 """`python -m cudamath tune`: times the candidates of matrix products and of convolutions on this
-device and remembers them (core/tune.py).
+device and remembers them (core/dispatch/autotune.py).
 
 Products are timed *in situ*: each call behind a pass over more memory than the second-level cache
 holds, as in a training step, where norms and activations lie between them. One product after the
@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from . import cuda
-from .core import tune
 from .core.array import ndarray
 from .core.devices import device as place
+from .core.dispatch import autotune
 from .core.dtypes import bfloat16, float8_e4m3
 from .core.layout import Layout
 from .ops.creation import zeros
@@ -135,7 +135,7 @@ def products(
                     if time.monotonic() > end:
                         return count
                     op, kind, key, times = product(size, dtype, layout)
-                    tune.remember(
+                    autotune.remember(
                         devices.name(where.index),
                         op,
                         kind,
@@ -162,7 +162,8 @@ def product(
 ) -> tuple[str, str, tuple[int, ...], dict[str, float]]:
     """(op, kind and sizes as the table calls them, microseconds of every candidate, rounded to four
     digits) on the current device."""
-    from .kernels import matmul, scaled_matmul
+    from .kernels.matmul import dispatch as matmul_dispatch
+    from .kernels.quantize import scaled_matmul
 
     a, b = operands(size, DTYPES[dtype], layout)
     given = [a, b]
@@ -177,9 +178,9 @@ def product(
         plan: Callable[..., Any] = functools.partial(scaled_matmul.scaled_matmul, dtype=out.dtype)
     else:
         tf32 = dtype == "tf32"
-        op, kind = "matmul", matmul.kind(a._layout, b._layout, tf32)
-        versions = matmul.contenders(a._layout, b._layout, tf32)
-        plan = functools.partial(matmul.matmul, tf32=tf32)
+        op, kind = "matmul", matmul_dispatch.kind(a._layout, b._layout, tf32)
+        versions = matmul_dispatch.contenders(a._layout, b._layout, tf32)
+        plan = functools.partial(matmul_dispatch.matmul, tf32=tf32)
     layouts = [x._layout for x in given]
     calls = {
         v: functools.partial(plan(*layouts, version=v).bind(op, layouts), *given) for v in versions
@@ -215,7 +216,7 @@ def convolutions(
                 if time.monotonic() > end:
                     return count
                 what, sizes, times = convolution(layer, kind, dtype)
-                tune.remember(
+                autotune.remember(
                     devices.name(where.index),
                     "conv2d",
                     what,
@@ -237,8 +238,10 @@ def convolution(
 ) -> tuple[str, Size, dict[str, float]]:
     """(what the table calls this, its sizes, microseconds of the candidates) on the current
     device."""
-    from .kernels import conv, conv_columns, conv_pointwise
-    from .runtime import dnn
+    from .kernels.conv import dispatch as conv_dispatch
+    from .kernels.conv import im2col_cublas
+    from .kernels.conv import pointwise as conv_pointwise
+    from .runtime import cudnn
 
     images, channels, side, outputs, taps, stride, dilation, groups = (*layer, 1, 1)[:8]
     after, margin = (side - 1) // stride + 1, taps // 2 * dilation
@@ -271,16 +274,16 @@ def convolution(
         "dilation": (dilation,) * 2,
     }
     asked: dict[str, tuple[Any, ...]] = {
-        "forward": (conv.conv2d, (0, 1), y._layout, "implicit_gemm", {}),
+        "forward": (conv_dispatch.conv2d, (0, 1), y._layout, "implicit_gemm", {}),
         "input": (
-            conv.conv2d_input_grad,
+            conv_dispatch.conv2d_input_grad,
             (2, 1),
             x._layout,
             "implicit_gemm",
             {"size": (side, side)},
         ),
         "weight": (
-            conv.conv2d_weight_grad,
+            conv_dispatch.conv2d_weight_grad,
             (2, 0),
             w._layout,
             "weight_gemm",
@@ -313,7 +316,7 @@ def convolution(
             if plan is not None:
                 found[tile.replace("wgmma", "product")] = plan.bind("conv2d", layouts)
     columns: dict[str, Any] = (
-        {"forward": conv_columns.forward, "input": conv_columns.input_gradient} if single else {}
+        {"forward": im2col_cublas.forward, "input": im2col_cublas.input_gradient} if single else {}
     )
     plan = (
         columns[kind](result, *layouts, **where, groups=groups)
@@ -322,12 +325,12 @@ def convolution(
     )
     if plan is not None:
         found["columns"] = plan.bind("conv2d", layouts)
-    if dnn.available():
+    if cudnn.available():
         tensors = [
-            dnn.Tensor(each.shape, tuple([s // each.itemsize for s in each.strides]))
+            cudnn.Tensor(each.shape, tuple([s // each.itemsize for s in each.strides]))
             for each in (x, w, y)
         ]
-        names = dnn.plans(
+        names = cudnn.plans(
             kind,
             np.dtype(dtype),
             *tensors,
@@ -342,7 +345,7 @@ def convolution(
             (EXACT if single else ROUNDED) * float(ours(*map(abs, inputs)).max()),
         )
         for name in dict.fromkeys(names):
-            plan = conv.library(kind, result, *layouts, **where, tf32=False, plan=name)
+            plan = conv_dispatch.library(kind, result, *layouts, **where, tf32=False, plan=name)
             run = plan.bind("conv2d", layouts) if plan else None
             if run and float(abs(run(*inputs) - exact).max()) <= most:
                 found[f"cudnn {name}"] = run
@@ -353,7 +356,9 @@ def convolution(
 
     calls = {name: cuda.graph(functools.partial(walk, run)) for name, run in found.items()}
     times = {name: float(f"{1e3 * t / len(pairs):.4g}") for name, t in interleaved(calls).items()}
-    what = conv.timed_as(x.dtype, kind, (taps, taps), where["stride"], where["dilation"], groups)
+    what = conv_dispatch.timed_as(
+        x.dtype, kind, (taps, taps), where["stride"], where["dilation"], groups
+    )
     return what, (images, channels, side * side, outputs), times
 
 

@@ -38,7 +38,7 @@ def pytest_configure(config):
 
 def may_have_simulated_tests(path):
     """Whether a file has a word by which tests for the simulator are marked: by name, or by
-    parameters of differences.py."""
+    parameters of gradient_checks.py."""
     return any(
         word in path.read_text(encoding="utf-8") for word in ("simulator", "MACHINES", "versions")
     )

@@ -25,9 +25,9 @@ from typing import Any, cast
 
 import optree
 
-from ..core import tape
 from ..core.array import ndarray
-from ..core.op import require_function
+from ..core.autograd import tape
+from ..core.dispatch.op import require_function
 from .transforms import Level
 
 __all__ = ["checkpoint"]

@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import optree
 
-from ..core import tape
 from ..core.array import asarray, ndarray
+from ..core.autograd import tape
+from ..core.dispatch.op import require_function
 from ..core.dtypes import INEXACT
-from ..core.op import require_function
 from .recompute import closed_over
 from .transforms import owned, stop_gradient
 

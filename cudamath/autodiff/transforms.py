@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..core import lasting, tape
 from ..core.array import asarray, ndarray
+from ..core.autograd import constants, tape
 from ..core.devices import CPU, TRACED
+from ..core.dispatch.op import require_function
 from ..core.dtypes import FLOATING, INEXACT
-from ..core.op import require_function
 
 __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
@@ -91,7 +91,9 @@ def _seed(y: ndarray) -> ndarray:
     one = (
         None
         if layout.device < 0
-        else lasting.number(1.0, layout if layout.contiguous and layout.aligned else layout.like())
+        else constants.number(
+            1.0, layout if layout.contiguous and layout.aligned else layout.like()
+        )
     )
     return _creation().ones_like(y._alias()) if one is None else one
 
@@ -99,7 +101,7 @@ def _seed(y: ndarray) -> ndarray:
 def owned(g: ndarray) -> ndarray:
     """A gradient that may be handed out: where it is a view of a number that lasts, one of a number
     of its own, since who changes a gradient in place must change nothing else."""
-    if type(g._owner) is not lasting.Lasting:
+    if type(g._owner) is not constants.Lasting:
         return g
     own = _creation().full_like(g._owner.whole, g._owner.value)
     out = g._alias()

@@ -16,15 +16,15 @@ import numpy as np
 from ..runtime import memory, stream
 from ..runtime.errors import DeviceError
 from . import dtypes, shapes
-from .call_record import obstruct, open_records
+from .array_flags import Flags
+from .cpu_pool import owns
 from .devices import CPU, TRACED, Device, default_index, device_of, index_of
-from .flags import Flags
-from .host import owns
+from .dispatch.call_record import obstruct, open_records
+from .export_guard import refuse_as_number, refuse_to_leave
 from .layout import Layout
-from .leaving import refuse_as_number, refuse_to_leave
-from .looked_up import cut, seen_before
-from .reading import array_reader, array_readers, number_of, number_readers
-from .writing import learn, written
+from .transfer.device_to_host import array_reader, array_readers, number_of, number_readers
+from .transfer.host_to_device import learn, written
+from .view_cache import cut, seen_before
 
 
 class ndarray:
@@ -342,9 +342,9 @@ class ndarray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        from . import interface
+        from .interop import cuda_array_interface
 
-        return interface.describe(self)
+        return cuda_array_interface.describe(self)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         index = self._layout.device
@@ -358,7 +358,7 @@ class ndarray:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        from . import dlpack
+        from .interop import dlpack
 
         if self._node is not None:
             refuse_to_leave(self, "__dlpack__")
@@ -456,7 +456,7 @@ def allocate(layout: Layout) -> ndarray:
     if layout.device == CPU:
         return wrap(np.empty(layout.shape, layout.dtype))
     if layout.device == TRACED:
-        return over(layout, 0, None)  # to be filled: trace.py
+        return over(layout, 0, None)  # to be filled: tracing.py
     current = stream.stream_of(layout.device)
     buffer = memory.Buffer(layout.nbytes, current)
     return over(layout, buffer.address, buffer)
@@ -529,9 +529,9 @@ def upload(host: np.ndarray, device: int, ours: bool = False) -> ndarray:
     if device == CPU:
         return wrap(host)
     if device == TRACED:
-        from . import trace
+        from . import tracing
 
-        return trace.constant(host)
+        return tracing.constant(host)
     known = written(host, device)
     if known is not None:
         return known
@@ -694,15 +694,15 @@ def _foreign(obj: Any, name: str) -> ndarray | None:
     if isinstance(obj, (np.ndarray, np.generic)):
         return None
     if hasattr(obj, "__dlpack_device__") and hasattr(obj, "__dlpack__"):
-        from . import dlpack
+        from .interop import dlpack
 
         return dlpack.take(obj, name)
     described = getattr(obj, "__cuda_array_interface__", None)
     if described is None:
         return None
-    from . import interface
+    from .interop import cuda_array_interface
 
-    return interface.take(obj, described, name)
+    return cuda_array_interface.take(obj, described, name)
 
 
 def same_device(name: str, arrays: Any) -> int:
@@ -715,9 +715,9 @@ def same_device(name: str, arrays: Any) -> int:
             first = x
         elif x._layout.device != first._layout.device:
             if TRACED in (x._layout.device, first._layout.device):
-                from . import trace
+                from . import tracing
 
-                raise trace.no_argument(x if first._layout.device == TRACED else first)
+                raise tracing.no_argument(x if first._layout.device == TRACED else first)
             raise DeviceError(
                 f"{name}: arrays are on different devices: {first.device} (shape {first.shape}) "
                 "and "

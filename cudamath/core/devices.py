@@ -12,7 +12,7 @@ from ..runtime.errors import DeviceError
 from ..runtime.state import runtime
 
 CPU = -1  # a layout's `device` for host arrays; GPUs are numbered from 0
-TRACED = -2  # of arrays without bytes (trace.py)
+TRACED = -2  # of arrays without bytes (tracing.py)
 
 
 class Device:

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import numpy as np
 from numba import njit
 
+from .lib.float32_sums import widen
 from .random import keyed, word
-from .rows import widen
 
 LIMIT = 1 << 20  # scores held at a time: 4 MiB of float32
 

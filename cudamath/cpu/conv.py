@@ -20,9 +20,9 @@ and dropped.)
   conv_depthwise.py.
 
 Both inner loops are register tiles of SIMD vectors, written as LLVM's (`shifted_tile`,
-`product_tile`; vectors.py); everything else is plain Numba. Work is cut into items (a block of rows
-of one image) whose line fits in the L2 cache. How it is cut never depends on the number of threads:
-the same inputs give the same bits on any number of them.
+`product_tile`; lib/llvm_vectors.py); everything else is plain Numba. Work is cut into items (a
+block of rows of one image) whose line fits in the L2 cache. How it is cut never depends on the
+number of threads: the same inputs give the same bits on any number of them.
 
 The floor is arithmetic: 2 * N * K * P * Q * C * R * S operations at two fused multiply-adds per
 cycle and lane.
@@ -39,10 +39,10 @@ from numba import njit, prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ..core import host
+from ..core import cpu_pool
 from . import conv_depthwise
-from .compiled import parallel
-from .vectors import COLUMNS, ROWS, VECTOR, Emit
+from .lib.llvm_vectors import COLUMNS, ROWS, VECTOR, Emit
+from .lib.numba_calls import parallel
 
 GRADIENT_ROWS, GRADIENT_COLUMNS = (
     4,
@@ -618,7 +618,7 @@ def conv2d(x, weight, bias=None, *, stride, padding, dilation, groups, tf32=Fals
         for i, n in enumerate((height, width))
     )
     source, weights = _plain(x, weight)
-    out = host.taker((images, outputs, *size), source.dtype)()
+    out = cpu_pool.taker((images, outputs, *size), source.dtype)()
     bias = np.zeros(outputs, source.dtype) if bias is None else _plain(bias)[0]
     if out.size and weight.size:
         planes, shifts, reach = _forward_tables(kernel, stride, padding, dilation, channels)
@@ -641,7 +641,7 @@ def conv2d_input_grad(
     images = grad.shape[0]
     (outputs, channels), kernel = weight.shape[:2], weight.shape[2:]
     source, weights = _plain(grad, weight)
-    out = host.taker((images, groups * channels, *size), source.dtype)()
+    out = cpu_pool.taker((images, groups * channels, *size), source.dtype)()
     out[:] = 0
     weights = weights.reshape(groups, outputs // groups, channels, *kernel)
     zeros = np.zeros(groups * channels, source.dtype)

@@ -27,8 +27,8 @@ from numba import njit, prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .compiled import parallel
-from .vectors import VECTOR, Emit
+from .lib.llvm_vectors import VECTOR, Emit
+from .lib.numba_calls import parallel
 
 TILE = 8  # columns whose sums are in registers
 # taps of the weight gradient whose sums are in registers: enough to hide how long an addition takes

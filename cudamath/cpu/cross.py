@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..core.dtypes import compute_dtype
-from ..core.quiet import quiet
+from ..core.fp_errors import quiet
 
 
 def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:

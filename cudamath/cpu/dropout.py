@@ -1,4 +1,4 @@
-"""Dropout on the CPU: the mask is regenerated from the counter, as in kernels/dropout.py."""
+"""Dropout on the CPU: the mask is regenerated from the counter, as in kernels/random/dropout.py."""
 
 import numpy as np
 from numba import njit

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..core.quiet import quiet
+from ..core.fp_errors import quiet
 
 
 def _box(indices, axis):

@@ -2,13 +2,13 @@
 
 import numpy as np
 
+from .lib.float32_sums import widen
 from .loss import _checked
-from .rows import widen
 
 
 def linear_loss(x, targets, count, *, classes, ignore_index):
     """Scores x (rows, columns), changed; targets (rows,); count () -> losses (rows,), see
-    kernels/linear_loss.py."""
+    kernels/loss/linear_cross_entropy.py."""
     counted, picks = _checked("linear_cross_entropy", targets, classes, ignore_index)
     e, picks = widen(x[:, :classes]), picks[:, None]
     with np.errstate(

@@ -6,7 +6,7 @@ targets are (N, D).
 
 import numpy as np
 
-from .rows import widen
+from .lib.float32_sums import widen
 
 
 def _checked(

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..core import host
+from ..core import cpu_pool
 from ..core.dtypes import compute_dtype
+from ..core.fp_errors import quiet
 from ..core.layout import Layout
-from ..core.quiet import quiet
 from ..core.shapes import broadcast_shapes
 
 
@@ -30,7 +30,7 @@ def _prepare(a: Layout, b: Layout, *, tf32: bool = False) -> Callable | None:
         return None
     product, take = (
         np.matmul,
-        host.taker(
+        cpu_pool.taker(
             (*broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]),
             a.dtype,
         ),

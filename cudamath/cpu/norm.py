@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from .rows import dot_outer, sum_outer, sum_rows, widen
+from .lib.float32_sums import dot_outer, sum_outer, sum_rows, widen
 
 
 def _channels(x: np.ndarray) -> np.ndarray:

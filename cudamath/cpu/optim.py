@@ -1,7 +1,7 @@
 """Optimizer steps on the CPU: one compiled pass over each parameter, in place.
 
-The formulas are those of kernels/optim.py. A pass reads and writes every array once, where a chain
-of NumPy calls would stream each of its dozen temporaries through memory. float16 and bfloat16
+The formulas are those of kernels/optim/steps.py. A pass reads and writes every array once, where a
+chain of NumPy calls would stream each of its dozen temporaries through memory. float16 and bfloat16
 parameters are widened to float32, stepped, and rounded back; their moments are float32 throughout.
 """
 
@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numba import njit
 
-from ..core.steps import PLAIN
+from ..core.specs.optimizer import PLAIN
 
 
 @njit(cache=True, nogil=True)
@@ -39,7 +39,7 @@ def nesterov_pass(p, g, u, lr, weight_decay, momentum):
 
 @njit(cache=True, nogil=True, error_model="numpy")  # 0 / 0 is NaN, as on the GPU
 def adam_pass(p, g, m, v, step_size, keep, l2, rest1, beta2, rest2, inverse, eps):
-    """p, g, m, v: (n,) of one dtype; the scalars are those of kernels/optim.py: adam."""
+    """p, g, m, v: (n,) of one dtype; the scalars are those of kernels/optim/steps.py: adam."""
     for i in range(p.size):
         x = p[i] * keep
         d = g[i] + l2 * x
@@ -48,7 +48,8 @@ def adam_pass(p, g, m, v, step_size, keep, l2, rest1, beta2, rest2, inverse, eps
         p[i] = x - step_size * m[i] / (np.sqrt(v[i]) * inverse + eps)
 
 
-#: The rule's numbers 1 and 2 where weights do not decay, as in kernels/optim.py; None: the same.
+#: The rule's numbers 1 and 2 where weights do not decay, as in kernels/optim/steps.py; None: the
+#: same.
 UNDECAYED = {"plain": (0.0, None), "adam": (1.0, 0.0), "lion": (1.0, None)}
 
 
@@ -72,10 +73,10 @@ def in_place(step, arrays, copy, scalars, factor):
 
 
 def each(step, states, arrays, scalars, form=PLAIN, kind="plain", most=8):
-    """`step` on every parameter; arrays: as `form` (core/steps.py) arranges them.
+    """`step` on every parameter; arrays: as `form` (core/specs/optimizer.py) arranges them.
 
-    With 0-d arrays at the end the scalars are those of kernels/optim.py: coefficients. most: how
-    many numbers `step` takes.
+    With 0-d arrays at the end the scalars are those of kernels/optim/steps.py: coefficients. most:
+    how many numbers `step` takes.
     """
     factor = 1.0
     if form.extra:
@@ -170,8 +171,8 @@ def norm_and_factor(grads, most):
 
 
 def clip_factor(*arrays, scalars, scaling, strict):
-    """As kernels/clip.py: factor. arrays: gradients, and with scaling scale, good and skipped,
-    changed in place. strict: the card sees to it."""
+    """As kernels/optim/gradient_norm.py: factor. arrays: gradients, and with scaling scale, good
+    and skipped, changed in place. strict: the card sees to it."""
     count = len(arrays) - 3 * scaling
     norm, factor = norm_and_factor(arrays[:count], scalars[0])
     if scaling:

@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from .compiled import parallel
+from .lib.numba_calls import parallel
 
 
 def _plain(a):

@@ -1,9 +1,9 @@
 """Quantiles among sorted numbers: where they lie, and those of lines with NaN; see
-kernels/quantiles.py."""
+kernels/sort/quantiles.py."""
 
 import numpy as np
 
-from ..core.quiet import quiet
+from ..core.fp_errors import quiet
 from .elementwise import between
 
 

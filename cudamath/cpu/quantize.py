@@ -1,7 +1,8 @@
 """Quantizing, dequantizing and products of quantized numbers in NumPy: the same integers as on a
 GPU.
 
-Scales (and zero points) are flat; `inner` says which element has which: see kernels/quantize.py.
+Scales (and zero points) are flat; `inner` says which element has which: see
+kernels/quantize/quantize.py.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Random numbers on the CPU: Philox4x32-10, compiled by Numba, the same numbers as
-kernels/random.py.
+kernels/random/distributions.py.
 
 A counter-based generator has no state to advance: block `c` of four 32-bit words is a keyed mixing
 of the number `c` itself. So element i of a draw depends only on (key, stream, offset, i), any
@@ -11,9 +11,11 @@ thread may compute any part, and the GPU gets the same numbers in another order 
             draw
                                                     (64-bit results take two words each)
 
-`attempt` counts the rejections of a bounded integer; 255 is kept for `spawn` (ops/random.py).
+`attempt` counts the rejections of a bounded integer; 255 is kept for `spawn`
+(ops/random/module.py).
 
-What must be bit for bit equal to the GPU uses only operations that IEEE 754 fixes (random_math.py).
+What must be bit for bit equal to the GPU uses only operations that IEEE 754 fixes
+(reproducible_math.py).
 
 Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
@@ -25,8 +27,8 @@ import numpy as np
 from numba import njit
 
 from ..core.dtypes import compute_dtype, sum_tolerance
-from ..core.quiet import quiet
-from .random_math import TAILS, fma, normal32, normal64, tail32, tail64
+from ..core.fp_errors import quiet
+from .reproducible_math import TAILS, fma, normal32, normal64, tail32, tail64
 
 # Philox4x32: two multipliers and two Weyl constants (golden ratio, sqrt(3) - 1).
 M0, M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
@@ -168,7 +170,7 @@ def fill_normal64(out, first, stream, key, loc, scale):
 
 @njit(cache=True, nogil=True)
 def fill_tail32(out, first, stream, key, loc, scale, c, kind):
-    """out: (n,) float32 = loc + scale * t; kind, c: which t, see random_math.py."""
+    """out: (n,) float32 = loc + scale * t; kind, c: which t, see reproducible_math.py."""
     for b in range((out.size + 3) // 4):
         w = philox(first + np.uint64(b), stream, key)
         for lane in range(min(4, out.size - 4 * b)):

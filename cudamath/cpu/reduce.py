@@ -1,6 +1,6 @@
 """Reductions on the CPU: NumPy's, with 16-bit floats accumulated in float32.
 
-Of large contiguous arrays sums (reduce_lines.py) and choices (extremes.py) are compiled.
+Of large contiguous arrays sums (sums.py) and choices (min_max.py) are compiled.
 """
 
 import itertools
@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import bfloat16, compute_dtype, real_dtype
+from ..core.fp_errors import quiet
 from ..core.layout import Layout
-from ..core.quiet import quiet
 
 Axes = tuple[int, ...]
 
 RUN = 64  # rows added one after the other
 _add: Any = np.add.reduce  # (its types do not know that keepdims may be a variable)
-LINE, LONG = 64, 512  # numbers in a line: what extremes.py looks at together; many
+LINE, LONG = 64, 512  # numbers in a line: what min_max.py looks at together; many
 LARGE = 1 << 15  # elements from which on compiled sums are worth their import
 
 
@@ -135,7 +135,7 @@ def _lines(full: Axes, axis: Axes, keepdims: bool) -> tuple[Axes, Axes, Axes]:
     )
 
 
-#: What is chosen: (function of extremes.py, which one of its two, dtype of the result, the array's
+#: What is chosen: (function of min_max.py, which one of its two, dtype of the result, the array's
 #: if None).
 _CHOICES: dict[str, tuple[str, bool, type | None]] = {
     "max": ("best", True, None),
@@ -148,7 +148,7 @@ _CHOICES: dict[str, tuple[str, bool, type | None]] = {
 
 
 def _places_pay(layout: Layout, axis: Axes) -> bool:
-    """Whether extremes.py finds places faster than NumPy: not in lines shorter than what it looks
+    """Whether min_max.py finds places faster than NumPy: not in lines shorter than what it looks
     at together, nor in long ones of integers, where NumPy's single pass does not look for NaN."""
     line = prod([layout.shape[i] for i in axis])
     return axis[-1] < layout.ndim - 1 or line >= LINE and (layout.dtype.kind == "f" or line < LONG)
@@ -156,13 +156,13 @@ def _places_pay(layout: Layout, axis: Axes) -> bool:
 
 def _chosen(layout: Layout, kind: str, axis: Axes, keepdims: bool) -> Callable:
     """A choice over neighbouring axes."""
-    from . import extremes
-    from .compiled import entry
+    from . import min_max
+    from .lib.numba_calls import entry
 
     seen, flat, shape = _lines(layout.shape, axis, keepdims)
     name, which, result = _CHOICES[kind]
     dtype, new = np.dtype(result or layout.dtype), np.empty
-    run = entry(getattr(extremes, name), (layout.dtype, 3), bool, (dtype, 2))
+    run = entry(getattr(min_max, name), (layout.dtype, 3), bool, (dtype, 2))
 
     def choose(x: np.ndarray) -> np.ndarray:
         out = new(shape, dtype)
@@ -174,7 +174,7 @@ def _chosen(layout: Layout, kind: str, axis: Axes, keepdims: bool) -> Callable:
 
 def _compiled(layout: Layout, kind: str, axis: Axes, keepdims: bool, correction: float) -> Callable:
     """A sum over neighbouring axes."""
-    from .reduce_lines import sums, variances
+    from .sums import sums, variances
 
     seen, flat, shape = _lines(layout.shape, axis, keepdims)
     dtype = layout.dtype

@@ -8,8 +8,8 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from ..core.taps import MIXED, taps
-from .compiled import parallel
+from ..core.specs.resample import MIXED, taps
+from .lib.numba_calls import parallel
 
 
 @njit(cache=True, nogil=True)
@@ -94,7 +94,7 @@ def _planes(x):
 
 def resize(x, *, size, axes, **_):
     """x (N, C, H, W) -> (N, C, *size); axes: mode and number for the rows, and for the columns
-    (core/taps.py)."""
+    (core/specs/resample.py)."""
     source = _planes(x)
     y = np.empty((len(source), *size), source.dtype)
     (_resize if _mixed(axes) else _moved)(

@@ -1,6 +1,6 @@
 """Rotary embedding in NumPy."""
 
-from .rows import widen
+from .lib.float32_sums import widen
 
 
 def rotary(x, cos, sin, *, interleaved, inverse):

@@ -6,7 +6,7 @@ import operator
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..core import host
+from ..core import cpu_pool
 from ..core.devices import CPU
 from ..core.dtypes import COMPLEX, FLOATING, compute_dtype
 from ..core.layout import Layout
@@ -27,7 +27,7 @@ def copy(x, *, dtype=None):
 def _prepare_copy(layout, *, dtype=None):
     """Large copies, into memory that is kept."""
     kind = layout.dtype if dtype is None else dtype
-    if not host.large(layout.shape, kind) or (layout.dtype in COMPLEX and kind not in COMPLEX):
+    if not cpu_pool.large(layout.shape, kind) or (layout.dtype in COMPLEX and kind not in COMPLEX):
         return None
     known = (
         layout.contiguous
@@ -42,7 +42,7 @@ def _prepare_copy(layout, *, dtype=None):
 
 
 def _converted(source, target):
-    from .loops import loop  # imports LLVM
+    from .lib.llvm_loops import loop  # imports LLVM
 
     return loop("astype", source, (False,), target)
 

@@ -6,7 +6,7 @@ The largest element is subtracted before the exponential, so no exponential exce
 
 import numpy as np
 
-from .rows import widen
+from .lib.float32_sums import widen
 
 
 def _shifted(x: np.ndarray, axis: int) -> np.ndarray:

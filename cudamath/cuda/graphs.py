@@ -15,8 +15,8 @@ import optree
 
 from ..core.array import allocate, asarray, ndarray, over, refuse_read_only, same_device
 from ..core.devices import CPU, device_of
+from ..core.dispatch.op import require_function
 from ..core.layout import Layout
-from ..core.op import require_function
 from ..runtime import graph as runtime
 from ..runtime import memory, stream
 from ..runtime.errors import DeviceError

@@ -9,10 +9,10 @@ import numpy as np
 
 from ..core.array import asarray, ndarray, over, same_device
 from ..core.devices import CPU, device_of
+from ..core.dispatch.plan import Input, Launch, Plan, Scalar, load, triple
 from ..core.layout import Layout
-from ..core.plan import Input, Launch, Plan, Scalar, load, triple
 from ..runtime import device as devices
-from ..runtime import module, stream
+from ..runtime import kernel_launch, stream
 from ..runtime.errors import DeviceError, check
 from ..runtime.memory import Borrowed
 from ..runtime.state import runtime
@@ -33,7 +33,7 @@ _MOST_LAUNCHES = 4096
 
 def _kernel(name: str, kernel: Any) -> Any:
     index_of(None, name)
-    from ..kernels.user import user_kernel
+    from ..kernels.generated.user_kernels import user_kernel
 
     if not callable(getattr(kernel, "py_func", kernel)):
         raise TypeError(f"{name}: wants a @cuda.jit kernel, got {type(kernel).__name__}")
@@ -186,7 +186,7 @@ class CompiledKernel:
     static shared memory a block; max_threads: a block.
     """
 
-    def __init__(self, function: module.Function, kernel: Any, shared: int):
+    def __init__(self, function: kernel_launch.Function, kernel: Any, shared: int):
         self._function, self._kernel, self._shared = function, kernel, shared
         self.name = function.name
         self.registers = function.attribute("NUM_REGS")

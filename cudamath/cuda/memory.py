@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes, host
+from ..core import cpu_pool, dtypes
 from ..core.shapes import normalize_shape
 from ..runtime import device as devices
 from ..runtime import memory
@@ -194,7 +194,7 @@ def empty_cache(device: int | None = None) -> None:
     >>> import cudamath as cm
     >>> cm.cuda.empty_cache()
     """
-    host.release()
+    cpu_pool.release()
     pool = _pool(device, "empty_cache")
     if pool is not None:
         pool.trim()

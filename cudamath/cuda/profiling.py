@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..runtime import module
-from ..runtime.profile import Profile
+from ..runtime import kernel_launch
+from ..runtime.profiler import Profile
 from ..runtime.state import runtime
 from .devices import index_of
 
@@ -168,11 +168,11 @@ def launch_lines() -> Iterator[None]:
     >>> with cm.cuda.launch_lines():
     ...     y = cm.ones(3) + 1
     """
-    before = module.launch_lines(True)
+    before = kernel_launch.launch_lines(True)
     try:
         yield
     finally:
-        module.launch_lines(before)
+        kernel_launch.launch_lines(before)
 
 
 # -------------------- compiled kernels
@@ -192,14 +192,14 @@ def cache_info() -> dict[str, Any]:
     >>> sorted(cm.cuda.cache_info())
     ['compiled', 'directory', 'kernels', 'loaded_from_disk', 'nbytes', 'on_devices']
     """
-    directory = module.cache_directory()
+    directory = kernel_launch.cache_directory()
     files = list(directory.glob("*.cubin"))
     return {
         "directory": str(directory),
         "kernels": len(files),
         "nbytes": sum(f.stat().st_size for f in files),
-        "compiled": module.statistics["compiled"],
-        "loaded_from_disk": module.statistics["loaded_from_disk"],
+        "compiled": kernel_launch.statistics["compiled"],
+        "loaded_from_disk": kernel_launch.statistics["loaded_from_disk"],
         "on_devices": len(runtime.functions),
     }
 
@@ -211,7 +211,7 @@ def clear_kernel_cache() -> int:
     >>> import cudamath as cm
     >>> count = cm.cuda.cache_info()["kernels"]  # cm.cuda.clear_kernel_cache() would delete so many
     """
-    return module.clear_kernel_cache()
+    return kernel_launch.clear_kernel_cache()
 
 
 def warm_up(fn: Callable | None = None, *args: Any, device: int | None = None) -> float:
@@ -240,14 +240,14 @@ def warm_up(fn: Callable | None = None, *args: Any, device: int | None = None) -
     ...     seconds = cm.cuda.warm_up(cm.exp, cm.zeros(10))
     """
     from ..core.devices import device_of
-    from ..kernels import build  # noqa: F401  the compiler
-    from ..runtime import blas, stream
+    from ..kernels.compiler import compile as compiler  # noqa: F401  the compiler
+    from ..runtime import cublas, stream
 
     start = time.perf_counter()
     index = index_of(device, "warm_up")
     with device_of(index):
-        if blas.available():
-            blas.handle(stream.current_stream(index))
+        if cublas.available():
+            cublas.handle(stream.current_stream(index))
         if fn is not None:
             fn(*args)
         stream.synchronize(index)
@@ -260,6 +260,6 @@ def set_matmul_precision(precision: str) -> None:
     >>> import cudamath as cm
     >>> cm.cuda.set_matmul_precision("highest")
     """
-    from ..ops.linalg import set_matmul_precision
+    from ..ops.linalg.products import set_matmul_precision
 
     set_matmul_precision(precision)

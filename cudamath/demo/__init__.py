@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import cudamath as cm
 from cudamath.info import device_sentence, versions
 from cudamath.models import cnn
-from cudamath.runtime import module
+from cudamath.runtime import kernel_launch
 
 from . import compare, plot, train
 
@@ -76,8 +76,9 @@ def _run(epochs: int, out: pathlib.Path, json: str | os.PathLike[str] | None) ->
     comparisons = _compare(console)
     result = _train(console, digits, epochs)
     console.print(
-        f"Kernels  {module.statistics['compiled']} compiled, "
-        f"{module.statistics['loaded_from_disk']} loaded from {module.cache_directory()}",
+        f"Kernels  {kernel_launch.statistics['compiled']} compiled, "
+        f"{kernel_launch.statistics['loaded_from_disk']} loaded from "
+        f"{kernel_launch.cache_directory()}",
         markup=False,
         soft_wrap=True,
     )
@@ -97,7 +98,7 @@ def _run(epochs: int, out: pathlib.Path, json: str | os.PathLike[str] | None) ->
                 "accuracies": result.accuracies,
                 "accuracy": result.accuracy,
             },
-            "kernels": dict(module.statistics),
+            "kernels": dict(kernel_launch.statistics),
         }
         pathlib.Path(json).write_text(json_module.dumps(record, indent=1) + "\n")
     trained = epochs < train.EPOCHS or result.accuracy >= ACCURACY

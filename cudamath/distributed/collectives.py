@@ -11,11 +11,11 @@ import optree
 
 from ..core.array import asarray, ndarray
 from ..core.devices import set_default_device
+from ..core.dispatch.op import require
 from ..core.dtypes import INEXACT, NUMERIC, REAL, Category, compute_dtype
-from ..core.op import require
 from ..core.shapes import normalize_axis
 from ..runtime import device as runtime
-from ..runtime.comm import world
+from ..runtime.mpi import world
 
 __all__ = [
     "all_gather",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import asarray, ndarray
-from ..runtime.comm import world
+from ..runtime.mpi import world
 from .collectives import agree, arrays_of, told
 
 __all__ = ["owned", "take_from_owners"]

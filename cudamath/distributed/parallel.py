@@ -12,9 +12,9 @@ import optree
 from ..autodiff import value_and_grad as alone
 from ..core.array import asarray, ndarray
 from ..core.devices import device as place
+from ..core.dispatch.op import members, require_function
 from ..core.dtypes import INEXACT, compute_dtype
-from ..core.op import members, require_function
-from ..runtime.comm import world
+from ..runtime.mpi import world
 from .collectives import all_reduce, part
 
 __all__ = ["value_and_grad"]

@@ -9,19 +9,19 @@ for `target`, and in attention `mask`, `causal` and `dropout` for `attn_mask`, `
 from . import amp, init, schedules
 from .activation import *  # noqa: F403
 from .attention import *  # noqa: F403
-from .clip import *  # noqa: F403
 from .conv import *  # noqa: F403
 from .conv_transpose import *  # noqa: F403
 from .dropout import *  # noqa: F403
 from .embedding import *  # noqa: F403
-from .grouped import *  # noqa: F403
+from .gradient_clipping import *  # noqa: F403
+from .grouped_matmul import *  # noqa: F403
 from .linear import *  # noqa: F403
 from .linear_loss import *  # noqa: F403
 from .loss import *  # noqa: F403
+from .loss_elementwise import *  # noqa: F403
 from .mlp import *  # noqa: F403
 from .norm import *  # noqa: F403
 from .optim import *  # noqa: F403
-from .pointwise import *  # noqa: F403
 from .pool import *  # noqa: F403
 from .pool_nd import *  # noqa: F403
 from .quantize import *  # noqa: F403

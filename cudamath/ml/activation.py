@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import FLOATING, REAL, coerce, require
 from ..core.dtypes import compute_dtype
-from ..core.fast_path import fast_path
-from ..core.op import FLOATING, REAL, coerce, require
 from ..core.shapes import normalize_axis
 from ..ops import ufunc
 from ..ops.elementwise import exp, expm1, maximum, minimum, sign, tanh  # noqa: F401  gradient expressions name some

@@ -44,15 +44,15 @@ import optree
 
 from ..core.array import ndarray, upload
 from ..core.devices import default_index, index_of
+from ..core.dispatch.op import Op, as_numbers, require_function
 from ..core.dtypes import FLOATING, as_dtype, float32
-from ..core.op import Op, as_numbers, require_function
-from .clip import norm_and_factor
+from .gradient_clipping import norm_and_factor
 
 __all__ = ["cast", "computing_in", "loss_scale", "unscale"]
 
 Tree = Any
 
-_unscale = Op("unscale", cpu="optim.clip_factor", cuda="clip.factor", outputs=2)
+_unscale = Op("unscale", cpu="optim.clip_factor", cuda="optim.gradient_norm.factor", outputs=2)
 
 
 def cast(tree: Tree, dtype: Any, *, keep: Callable[[ndarray], bool] | None = None) -> Tree:

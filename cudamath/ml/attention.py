@@ -7,13 +7,13 @@ import math
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.dispatch.op import Op, coerce, require
 from ..core.dtypes import BOOLEAN, FLOATING, INTEGER, compute_dtype
 from ..core.layout import Layout
-from ..core.op import Op, coerce, require
 from ..core.shapes import broadcast_shapes
-from ..ops.generator import Generator
-from ..ops.random import default_generator
-from ..ops.source import drawn, number, probability
+from ..ops.random.bit_stream import drawn, number, probability
+from ..ops.random.generator import Generator
+from ..ops.random.module import default_generator
 from .dropout import masked
 
 __all__ = ["scaled_dot_product_attention"]
@@ -295,7 +295,7 @@ def stored(
     """The same function out of public operations, with all scores stored: differentiable to any
     order.
 
-    cell: where dropout's counter is, if it is not in the scalars (ops/source.py)."""
+    cell: where dropout's counter is, if it is not in the scalars (ops/random/bit_stream.py)."""
     import cudamath as cm
 
     (batch, heads, queries, depth), (shared, keys) = q.shape, k.shape[1:3]
@@ -330,11 +330,13 @@ def stored(
     return y.reshape((batch, heads, queries, v.shape[3])).astype(q.dtype)
 
 
-_attention = Op(NAME, cpu="attention.attention", cuda="attention.attention", outputs=2, vjp=_rule)
+_attention = Op(
+    NAME, cpu="attention.attention", cuda="attention.dispatch.attention", outputs=2, vjp=_rule
+)
 _attention_grad = Op(
     "attention_grad",
     cpu="attention.attention_grad",
-    cuda="attention.attention_grad",
+    cuda="attention.dispatch.attention_grad",
     outputs=3,
     vjp=_grad_rule,
 )

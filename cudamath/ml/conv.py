@@ -1,6 +1,6 @@
 """Convolutions: the cards of conv2d and of its two gradients, and what is made of them.
 
-conv1d is a conv2d of images one row high. conv3d, where no single launch does it (conv_volumes.py),
+conv1d is a conv2d of images one row high. conv3d, where no single launch does it (conv3d_cards.py),
 is one whose channels are those of all planes that a window meets: the planes are laid side by side
 in memory first, once for each tap along the depth. conv_transpose2d is conv2d's input gradient, as
 a function.
@@ -13,14 +13,14 @@ import operator
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import FLOATING, Op, require
 from ..core.dtypes import float32
-from ..core.fast_path import fast_path
-from ..core.op import FLOATING, Op, require
 from ..ops.join import stack
-from ..ops.linalg import tf32_allowed
+from ..ops.linalg.products import tf32_allowed
 from ..ops.padding import _pad, pad
 from ..ops.shape import expand_dims, moveaxis, reshape, squeeze
-from .conv_volumes import _conv3d, by_library, little
+from .conv3d_cards import _conv3d, by_library, little
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose2d"]
 
@@ -551,16 +551,16 @@ def _weight_grad_rule(
     )
 
 
-_conv2d = Op("conv2d", cpu="conv.conv2d", cuda="conv.conv2d", vjp=_conv2d_rule)
+_conv2d = Op("conv2d", cpu="conv.conv2d", cuda="conv.dispatch.conv2d", vjp=_conv2d_rule)
 _conv2d_input_grad = Op(
     "_conv2d_input_grad",
     cpu="conv.conv2d_input_grad",
-    cuda="conv.conv2d_input_grad",
+    cuda="conv.dispatch.conv2d_input_grad",
     vjp=_input_grad_rule,
 )
 _conv2d_weight_grad = Op(
     "_conv2d_weight_grad",
     cpu="conv.conv2d_weight_grad",
-    cuda="conv.conv2d_weight_grad",
+    cuda="conv.dispatch.conv2d_weight_grad",
     vjp=_weight_grad_rule,
 )

@@ -1,7 +1,7 @@
 """Transposed convolutions of sequences and volumes, made of that of images.
 
 Along the depth of volumes, every tap is an output of its own; overlap-add brings the planes
-together (kernels/overlap.py).
+together (kernels/conv/overlap_add.py).
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.array import ndarray
-from ..core.fast_path import fast_path
-from ..core.op import Op
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import Op
 from ..ops.shape import expand_dims, squeeze
 from .conv import _operands, conv_transpose2d, several
-from .conv_volumes import _conv3d_input_grad, by_library, little
+from .conv3d_cards import _conv3d_input_grad, by_library, little
 
 __all__ = ["conv_transpose1d", "conv_transpose3d"]
 
@@ -222,8 +222,14 @@ def _overlap_take_rule(g: ndarray, _planes: None, y: ndarray, **where: Any) -> t
 
 
 _overlap_add = Op(
-    "overlap_add", cpu="overlap.overlap_add", cuda="overlap.overlap_add", vjp=_overlap_add_rule
+    "overlap_add",
+    cpu="overlap_add.overlap_add",
+    cuda="conv.overlap_add.overlap_add",
+    vjp=_overlap_add_rule,
 )
 _overlap_take = Op(
-    "overlap_take", cpu="overlap.overlap_take", cuda="overlap.overlap_take", vjp=_overlap_take_rule
+    "overlap_take",
+    cpu="overlap_add.overlap_take",
+    cuda="conv.overlap_add.overlap_take",
+    vjp=_overlap_take_rule,
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.array import ndarray
-from ..core.op import FLOATING, Op, require
-from ..ops.generator import Generator
-from ..ops.random import default_generator
-from ..ops.source import drawn, probability
+from ..core.dispatch.op import FLOATING, Op, require
+from ..ops.random.bit_stream import drawn, probability
+from ..ops.random.generator import Generator
+from ..ops.random.module import default_generator
 
 __all__ = ["dropout"]
 
@@ -85,4 +85,4 @@ def _rule(g: ndarray, _y: Any, _x: Any, cell: ndarray | None = None, *, scalars:
     return masked(g, (cell, *scalars[1:])), None
 
 
-_dropout = Op("dropout", cpu="dropout.dropout", cuda="dropout.dropout", vjp=_rule)
+_dropout = Op("dropout", cpu="dropout.dropout", cuda="random.dropout.dropout", vjp=_rule)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import FLOATING, INTEGER, Op, coerce, require
 from ..core.dtypes import as_dtype
-from ..core.fast_path import fast_path
-from ..core.op import FLOATING, INTEGER, Op, coerce, require
 from ..core.shapes import as_integer
 from ..ops.index import _gather_grad, where
 from .softmax import in_order
@@ -136,10 +136,10 @@ def one_hot(indices: Any, num_classes: int | None = None, *, dtype: Any = "int64
 _embedding = Op(
     "embedding",
     cpu="embedding.embedding",
-    cuda="embedding.embedding",
+    cuda="index.embedding.embedding",
     vjp=lambda g, _y, indices, weight, **_: (
         None,
         _gather_grad(in_order(g), indices, shape=weight.shape, axis=0),
     ),
 )
-_one_hot = Op("one_hot", cpu="embedding.one_hot", cuda="embedding.one_hot")
+_one_hot = Op("one_hot", cpu="embedding.one_hot", cuda="index.embedding.one_hot")

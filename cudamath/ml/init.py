@@ -10,14 +10,14 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.op import FLOATING, Op, as_numbers, speaks_for
+from ..core.dispatch.op import FLOATING, Op, as_numbers, speaks_for
 from ..core.shapes import normalize_shape
 from ..ops.creation import full
-from ..ops.generator import Generator
 from ..ops.index import where
-from ..ops.random import default_generator
+from ..ops.linalg.spectral import qr
+from ..ops.random.generator import Generator
+from ..ops.random.module import default_generator
 from ..ops.shape import diagonal
-from ..ops.spectral import qr
 
 __all__ = [
     "constant",
@@ -312,7 +312,9 @@ def trunc_normal(
     )
 
 
-_truncated = Op("trunc_normal", cpu="truncated.truncated", cuda="truncated.truncated")
+_truncated = Op(
+    "trunc_normal", cpu="truncated_normal.truncated", cuda="random.truncated_normal.truncated"
+)
 
 
 @speaks_for("orthogonal")

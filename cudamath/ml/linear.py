@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from ..core.array import ndarray
-from ..core.fast_path import fast_path
-from ..core.op import FLOATING, Op, coerce
-from ..ops import linalg
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import FLOATING, Op, coerce
+from ..ops.linalg import products as linalg_products
 from ..ops.shape import reshape
 from .activation import activation as activate
 from .activation import gelu
@@ -23,7 +23,7 @@ def _weight_grad(
     g: ndarray, _y: Any, x: ndarray, weight: ndarray, _bias: Any, _residual: Any, **_: Any
 ) -> ndarray:
     count = math.prod(g.shape[:-1])
-    return linalg.matmul(
+    return linalg_products.matmul(
         reshape(g, (count, weight.shape[0])).mT, reshape(x, (count, weight.shape[1]))
     )
 
@@ -38,9 +38,9 @@ def _bias_grad(
 _linear = Op(
     "linear",
     cpu="linear.linear",
-    cuda="linear.linear",
+    cuda="matmul.linear.linear",
     vjp=(
-        lambda g, _y, _x, weight, _bias, _residual, **_: linalg.matmul(g, weight),
+        lambda g, _y, _x, weight, _bias, _residual, **_: linalg_products.matmul(g, weight),
         _weight_grad,
         _bias_grad,
         lambda g, _y, _x, _weight, _bias, _residual, **_: g,
@@ -171,7 +171,7 @@ def _linear_of(x: Any, weight: Any, bias: Any, residual: Any, activation: str | 
         bias,
         residual,
         activation=_ACTIVATIONS[activation],
-        tf32=linalg.tf32_allowed(),
+        tf32=linalg_products.tf32_allowed(),
     )
 
 

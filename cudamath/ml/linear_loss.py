@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core import tape
 from ..core.array import ndarray
+from ..core.autograd import tape
+from ..core.dispatch.op import FLOATING, INTEGER, Op, coerce, require
 from ..core.dtypes import compute_dtype, float16
-from ..core.op import FLOATING, INTEGER, Op, coerce, require
 from ..core.shapes import as_integer
 from ..ops.elementwise import not_equal
 from ..ops.join import concat
@@ -24,7 +24,10 @@ SMALL = 1 << 16  # scores up to which separate operations are fewer launches
 MOST = 2 << 30  # bytes of scores held at a time, unless requested otherwise
 
 _linear_loss = Op(
-    "linear_loss", cpu="linear_loss.linear_loss", cuda="linear_loss.linear_loss", writes=True
+    "linear_loss",
+    cpu="linear_loss.linear_loss",
+    cuda="loss.linear_cross_entropy.linear_loss",
+    writes=True,
 )
 
 

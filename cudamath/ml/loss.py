@@ -1,5 +1,5 @@
 """Losses of classes: cross entropy and negative log likelihood. (Those of pairs of numbers are in
-pointwise.py.)"""
+loss_elementwise.py.)"""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import FLOATING, INTEGER, Op, as_numbers, coerce, require
 from ..core.dtypes import compute_dtype
-from ..core.fast_path import fast_path
-from ..core.op import FLOATING, INTEGER, Op, as_numbers, coerce, require
 from ..core.shapes import as_integer
 from ..ops.creation import ones
 from ..ops.elementwise import not_equal
 from ..ops.index import take, where
-from .soft_labels import soft_cross_entropy
+from .loss_soft_targets import soft_cross_entropy
 from .softmax import in_order, log_softmax, softmax
 
 __all__ = ["cross_entropy", "nll_loss"]
@@ -367,14 +367,14 @@ def _cross_entropy_grad_rule(
 _cross_entropy = Op(
     "cross_entropy",
     cpu="loss.cross_entropy",
-    cuda="loss.cross_entropy",
+    cuda="loss.cross_entropy.cross_entropy",
     outputs=3,
     vjp=_cross_entropy_rule,
 )
 _cross_entropy_grad = Op(
     "cross_entropy_grad",
     cpu="loss.cross_entropy_grad",
-    cuda="loss.cross_entropy_grad",
+    cuda="loss.cross_entropy.cross_entropy_grad",
     vjp=_cross_entropy_grad_rule,
 )
 
@@ -421,7 +421,12 @@ def _nll_grad_rule(
     return (h * unit).sum(1) if g.ndim else (h * unit).sum(), None, None
 
 
-_nll_loss = Op("nll_loss", cpu="loss.nll_loss", cuda="loss.nll_loss", outputs=2, vjp=_nll_rule)
+_nll_loss = Op(
+    "nll_loss", cpu="loss.nll_loss", cuda="loss.cross_entropy.nll_loss", outputs=2, vjp=_nll_rule
+)
 _nll_loss_grad = Op(
-    "nll_loss_grad", cpu="loss.nll_loss_grad", cuda="loss.nll_loss_grad", vjp=_nll_grad_rule
+    "nll_loss_grad",
+    cpu="loss.nll_loss_grad",
+    cuda="loss.cross_entropy.nll_loss_grad",
+    vjp=_nll_grad_rule,
 )

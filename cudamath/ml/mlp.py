@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.array import ndarray
-from ..core.fast_path import fast_path
-from ..core.op import FLOATING, Op, coerce
-from ..ops import linalg
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import FLOATING, Op, coerce
+from ..ops.linalg import products as linalg_products
 from ..ops.shape import reshape
 from .activation import _gelu_grad, _gelu_tanh_grad, _relu_grad, _silu_grad
 from .linear import linear
@@ -50,20 +50,20 @@ def _rule(
     lead = tuple(range(x.ndim - 1))
     dz = dw2 = db2 = None
     if from_y is not None:
-        dw2 = linalg.matmul(_flat(from_y).mT, _flat(h)) if w2._node else None
+        dw2 = linalg_products.matmul(_flat(from_y).mT, _flat(h)) if w2._node else None
         db2 = from_y.sum(lead)
         if from_h is None:
             dz = _product_slope(from_y, w2, z, activation=activation, tf32=tf32)
         else:
-            from_h = from_h + linalg.matmul(from_y, w2)
+            from_h = from_h + linalg_products.matmul(from_y, w2)
     if from_h is not None:
         dz = _SLOPES[activation](from_h, z)
     if from_z is not None:
         dz = from_z if dz is None else dz + from_z
     if dz is None:
         return None, None, None, dw2, db2, from_y
-    dx = linalg.matmul(dz, w1) if x._node else None
-    dw1 = linalg.matmul(_flat(dz).mT, _flat(x)) if w1._node else None
+    dx = linalg_products.matmul(dz, w1) if x._node else None
+    dw1 = linalg_products.matmul(_flat(dz).mT, _flat(x)) if w1._node else None
     return dx, dw1, dz.sum(lead), dw2, db2, from_y
 
 
@@ -73,14 +73,14 @@ def _slope_rule(
     import cudamath as cm
 
     _, pull = cm.vjp(
-        lambda g, weight, z: _SLOPES[activation](linalg.matmul(g, weight), z), g, weight, z
+        lambda g, weight, z: _SLOPES[activation](linalg_products.matmul(g, weight), z), g, weight, z
     )
     return pull(u)
 
 
-_mlp = Op("mlp", cpu="mlp.mlp", cuda="mlp.mlp", outputs=3, vjp=_rule)
+_mlp = Op("mlp", cpu="mlp.mlp", cuda="matmul.mlp.mlp", outputs=3, vjp=_rule)
 _product_slope = Op(
-    "product_slope", cpu="mlp.product_slope", cuda="mlp.product_slope", vjp=_slope_rule
+    "product_slope", cpu="mlp.product_slope", cuda="matmul.mlp.product_slope", vjp=_slope_rule
 )
 
 
@@ -173,4 +173,4 @@ def mlp(
     present = [a for a in arrays if a is not None]
     if all(a._node is None for a in present) or any(a.dtype != x.dtype for a in present):
         return linear(linear(x, w1, b1, activation=activation), w2, b2, residual=residual)
-    return _mlp(*arrays, activation=activation, tf32=linalg.tf32_allowed())[0]
+    return _mlp(*arrays, activation=activation, tf32=linalg_products.tf32_allowed())[0]

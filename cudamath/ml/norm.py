@@ -10,17 +10,17 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..core import tape
 from ..core.array import ndarray
-from ..core.fast_path import fast_path
+from ..core.autograd import tape
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import FLOATING, Op, coerce
 from ..core.layout import Layout
-from ..core.op import FLOATING, Op, coerce
 from ..core.shapes import as_integer, normalize_shape
 from ..ops.creation import ones, ones_like, zeros
 from ..ops.elementwise import sqrt, where
+from ..ops.random.bit_stream import number
 from ..ops.shape import copy, moveaxis
-from ..ops.source import number
-from .norm_orders import second_order, through_statistics
+from .norm_second_order import second_order, through_statistics
 from .softmax import in_order
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
@@ -336,7 +336,7 @@ def _inference_rule(
 _batch_norm_train = Op(
     "batch_norm",
     cpu="norm.batch_norm_train",
-    cuda="batch_norm.batch_norm_train",
+    cuda="norm.batch_norm.batch_norm_train",
     outputs=5,
     vjp=_batch_norm_rule,
     adds=True,
@@ -344,7 +344,7 @@ _batch_norm_train = Op(
 _batch_norm_grad = Op(
     "batch_norm_grad",
     cpu="norm.batch_norm_grad",
-    cuda="batch_norm_grad.batch_norm_grad",
+    cuda="norm.batch_norm_backward.batch_norm_grad",
     outputs=3,
     vjp=_batch_norm_grad_rule,
 )
@@ -352,13 +352,13 @@ _batch_norm_residual_grad = Op(
     "batch_norm_residual_grad",
     cpu="norm.batch_norm_residual_grad",
     outputs=4,
-    cuda="batch_norm_grad.batch_norm_residual_grad",
+    cuda="norm.batch_norm_backward.batch_norm_residual_grad",
     vjp=_batch_norm_grad_rule,
 )
 _batch_norm_inference = Op(
     "batch_norm_inference",
     cpu="norm.batch_norm_inference",
-    cuda="batch_norm.batch_norm_inference",
+    cuda="norm.batch_norm.batch_norm_inference",
     vjp=_inference_rule,
 )
 
@@ -640,20 +640,26 @@ def _second_order_rows(
 
 
 _layer_norm = Op(
-    "layer_norm", cpu="norm.layer_norm", cuda="norm.layer_norm", outputs=3, vjp=_layer_norm_rule
+    "layer_norm",
+    cpu="norm.layer_norm",
+    cuda="norm.forward.layer_norm",
+    outputs=3,
+    vjp=_layer_norm_rule,
 )
 _layer_norm_grad = Op(
     "layer_norm_grad",
     cpu="norm.layer_norm_grad",
-    cuda="norm_grad.layer_norm_grad",
+    cuda="norm.backward.layer_norm_grad",
     outputs=3,
     vjp=_layer_norm_grad_rule,
 )
-_rms_norm = Op("rms_norm", cpu="norm.rms_norm", cuda="norm.rms_norm", outputs=2, vjp=_rms_norm_rule)
+_rms_norm = Op(
+    "rms_norm", cpu="norm.rms_norm", cuda="norm.forward.rms_norm", outputs=2, vjp=_rms_norm_rule
+)
 _rms_norm_grad = Op(
     "rms_norm_grad",
     cpu="norm.rms_norm_grad",
-    cuda="norm_grad.rms_norm_grad",
+    cuda="norm.backward.rms_norm_grad",
     outputs=2,
     vjp=_rms_norm_grad_rule,
 )
@@ -805,12 +811,16 @@ def _group_norm_grad_rule(
 
 
 _group_norm = Op(
-    "group_norm", cpu="norm.group_norm", cuda="norm.group_norm", outputs=3, vjp=_group_norm_rule
+    "group_norm",
+    cpu="norm.group_norm",
+    cuda="norm.forward.group_norm",
+    outputs=3,
+    vjp=_group_norm_rule,
 )
 _group_norm_grad = Op(
     "group_norm_grad",
     cpu="norm.group_norm_grad",
-    cuda="norm_group_grad.group_norm_grad",
+    cuda="norm.group_norm_backward.group_norm_grad",
     outputs=3,
     vjp=_group_norm_grad_rule,
 )

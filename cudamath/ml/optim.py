@@ -23,14 +23,14 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..core import tape
 from ..core.array import ReadOnly, asarray, ndarray, read_only, refuse_read_only, upload
+from ..core.autograd import tape
 from ..core.devices import CPU, default_index
+from ..core.dispatch.op import Op
 from ..core.dtypes import FLOATING, bfloat16, compute_dtype, float16, float32
 from ..core.layout import Layout
-from ..core.op import Op
 from ..core.shapes import as_integer
-from ..core.steps import Form
+from ..core.specs.optimizer import Form
 
 __all__ = [
     "adagrad_update",
@@ -45,11 +45,13 @@ __all__ = [
 
 Tree = Any
 
-_sgd = Op("sgd_update", cpu="optim.sgd", cuda="optim.sgd", writes=True)
-_momentum = Op("sgd_update (momentum)", cpu="optim.momentum", cuda="optim.momentum", writes=True)
-_adam = Op("adam_update", cpu="optim.adam", cuda="optim.adam", writes=True)
-_rmsprop = Op("rmsprop_update", cpu="optim.rmsprop", cuda="optim.rmsprop", writes=True)
-_lion = Op("lion_update", cpu="optim.lion", cuda="optim.lion", writes=True)
+_sgd = Op("sgd_update", cpu="optim.sgd", cuda="optim.steps.sgd", writes=True)
+_momentum = Op(
+    "sgd_update (momentum)", cpu="optim.momentum", cuda="optim.steps.momentum", writes=True
+)
+_adam = Op("adam_update", cpu="optim.adam", cuda="optim.steps.adam", writes=True)
+_rmsprop = Op("rmsprop_update", cpu="optim.rmsprop", cuda="optim.steps.rmsprop", writes=True)
+_lion = Op("lion_update", cpu="optim.lion", cuda="optim.steps.lion", writes=True)
 
 _sound: set[tuple] = set()  # (name, layouts) that have passed `_check`
 

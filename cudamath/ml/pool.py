@@ -11,9 +11,9 @@ import numpy as np
 
 from ..core.array import asarray, ndarray
 from ..core.devices import CPU
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import Op
 from ..core.dtypes import compute_dtype
-from ..core.fast_path import fast_path
-from ..core.op import Op
 from ..ops.index import take, take_along_axis, where
 from ..ops.reduce import argmax
 from .conv import _ALONG as ALONG
@@ -274,7 +274,7 @@ def by_bins(x: ndarray, size: tuple[int, ...]) -> bool:
     )
 
 
-adaptive_pool = Op("adaptive_pool", cpu="pool.adaptive_pool", cuda="pool_volumes.adaptive_pool")
+adaptive_pool = Op("adaptive_pool", cpu="pool.adaptive_pool", cuda="pool.pool3d.adaptive_pool")
 _LARGEST_BIN = 1024  # positions
 
 
@@ -425,24 +425,24 @@ def _max_pool2d_take_rule(
     return _max_pool2d_grad(g, index, size=old, old=size, **where), None
 
 
-_max_pool2d = Op("max_pool2d", cpu="pool.max_pool2d_values", cuda="pool.max_pool2d_values")
+_max_pool2d = Op("max_pool2d", cpu="pool.max_pool2d_values", cuda="pool.dispatch.max_pool2d_values")
 _max_pool2d_noted = Op(
     "max_pool2d (with positions)",
     cpu="pool.max_pool2d",
-    cuda="pool.max_pool2d",
+    cuda="pool.dispatch.max_pool2d",
     outputs=2,
     vjp=_max_pool2d_rule,
 )
 _max_pool2d_grad = Op(
     "_max_pool2d_grad",
     cpu="pool.max_pool2d_grad",
-    cuda="pool.max_pool2d_grad",
+    cuda="pool.dispatch.max_pool2d_grad",
     vjp=_max_pool2d_grad_rule,
 )
 _max_pool2d_take = Op(
     "_max_pool2d_take",
     cpu="pool.max_pool2d_take",
-    cuda="pool.max_pool2d_take",
+    cuda="pool.dispatch.max_pool2d_take",
     vjp=_max_pool2d_take_rule,
 )
 
@@ -457,10 +457,12 @@ def _avg_pool2d_grad_rule(
     return (_avg_pool2d(g, size=old, old=size, **where),)
 
 
-_avg_pool2d = Op("avg_pool2d", cpu="pool.avg_pool2d", cuda="pool.avg_pool2d", vjp=_avg_pool2d_rule)
+_avg_pool2d = Op(
+    "avg_pool2d", cpu="pool.avg_pool2d", cuda="pool.dispatch.avg_pool2d", vjp=_avg_pool2d_rule
+)
 _avg_pool2d_grad = Op(
     "_avg_pool2d_grad",
     cpu="pool.avg_pool2d_grad",
-    cuda="pool.avg_pool2d_grad",
+    cuda="pool.dispatch.avg_pool2d_grad",
     vjp=_avg_pool2d_grad_rule,
 )

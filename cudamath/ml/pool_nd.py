@@ -2,7 +2,7 @@
 
 A sequence is an image one row high. The window of a volume is one of an image, taken of every
 plane, and then one along the depth: a maximum of maxima, a mean of means. Small volumes are pooled
-in one launch (kernels/pool_volumes.py).
+in one launch (kernels/pool/pool3d.py).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 from ..core.array import ndarray
 from ..core.devices import CPU
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import Op
 from ..core.dtypes import compute_dtype
-from ..core.fast_path import fast_path
-from ..core.op import Op
 from ..ops.elementwise import floor_divide
 from ..ops.index import take_along_axis, where
 from .conv import images, several
@@ -72,8 +72,8 @@ def _lines(planes: ndarray, channels: int) -> ndarray:
     return planes.reshape((n, channels, both // max(channels, 1), p * q))
 
 
-_max_pool3d = Op("max_pool3d", cpu="pool.max_pool3d", cuda="pool_volumes.max_pool3d")
-_avg_pool3d = Op("avg_pool3d", cpu="pool.avg_pool3d", cuda="pool_volumes.avg_pool3d")
+_max_pool3d = Op("max_pool3d", cpu="pool.max_pool3d", cuda="pool.pool3d.max_pool3d")
+_avg_pool3d = Op("avg_pool3d", cpu="pool.avg_pool3d", cuda="pool.pool3d.avg_pool3d")
 _MOST = 64  # positions of a window of which a GPU makes a constant
 _SMALL = 1 << 20  # of all windows, up to which one launch is worth more than fewer reads
 

@@ -11,12 +11,12 @@ import optree
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
-from ..core.fast_path import fast_path
-from ..core.op import FLOATING, INTEGER, Op, coerce, require
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import FLOATING, INTEGER, Op, coerce, require
 from ..core.shapes import as_integer, normalize_axis
-from ..ops import linalg
 from ..ops.compare import equal
 from ..ops.index import where
+from ..ops.linalg import products as linalg_products
 from ..ops.shape import in_order, reshape
 
 __all__ = ["Quantized", "dequantize", "linear_quantized", "quantize", "scaled_matmul"]
@@ -32,12 +32,12 @@ _NAMES = {form: name for name, (form, _) in _FORMS.items()}
 #: lowest and highest stored integer
 _RANGES = {"int8": (-128, 127), "int4": (0, 15)}
 
-_quantize = Op("quantize", cpu="quantize.quantize", cuda="quantize.quantize")
+_quantize = Op("quantize", cpu="quantize.quantize", cuda="quantize.quantize.quantize")
 _quantize_rows = Op(
-    "quantize (rows)", cpu="quantize.quantize_row", cuda="quantize_rows.quantize_row"
+    "quantize (rows)", cpu="quantize.quantize_row", cuda="quantize.quantize_rows.quantize_row"
 )
 _ROW = 1 << 15  # numbers of a row that one block of threads holds in registers
-_dequantize = Op("dequantize", cpu="quantize.dequantize", cuda="quantize.dequantize")
+_dequantize = Op("dequantize", cpu="quantize.dequantize", cuda="quantize.quantize.dequantize")
 
 
 class Quantized:
@@ -389,7 +389,9 @@ def _through(
 ) -> ndarray:
     """The gradient with respect to x of x dequantize(w)^T."""
     inner = group or (values.size * (2 if form == "int4" else 1)) // scale.size
-    return linalg.matmul(g, _dequantize(values, scale, zero, form=form, inner=inner, dtype=g.dtype))
+    return linalg_products.matmul(
+        g, _dequantize(values, scale, zero, form=form, inner=inner, dtype=g.dtype)
+    )
 
 
 def _packed_x(
@@ -480,16 +482,18 @@ def _8_bits_none(
 _linear_quantized = Op(
     "linear (quantized weight)",
     cpu="quantize.linear_quantized",
-    cuda="linear_quantized.linear_quantized",
+    cuda="quantize.linear.linear_quantized",
     vjp=(_packed_x, _packed_none, _packed_none, _packed_none, _packed_bias, _packed_residual),
 )
 _linear_8_bits = Op(
     "linear_quantized",
     cpu="quantize.linear_8_bits",
-    cuda="scaled_matmul.linear_8_bits",
+    cuda="quantize.scaled_matmul.linear_8_bits",
     vjp=(_8_bits_x, _8_bits_none, _8_bits_none, _8_bits_none, _8_bits_bias),
 )
-_scaled = Op("scaled_matmul", cpu="quantize.scaled_matmul", cuda="scaled_matmul.scaled_matmul")
+_scaled = Op(
+    "scaled_matmul", cpu="quantize.scaled_matmul", cuda="quantize.scaled_matmul.scaled_matmul"
+)
 
 
 def packed_linear(

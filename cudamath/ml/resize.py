@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import FLOATING, require
 from ..core.dtypes import compute_dtype
-from ..core.fast_path import fast_path
-from ..core.op import FLOATING, require
-from ..core.taps import Axis
+from ..core.specs.resample import Axis
 from ..ops.padding import KEPT, _resize, in_an_order, padded
 from ..ops.padding import pad as numpy_pad
 from .conv import several

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import FLOATING, NUMERIC, Op, coerce, require
 from ..core.dtypes import compute_dtype
-from ..core.fast_path import fast_path
-from ..core.op import FLOATING, NUMERIC, Op, coerce, require
 from ..core.shapes import as_integer, broadcast_shapes
-from ..ops.source import number
+from ..ops.random.bit_stream import number
 
 __all__ = ["rotary_embedding", "rotary_tables"]
 
@@ -180,7 +180,7 @@ def _sin_rule(
 _rotary = Op(
     "rotary_embedding",
     cpu="rotary.rotary",
-    cuda="rotary.plan",
+    cuda="attention.rotary.plan",
     vjp=(_rule, _cos_rule, _sin_rule),
     broadcasts=True,
 )

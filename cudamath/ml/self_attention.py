@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import Op, require
 from ..core.dtypes import FLOATING
-from ..core.fast_path import fast_path
-from ..core.op import Op, require
 from ..core.shapes import as_integer
-from ..ops.source import number
+from ..ops.random.bit_stream import number
 from .attention import MOST_DEPTH, stored
 from .softmax import in_order
 
@@ -112,13 +112,13 @@ def _grad_rule(
 _self_attention = Op(
     NAME,
     cpu="self_attention.self_attention",
-    cuda="self_attention.self_attention",
+    cuda="attention.packed_qkv.self_attention",
     outputs=2,
     vjp=_rule,
 )
 _self_attention_grad = Op(
     "self_attention_grad",
     cpu="self_attention.self_attention_grad",
-    cuda="self_attention.self_attention_grad",
+    cuda="attention.packed_qkv.self_attention_grad",
     vjp=_grad_rule,
 )

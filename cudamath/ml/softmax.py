@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.array import ndarray
-from ..core.fast_path import fast_path
-from ..core.op import FLOATING, Op, require
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import FLOATING, Op, require
 from ..core.shapes import normalize_axis
 from ..ops.elementwise import exp
 from ..ops.shape import copy
@@ -103,14 +103,14 @@ def log_softmax(x: Any, axis: int = -1) -> ndarray:
 _softmax = Op(
     "softmax",
     cpu="softmax.softmax",
-    cuda="softmax.softmax",
+    cuda="softmax.dispatch.softmax",
     vjp=lambda g, y, _x, axis: (_softmax_grad(in_order(g), y, axis=axis),),
 )
 
 _log_softmax = Op(
     "log_softmax",
     cpu="softmax.log_softmax",
-    cuda="softmax.log_softmax",
+    cuda="softmax.dispatch.log_softmax",
     vjp=lambda g, y, _x, axis: (_log_softmax_grad(in_order(g), y, axis=axis),),
 )
 
@@ -119,7 +119,7 @@ _log_softmax = Op(
 _softmax_grad: Op = Op(
     "softmax_grad",
     cpu="softmax.softmax_grad",
-    cuda="softmax.softmax_grad",
+    cuda="softmax.dispatch.softmax_grad",
     vjp=lambda h, _dx, g, y, axis: (
         _softmax_grad(in_order(h), y, axis=axis),
         h * (g - (g * y).sum(axis, keepdims=True)) - g * (h * y).sum(axis, keepdims=True),
@@ -129,7 +129,7 @@ _softmax_grad: Op = Op(
 _log_softmax_grad: Op = Op(
     "log_softmax_grad",
     cpu="softmax.log_softmax_grad",
-    cuda="softmax.log_softmax_grad",
+    cuda="softmax.dispatch.log_softmax_grad",
     vjp=lambda h, _dx, g, y, axis: (
         h - (exp(y) * h).sum(axis, keepdims=True),
         -h * exp(y) * g.sum(axis, keepdims=True),

@@ -11,14 +11,14 @@ import numpy as np
 
 from ..core import dtypes, shapes
 from ..core.array import ReadOnly, ndarray
-from ..core.fast_path import fast_path
-from ..core.op import MISTAKES, apart, as_of, coerce, require, require_function
-from ..core.tape import wrote
+from ..core.autograd.tape import wrote
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import MISTAKES, apart, as_of, coerce, require, require_function
 from .creation import asarray
-from .grids import diag_indices, indices, tril_indices, triu_indices
 from .index import _check_writable, _fitted, _where_into
 from .index import where as choose
-from .output import can_write, casting_rule, in_place
+from .index_grids import diag_indices, indices, tril_indices, triu_indices
+from .out_argument import can_write, casting_rule, in_place
 from .shape import _copy, _unview, astype, diagonal, in_order, ravel
 
 __all__ = [

@@ -16,12 +16,12 @@ import numpy as np
 from ..core import array as core
 from ..core import dtypes
 from ..core.array import ndarray, upload
-from ..core.call_record import open_records, report
 from ..core.devices import TRACED, default_index, index_of
+from ..core.dispatch.call_record import open_records, report
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import Op, as_numbers, coerce, keeps_imaginary, require
 from ..core.dtypes import BOOLEAN, COMPLEX, FLOATING, STORAGE
-from ..core.fast_path import fast_path
 from ..core.layout import Layout
-from ..core.op import Op, as_numbers, coerce, keeps_imaginary, require
 from ..core.shapes import as_integer, broadcast_shapes, normalize_axis, normalize_shape
 from .shape import (
     _broadcast_as,
@@ -60,14 +60,14 @@ __all__ = [
 Shape = int | Sequence[int]
 
 _ramp, _full = (
-    Op("ramp", cpu="shape.ramp", cuda="copy.ramp"),
-    Op("full", cpu="shape.full", cuda="copy.full"),
+    Op("ramp", cpu="shape.ramp", cuda="copy.strided.ramp"),
+    Op("full", cpu="shape.full", cuda="copy.strided.full"),
 )
-_ones_band = Op("eye", cpu="band.ones", cuda="band.ones")
+_ones_band = Op("eye", cpu="triangles.ones", cuda="shape.triangles.ones")
 _band: Op = Op(
     "tril",
-    cpu="band.band",
-    cuda="band.band",
+    cpu="triangles.band",
+    cuda="shape.triangles.band",
     vjp=lambda g, _y, _x, low, high: (
         _band(g if g._layout.contiguous else _copy(g), low=low, high=high),
     ),

@@ -1,5 +1,5 @@
 """Differences, slopes, integrals along an axis: compositions of slices and arithmetic; convolution
-and correlation, by kernels of their own (kernels/convolve.py).
+and correlation, by kernels of their own (kernels/numeric/convolve.py).
 
 Each of the others works on views of its input (``x[1:] - x[:-1]``), so a difference is one
 elementwise kernel that reads every element twice from cache and once from memory.
@@ -13,8 +13,8 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.fast_path import fast_path
-from ..core.op import (
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import (
     ANY,
     BOOLEAN,
     INEXACT,
@@ -31,7 +31,7 @@ from . import reduce
 from .creation import recorded
 from .elementwise import add, conj, not_equal, subtract
 from .join import _joined
-from .linalg import matmul
+from .linalg.products import matmul
 from .padding import pad
 from .shape import Axes, _broadcast_as, astype, atleast_1d, flip, ravel, reshape, span
 from .stride_tricks import sliding_window_view
@@ -144,7 +144,9 @@ def gradient(x: Any, /, *spacing: Any, axis: Axes = None, edge_order: int = 1) -
     return out[0] if len(out) == 1 else tuple(out)
 
 
-_slopes = Op("gradient", cpu="slopes.gradient", cuda="slopes.gradient")
+_slopes = Op(
+    "gradient", cpu="finite_differences.gradient", cuda="numeric.finite_differences.gradient"
+)
 
 
 def _slope(x: ndarray, axis: int, spacing: Any, edge_order: int) -> ndarray:
@@ -280,7 +282,10 @@ def _vector_grad(
 
 
 _convolve = Op(
-    "convolve", cpu="convolve.convolve", cuda="convolve.convolve", vjp=(_vector_grad, _weights_grad)
+    "convolve",
+    cpu="convolve.convolve",
+    cuda="numeric.convolve.convolve",
+    vjp=(_vector_grad, _weights_grad),
 )
 
 

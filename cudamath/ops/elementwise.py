@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.op import (
+from ..core.dispatch.op import (
     ANY,
     COMPLEX,
     FLOATING,
@@ -32,7 +32,7 @@ from ..core.op import (
     speaks_for,
 )
 from . import ufunc
-from .output import deliver
+from .out_argument import deliver
 
 __all__ = [
     "abs",

@@ -1,5 +1,5 @@
-"""Fourier transforms: cards. Plans: kernels/fft.py; cuFFT: runtime/fft.py. The public functions:
-cudamath/fft.py.
+"""Fourier transforms: cards. Plans: kernels/numeric/fft.py; cuFFT: runtime/cufft.py. The public
+functions: cudamath/fft.py.
 
 Three cards: complex to complex (of real numbers too, without a gradient), real to complex, complex
 to real, each along any number of axes and times a number. Their gradients are one another: the
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import asarray, ndarray
-from ..core.op import Op
+from ..core.dispatch.op import Op
 from .elementwise import conj
 
 __all__: list[str] = []
@@ -52,11 +52,11 @@ def _c2r_grad(g: ndarray, *_: Any, axes: tuple[int, ...], n: int, scale: float) 
 c2c: Op = Op(
     "fft_c2c",
     cpu="fft.c2c",
-    cuda="fft.c2c",
+    cuda="numeric.fft.c2c",
     vjp=lambda g, _y, _x, axes, inverse, scale: (
         c2c(g, axes=axes, inverse=not inverse, scale=scale),
     ),
 )
-r2c: Op = Op("fft_r2c", cpu="fft.r2c", cuda="fft.r2c", vjp=_r2c_grad)
-c2r: Op = Op("fft_c2r", cpu="fft.c2r", cuda="fft.c2r", vjp=_c2r_grad)
-frequencies = Op("fft_frequencies", cpu="fft.frequencies", cuda="fft.frequencies")
+r2c: Op = Op("fft_r2c", cpu="fft.r2c", cuda="numeric.fft.r2c", vjp=_r2c_grad)
+c2r: Op = Op("fft_c2r", cpu="fft.c2r", cuda="numeric.fft.c2r", vjp=_c2r_grad)
+frequencies = Op("fft_frequencies", cpu="fft.frequencies", cuda="numeric.fft.frequencies")

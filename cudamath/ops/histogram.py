@@ -1,8 +1,9 @@
-"""Counting: bincount, histograms of one and several dimensions. Kernels: kernels/histogram.py.
+"""Counting: bincount, histograms of one and several dimensions. Kernels:
+kernels/histogram/histogram.py.
 
-Counts are integers, sums of weights are added in a fixed order (segments.py): both are the same on
-every run. The number of bins and their edges must be known on the host, so a call that takes its
-range from the data waits for it.
+Counts are integers, sums of weights are added in a fixed order (kernels/index/scatter_add.py): both
+are the same on every run. The number of bins and their edges must be known on the host, so a call
+that takes its range from the data waits for it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import asarray, ndarray, upload
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import Op, as_numbers, coerce, members, require, speaks_for
 from ..core.dtypes import COMPLEX, FLOATING, INTEGER, INTEGER_OR_BOOL, REAL_OR_BOOL
-from ..core.fast_path import fast_path
-from ..core.op import Op, as_numbers, coerce, members, require, speaks_for
 from ..core.shapes import as_integer
 from .creation import zeros
 from .index import take, where
@@ -32,19 +33,25 @@ from .sort import sort
 
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
-_bincount = Op("bincount", cpu="histogram.bincount", cuda="histogram.bincount")
+_bincount = Op("bincount", cpu="histogram.bincount", cuda="histogram.histogram.bincount")
 _bin_sums = Op(
     "bin_sums",
     cpu="histogram.bin_sums",
-    cuda="bin_sums.bin_sums",
+    cuda="histogram.weighted_bincount.bin_sums",
     vjp=lambda g, _y, _weights, x, bins: (take(g, x), None),
 )
-_histogram = Op("histogram", cpu="histogram.histogram", cuda="histogram.histogram")
+_histogram = Op("histogram", cpu="histogram.histogram", cuda="histogram.histogram.histogram")
 _in_range = Op(
-    "histogram_in_range", cpu="histogram.in_range", cuda="histogram_range.in_range", outputs=3
+    "histogram_in_range",
+    cpu="histogram.in_range",
+    cuda="histogram.histogram_range.in_range",
+    outputs=3,
 )
 _between = Op(
-    "histogram_between", cpu="histogram.between", cuda="histogram_range.between", outputs=2
+    "histogram_between",
+    cpu="histogram.between",
+    cuda="histogram.histogram_range.between",
+    outputs=2,
 )
 _MOST_BINS = 8192  # which the latter counts on a GPU
 _NO_DATA = asarray(

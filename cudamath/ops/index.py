@@ -16,20 +16,21 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes, indexing, shapes, writing
+from ..core import dtypes, indexing, shapes
 from ..core.array import asarray, ndarray, refuse_read_only
+from ..core.autograd.tape import wrote
 from ..core.devices import TRACED
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import Op, coerce, require, two_blocks
 from ..core.dtypes import BOOLEAN, INTEGER, NUMERIC
-from ..core.fast_path import fast_path
-from ..core.looked_up import known_view
-from ..core.op import Op, coerce, require, two_blocks
 from ..core.shapes import normalize_axis
-from ..core.tape import wrote
+from ..core.transfer import host_to_device
+from ..core.view_cache import known_view
 from . import elementwise
 from .creation import full
-from .index_forms import form_of, keep_form, uploaded
+from .index_key_cache import form_of, keep_form, uploaded
 from .masks import elements, nonzero
-from .output import deliver, in_place
+from .out_argument import deliver, in_place
 from .shape import (
     _broadcast,
     _broadcast_as,
@@ -62,7 +63,7 @@ def _gathering(name: str, cpu: str) -> Op:
     return Op(
         name,
         cpu=cpu,
-        cuda="index.gather",
+        cuda="index.gather.gather",
         vjp=lambda g, _y, x, *indices, axis: (
             _gather_grad(g, *indices, shape=x.shape, axis=axis),
             *(None for _ in indices),
@@ -75,7 +76,7 @@ _take = _gathering("take", "index.take")
 _gather_grad = Op(
     "index_grad",
     cpu="index.gather_grad",
-    cuda="segments.gather_grad",
+    cuda="index.scatter_add.gather_grad",
     vjp=lambda g, _y, _g, *indices, shape, axis: (
         _gather(g, *indices, axis=axis),
         *(None for _ in indices),
@@ -84,34 +85,34 @@ _gather_grad = Op(
 _index_add = Op(
     "index_add",
     cpu="index.index_add",
-    cuda="segments.index_add",
+    cuda="index.scatter_add.index_add",
     vjp=(
         lambda g, _y, _x, _index, _values, axis: g,
         lambda _g, _y, _x, _index, _values, axis: None,
         lambda g, _y, _x, index, _values, axis: _gather(g, index, axis=axis),
     ),
 )
-_scatter = Op("index_put", cpu="index.scatter", cuda="scatter.scatter", writes=True)
-_put_flat = Op("put", cpu="index.put", cuda="scatter.scatter", writes=True)
+_scatter = Op("index_put", cpu="index.scatter", cuda="index.scatter.scatter", writes=True)
+_put_flat = Op("put", cpu="index.put", cuda="index.scatter.scatter", writes=True)
 _scatter_number = Op(
-    "index_put_number", cpu="index.scatter_number", cuda="scatter.scatter_number", writes=True
+    "index_put_number", cpu="index.scatter_number", cuda="index.scatter.scatter_number", writes=True
 )
 _along = Op(
     "take_along_axis",
     cpu="index.take_along",
-    cuda="index.take_along",
+    cuda="index.gather.take_along",
     vjp=lambda g, _y, x, index, axis: (_along_grad(g, index, size=x.shape[axis], axis=axis), None),
 )
 _along_grad: Op = Op(
     "take_along_axis_grad",
     cpu="index.take_along_grad",
-    cuda="segments.take_along_grad",
+    cuda="index.scatter_add.take_along_grad",
     vjp=lambda g, _y, _g, index, size, axis: (_along(g, index, axis=axis), None),
 )
 _where: Op = Op(
     "where",
     cpu="index.where",
-    cuda="index.where",
+    cuda="index.gather.where",
     broadcasts=True,
     vjp=(
         lambda _g, _y, _mask, _a, _b: None,
@@ -122,14 +123,14 @@ _where: Op = Op(
 _where_number: Op = Op(
     "where_number",
     cpu="index.where_number",
-    cuda="index.where_number",
+    cuda="index.gather.where_number",
     broadcasts=True,
     vjp=lambda g, _y, mask, _a, *, swapped, **_: (
         None,
         where(mask, 0, g) if swapped else where(mask, g, 0),  # type: ignore[has-type]
     ),
 )
-_where_into = Op("where_into", cpu="index.where_into", cuda="index.where_into", writes=True)
+_where_into = Op("where_into", cpu="index.where_into", cuda="index.gather.where_into", writes=True)
 
 # -------------------- x[key], x[key] = v
 
@@ -383,7 +384,7 @@ def _assign(target: ndarray, value: Any) -> None:
         if layout.size and not own:
             _copy_into(target, _apart(target, value))
         return wrote(target)
-    if type(value) is np.ndarray and writing.into(target, value):
+    if type(value) is np.ndarray and host_to_device.into(target, value):
         return wrote(target)
     given = _fitted("setitem", _given("setitem", target, value), target.shape)
     if given._node is not None:

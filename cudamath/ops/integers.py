@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.array import asarray, ndarray, wrap
 from ..core.devices import CPU
-from ..core.op import INTEGER, INTEGER_OR_BOOL, require
+from ..core.dispatch.op import INTEGER, INTEGER_OR_BOOL, require
 from ..core.shapes import as_integer, normalize_axis
 from . import ufunc
 from .elementwise import bitwise_and, bitwise_left_shift, bitwise_right_shift, not_equal

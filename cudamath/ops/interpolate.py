@@ -1,5 +1,5 @@
 """Linear interpolation in a table: a search for the interval, then a line through its ends. Kernel:
-kernels/search.py; where a gradient is recorded, a composition."""
+kernels/sort/binary_search.py; where a gradient is recorded, a composition."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.fast_path import fast_path
-from ..core.op import COMPLEX, INEXACT, REAL_OR_BOOL, Op, as_numbers, coerce, require
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import COMPLEX, INEXACT, REAL_OR_BOOL, Op, as_numbers, coerce, require
 from .elementwise import clip, remainder
 from .index import take, where
 from .join import concat
@@ -21,7 +21,7 @@ from .transfer import real as real_part
 
 __all__ = ["interp"]
 
-_interp = Op("interp", cpu="search.interp", cuda="search.interp")
+_interp = Op("interp", cpu="search.interp", cuda="sort.binary_search.interp")
 
 
 def _sides(left: float | None, right: float | None) -> int:

@@ -12,8 +12,8 @@ import numpy as np
 
 from ..core import dtypes, shapes
 from ..core.array import asarray, ndarray
-from ..core.fast_path import fast_path
-from ..core.op import Op, coerce, members, require
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import Op, coerce, members, require
 from ..core.shapes import normalize_axis
 from .shape import (
     Axes,
@@ -55,13 +55,13 @@ def _pieces(g: ndarray, axis: int, sizes: tuple) -> tuple[ndarray, ...]:
 _concat = Op(
     "concat",
     cpu="shape.concat",
-    cuda="join.concat",
+    cuda="shape.concat.concat",
     vjp=lambda g, _y, *_xs, axis, sizes: _pieces(g, axis, sizes),
 )
 _roll: Op = Op(
     "roll",
     cpu="shape.roll",
-    cuda="roll.roll",
+    cuda="shape.roll.roll",
     vjp=lambda g, _y, _x, shifts: (
         _roll(
             g, shifts=tuple([step and n - step for step, n in zip(shifts, g.shape, strict=True)])
@@ -131,7 +131,7 @@ def _inputs(name: str, arrays: Any) -> list[ndarray]:
 def _delivered(name: str, result: ndarray, out: Any, casting: str) -> ndarray:
     if out is None:
         return result
-    from .output import deliver
+    from .out_argument import deliver
 
     return deliver(name, result, out, casting)
 
@@ -164,7 +164,7 @@ def _joined(
     usual = dtype is None and casting == "same_kind"
     dtype = dtypes.result_type(*inputs) if dtype is None else dtypes.as_dtype(dtype, name)
     if not usual:
-        from .output import can_write, casting_rule
+        from .out_argument import can_write, casting_rule
 
         for x in inputs:
             if not can_write(x.dtype, dtype, casting_rule(name, casting)):

@@ -1,5 +1,5 @@
 """Selection by masks: positions of what is not zero, elements under a mask. Kernels:
-kernels/masks.py.
+kernels/index/stream_compaction.py.
 
 The length of the result must be known on the host: one synchronisation on a GPU. Of few elements
 the device writes first, into room for all of them, and the result is the beginning of that; of many
@@ -11,17 +11,19 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.array import ndarray
-from ..core.call_record import obstruct
+from ..core.dispatch.call_record import obstruct
+from ..core.dispatch.op import Op, require
 from ..core.layout import Layout
-from ..core.op import Op, require
 from ..runtime.memory import SMALL, rounded
 from .shape import _copy, ravel
 
 __all__ = ["argwhere", "flatnonzero", "nonzero"]
 
-_count_true = Op("count_true", cpu="masks.count_true", cuda="masks.count_true")
-_nonzero = Op("nonzero", cpu="masks.nonzero", cuda="masks.nonzero")
-_chosen = Op("chosen", cpu="masks.chosen", cuda="masks.chosen")
+_count_true = Op(
+    "count_true", cpu="stream_compaction.count_true", cuda="index.stream_compaction.count_true"
+)
+_nonzero = Op("nonzero", cpu="stream_compaction.nonzero", cuda="index.stream_compaction.nonzero")
+_chosen = Op("chosen", cpu="stream_compaction.chosen", cuda="index.stream_compaction.chosen")
 _FEW = 1 << 14  # elements up to which the device writes first
 FETCHED = (
     1 << 14
@@ -38,8 +40,8 @@ def written(
     told: dict[str, Any] | None = None,
     **params: Any,
 ) -> tuple[ndarray, int]:
-    """What a card of kernels/masks.py chooses on a GPU: a new array with room for as much or more,
-    and how many there are.
+    """What a card of kernels/index/stream_compaction.py chooses on a GPU: a new array with room for
+    as much or more, and how many there are.
 
     count: the card that counts them, of the first array; each: bytes of what is written for one of
     them, not counting axes; told: parameters of both cards; params: of the one that writes."""

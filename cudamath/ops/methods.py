@@ -10,35 +10,35 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..core import tape
 from ..core.array import ReadOnly, ndarray, refuse_read_only
-from ..core.call_record import obstruct, open_records
+from ..core.autograd import tape
 from ..core.devices import CPU
+from ..core.dispatch.call_record import obstruct, open_records
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import members
 from ..core.dtypes import COMPLEX
-from ..core.fast_path import fast_path
-from ..core.op import members
 from ..core.shapes import as_integer, normalize_axis
 from ..runtime.memory import Buffer
 from . import (
     elementwise,
+    elementwise_numpy,
     index,
     integers,
-    linalg,
+    join_numpy,
     masks,
-    numbers,
     reduce,
     scan,
     search,
     select,
     shape,
     sort,
-    stacks,
     transfer,
     ufunc_methods,
 )
 from .flat import Flat
 from .join import repeat, stack
-from .output import deliver, target_of
+from .linalg import products as linalg_products
+from .out_argument import deliver, target_of
 
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
 
@@ -153,7 +153,7 @@ _ARITHMETIC = {
     "floordiv": (elementwise.floor_divide, "//"),
     "mod": (elementwise.remainder, "%"),
     "pow": (elementwise.pow, "**"),
-    "matmul": (linalg.matmul, "@"),
+    "matmul": (linalg_products.matmul, "@"),
     "and": (elementwise.bitwise_and, "&"),
     "or": (elementwise.bitwise_or, "|"),
     "xor": (elementwise.bitwise_xor, "^"),
@@ -245,20 +245,20 @@ def _namespace(self: ndarray, *, api_version: str | None = None) -> Any:
 
 _BY_UFUNC: dict[np.ufunc, Callable] = {
     f.card.ufunc: f
-    for space in (elementwise, integers, numbers)
+    for space in (elementwise, integers, elementwise_numpy)
     for f in vars(space).values()
     if hasattr(f, "card") and not isinstance(f.card.cpu, str)
 }
 _WITH_OUT = {
     elementwise.pow,
     elementwise.conj,
-    numbers.fabs,
-    numbers.float_power,
-    numbers.divmod,
-    numbers.modf,
-    numbers.ldexp,
-    numbers.frexp,
-    numbers.spacing,
+    elementwise_numpy.fabs,
+    elementwise_numpy.float_power,
+    elementwise_numpy.divmod,
+    elementwise_numpy.modf,
+    elementwise_numpy.ldexp,
+    elementwise_numpy.frexp,
+    elementwise_numpy.spacing,
 }
 _ABOUT: dict[Callable, Callable] = {
     np.shape: lambda x: x.shape,
@@ -278,19 +278,19 @@ _LOOKING = {
 _BY_UFUNC |= {
     np.power: elementwise.pow,
     np.conjugate: elementwise.conj,
-    np.matmul: linalg.matmul,
-    np.vecdot: linalg.vecdot,
-    np.fabs: numbers.fabs,
-    np.float_power: numbers.float_power,
-    np.divmod: numbers.divmod,
-    np.modf: numbers.modf,
-    np.ldexp: numbers.ldexp,
-    np.frexp: numbers.frexp,
-    np.spacing: numbers.spacing,
-    np.matvec: linalg.matvec,
-    np.vecmat: linalg.vecmat,
-    np.deg2rad: numbers.radians,
-    np.rad2deg: numbers.degrees,
+    np.matmul: linalg_products.matmul,
+    np.vecdot: linalg_products.vecdot,
+    np.fabs: elementwise_numpy.fabs,
+    np.float_power: elementwise_numpy.float_power,
+    np.divmod: elementwise_numpy.divmod,
+    np.modf: elementwise_numpy.modf,
+    np.ldexp: elementwise_numpy.ldexp,
+    np.frexp: elementwise_numpy.frexp,
+    np.spacing: elementwise_numpy.spacing,
+    np.matvec: linalg_products.matvec,
+    np.vecmat: linalg_products.vecmat,
+    np.deg2rad: elementwise_numpy.radians,
+    np.rad2deg: elementwise_numpy.degrees,
 }
 
 
@@ -301,7 +301,9 @@ def install() -> None:
         setattr(ndarray, f"__{name}__", forward)
         setattr(ndarray, f"__r{name}__", reflected)
         setattr(ndarray, f"__i{name}__", _inplace(function, symbol))
-    for name, method in zip(("__divmod__", "__rdivmod__"), _operator(numbers.divmod), strict=True):
+    for name, method in zip(
+        ("__divmod__", "__rdivmod__"), _operator(elementwise_numpy.divmod), strict=True
+    ):
         setattr(ndarray, name, method)
     for name, function in _COMPARISONS.items():
         setattr(ndarray, f"__{name}__", _operator(function)[0])
@@ -342,7 +344,7 @@ def install() -> None:
         "clip": elementwise.clip,
         "round": elementwise.round,
         "conj": elementwise.conj,
-        "dot": linalg.dot,
+        "dot": linalg_products.dot,
         "argsort": sort.argsort,
         "argpartition": sort.argpartition,
         "sort": _sort,
@@ -355,7 +357,7 @@ def install() -> None:
         "compress": _compress,
         "choose": select.choose,
         "diagonal": shape.diagonal,
-        "trace": stacks.trace,
+        "trace": join_numpy.trace,
         "conjugate": elementwise.conj,
         "view": shape.view,
         "tofile": _tofile,

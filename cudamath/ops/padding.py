@@ -9,21 +9,22 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import Op, as_numbers, require
 from ..core.dtypes import FLOATING
-from ..core.fast_path import fast_path
-from ..core.op import Op, as_numbers, require
 from ..core.shapes import normalize_axis
 from .join import _joined
 from .shape import _broadcast, _cast, _copy, moveaxis, pattern, span, squeeze, view_of
 
 __all__ = ["pad"]
 
-KEPT = ("replicate", 0.0)  # an axis that stays as it is: mode and number, see core/taps.py
+# an axis that stays as it is: mode and number, see core/specs/resample.py
+KEPT = ("replicate", 0.0)
 _TAKEN = {
     "edge": "replicate",
     "reflect": "reflect",
     "wrap": "circular",
-}  # NumPy's modes in the words of core/taps.py
+}  # NumPy's modes in the words of core/specs/resample.py
 
 # -------------------- cards
 
@@ -31,7 +32,7 @@ _TAKEN = {
 _pad = Op(
     "pad",
     cpu="shape.pad",
-    cuda="copy.pad",
+    cuda="copy.strided.pad",
     vjp=lambda g, _y, _x, widths, **_scalars: (
         view_of(g, tuple([slice(b, n - a) for n, (b, a) in zip(g.shape, widths, strict=True)])),
     ),
@@ -44,7 +45,7 @@ def in_an_order(x: ndarray) -> ndarray:
 
 
 # size: what the last two axes become; old: what they are; axes: mode and number of each
-# (core/taps.py).
+# (core/specs/resample.py).
 def _rule(g: ndarray, _y: None, _x: None, *, size: Any, old: Any, axes: Any) -> tuple:
     return (_resize_grad(in_an_order(g), size=old, old=size, axes=axes),)
 
@@ -53,9 +54,9 @@ def _grad_rule(h: ndarray, _dx: None, _g: None, *, size: Any, old: Any, axes: An
     return (_resize(in_an_order(h), size=old, old=size, axes=axes),)
 
 
-_resize = Op("resize", cpu="resize.resize", cuda="resize.resize", vjp=_rule)
+_resize = Op("resize", cpu="resize.resize", cuda="image.resize.resize", vjp=_rule)
 _resize_grad = Op(
-    "_resize_grad", cpu="resize.resize_grad", cuda="resize.resize_grad", vjp=_grad_rule
+    "_resize_grad", cpu="resize.resize_grad", cuda="image.resize.resize_grad", vjp=_grad_rule
 )
 
 

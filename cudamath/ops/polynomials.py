@@ -14,9 +14,8 @@ from numpy import (
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import default_index
-from ..core.fast_path import fast_path
-from ..core.layout import Layout
-from ..core.op import (
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import (
     COMPLEX,
     FLOATING,
     INEXACT,
@@ -27,16 +26,17 @@ from ..core.op import (
     require,
     speaks_for,
 )
+from ..core.layout import Layout
 from ..core.shapes import as_integer, normalize_shape
 from . import reduce
 from .creation import arange, eye, ones, zeros
 from .differences import convolve
+from .dtype_info import finfo
 from .elementwise import abs, not_equal, weighted_sum
-from .grids import vander
-from .inspection import finfo
+from .index_grids import vander
 from .join import concat
+from .join_numpy import trim_zeros
 from .shape import astype, matrix_transpose, reshape, span
-from .stacks import trim_zeros
 from .transfer import imag, real
 
 __all__ = [
@@ -378,7 +378,7 @@ def _filled(card: Op, n: int, scalars: tuple = (), **params: Any) -> ndarray:
     return card(scalars=scalars, layout=layout, device=layout.device, **params)
 
 
-_windows = Op("window", cpu="grids.window", cuda="grids.window")
+_windows = Op("window", cpu="index_grids.window", cuda="shape.index_grids.window")
 
 
 def _points(name: str, m: Any) -> int:
@@ -459,4 +459,4 @@ def kaiser(m: int, beta: float, /) -> ndarray:
     return _filled(_kaiser, n, (float(beta),))
 
 
-_kaiser = Op("kaiser", cpu="grids.kaiser", cuda="grids.kaiser")
+_kaiser = Op("kaiser", cpu="index_grids.kaiser", cuda="shape.index_grids.kaiser")

@@ -1,5 +1,5 @@
 """Reductions: cards of the functions that turn axes into single numbers. Kernels:
-kernels/reduce.py."""
+kernels/reduce/dispatch.py."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes, lasting, tape
+from ..core import dtypes
 from ..core.array import asarray, ndarray
+from ..core.autograd import constants, tape
 from ..core.devices import CPU
-from ..core.fast_path import fast_path
-from ..core.op import (
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import (
     ANY,
     COMPLEX,
     INEXACT,
@@ -41,7 +42,7 @@ from .elementwise import (
     sqrt,
 )
 from .index import where as choose
-from .reduction import Axis, Reduction, kept_axes
+from .reduction_op import Axis, Reduction, kept_axes
 from .shape import astype, broadcast_to, flip, permute_dims, reshape, span
 from .ufunc import SCALARS
 
@@ -98,7 +99,7 @@ def _mean_grad(
     g: ndarray, _y: Any, _x: Any, *, axis: tuple, shape: tuple, **_: Any
 ) -> tuple[ndarray]:
     count = _count(shape, axis)
-    each = lasting.divided(g, count)
+    each = constants.divided(g, count)
     if each is None:
         each = g / count if count <= _MOST_OF_HALF else astype(wide(g) / count, g.dtype, copy=False)
     return (_back(each, shape, axis),)
@@ -355,7 +356,7 @@ _var, _std = (
 )
 _norm = Reduction("vector_norm", _norm_grad)
 _power_norm = Op(
-    "power_norm", cpu="reduce.power_norm", cuda="power_norm.power_norm", vjp=_power_norm_grad
+    "power_norm", cpu="reduce.power_norm", cuda="reduce.power_norm.power_norm", vjp=_power_norm_grad
 )
 _argmax, _argmin = Reduction("argmax", chooses=True), Reduction("argmin", chooses=True)
 _any, _all = Reduction("any", neutral=0), Reduction("all", neutral=1)
@@ -611,7 +612,8 @@ def vector_length(
     name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, kind: str = "norm"
 ) -> ndarray:
     """The root of the sum of squared absolute values: what `linalg.vector_norm` and `matrix_norm`
-    share; or what else `kind` (kernels/accumulate.py) makes of absolute values in one pass."""
+    share; or what else `kind` (kernels/lib/accumulators.py) makes of absolute values in one
+    pass."""
     if "inf" in kind and 0 in [x.shape[i] for i in axes]:
         if kind == "norm -inf":
             raise ValueError(

@@ -1,4 +1,5 @@
-"""Running totals along an axis: sums, products, maxima, minima. Kernels: kernels/scan.py."""
+"""Running totals along an axis: sums, products, maxima, minima. Kernels:
+kernels/scan/dispatch.py."""
 
 from __future__ import annotations
 
@@ -6,18 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes, tape
+from ..core import dtypes
 from ..core.array import ndarray
+from ..core.autograd import tape
 from ..core.devices import CPU
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import Op, require
 from ..core.dtypes import INEXACT, NUMERIC, REAL_OR_BOOL
-from ..core.fast_path import fast_path
-from ..core.op import Op, require
 from ..core.shapes import normalize_axis
 from .creation import arange, full
 from .elementwise import conj, equal, isnan
 from .index import _along_grad, where
 from .join import concat
-from .output import deliver, target_of
+from .out_argument import deliver, target_of
 from .reduce import _total_dtype, normal
 from .reduce import sum as total
 from .shape import astype, flip, ravel, reshape, span
@@ -122,7 +124,7 @@ def _scan_grad(
     return (out if out.dtype == x.dtype else astype(out, x.dtype),)
 
 
-_scan: Op = Op("cumulative", cpu="scan.scan", cuda="scan.scan", vjp=_scan_grad)
+_scan: Op = Op("cumulative", cpu="scan.scan", cuda="scan.dispatch.scan", vjp=_scan_grad)
 
 # -------------------- sums, products
 

@@ -1,4 +1,4 @@
-"""Searching in sorted arrays. Kernel: kernels/search.py."""
+"""Searching in sorted arrays. Kernel: kernels/sort/binary_search.py."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import Op, as_of, coerce, require
 from ..core.dtypes import INTEGER, REAL_OR_BOOL
-from ..core.fast_path import fast_path
-from ..core.op import Op, as_of, coerce, require
 from .index import take
 from .shape import astype
 
 __all__ = ["digitize", "searchsorted"]
 
-_searchsorted = Op("searchsorted", cpu="search.searchsorted", cuda="search.searchsorted")
-_digitize = Op("digitize", cpu="search.digitize", cuda="search.digitize")
+_searchsorted = Op(
+    "searchsorted", cpu="search.searchsorted", cuda="sort.binary_search.searchsorted"
+)
+_digitize = Op("digitize", cpu="search.digitize", cuda="sort.binary_search.digitize")
 
 
 def _places(name: str, ordered: Any, numbers: Any, right: bool) -> ndarray:

@@ -9,9 +9,10 @@ import numpy as np
 
 from ..core import array, dtypes
 from ..core.array import ndarray
+from ..core.autograd.tape import wrote
 from ..core.devices import CPU
-from ..core.fast_path import fast_path
-from ..core.op import (
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import (
     FLOATING,
     INTEGER,
     MISTAKES,
@@ -23,7 +24,6 @@ from ..core.op import (
     require_function,
 )
 from ..core.shapes import broadcast_shapes, normalize_axis
-from ..core.tape import wrote
 from .creation import arange
 from .elementwise import clip, not_equal, remainder
 from .index import (
@@ -40,7 +40,7 @@ from .index import (
 )
 from .join import stack
 from .masks import nonzero
-from .output import can_write, deliver, in_place
+from .out_argument import can_write, deliver, in_place
 from .reduce import any as any_of
 from .shape import _broadcast_as, astype, broadcast_to, expand_dims, moveaxis, ravel, reshape
 
@@ -57,9 +57,11 @@ __all__ = [
     "select",
 ]
 
-_put_along = Op("put_along_axis", cpu="index.put_along", cuda="put_along.put_along", writes=True)
+_put_along = Op(
+    "put_along_axis", cpu="index.put_along", cuda="index.put_along_axis.put_along", writes=True
+)
 _PLAIN = {ndarray, *_SCALARS}
-_STEPS = 64  # places of a line up to which it is one thread's (kernels/put_along.py)
+_STEPS = 64  # places of a line up to which it is one thread's (kernels/index/put_along_axis.py)
 
 
 @fast_path("*condlist", "*choicelist", "default?")

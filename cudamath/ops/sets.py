@@ -12,11 +12,11 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.call_record import obstruct
 from ..core.devices import CPU
+from ..core.dispatch.call_record import obstruct
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import Op, coerce, require
 from ..core.dtypes import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL
-from ..core.fast_path import fast_path
-from ..core.op import Op, coerce, require
 from ..core.shapes import normalize_axis
 from .creation import arange, empty, full
 from .elementwise import isnan, logical_and, logical_not, not_equal
@@ -89,9 +89,15 @@ def _begins(rows: ndarray, equal_nan: bool) -> ndarray:
     )
 
 
-_distinct = Op("distinct", cpu="masks.distinct", cuda="masks.distinct")
-_runs = Op("distinct_runs", cpu="masks.runs", cuda="masks.runs", outputs=3)
-_count_new = Op("count_new", cpu="masks.count_new", cuda="masks.count_new")
+_distinct = Op(
+    "distinct", cpu="stream_compaction.distinct", cuda="index.stream_compaction.distinct"
+)
+_runs = Op(
+    "distinct_runs", cpu="stream_compaction.runs", cuda="index.stream_compaction.runs", outputs=3
+)
+_count_new = Op(
+    "count_new", cpu="stream_compaction.count_new", cuda="index.stream_compaction.count_new"
+)
 
 
 @fast_path("x")
@@ -366,8 +372,8 @@ def isin(
     return _isin(element, among, invert=bool(invert))
 
 
-_isin = Op("isin", cpu="search.isin", cuda="search.isin")
-_FEW = 256  # with so many every element is compared (kernels/search.py)
+_isin = Op("isin", cpu="search.isin", cuda="sort.binary_search.isin")
+_FEW = 256  # with so many every element is compared (kernels/sort/binary_search.py)
 
 
 def _pair(name: str, a: Any, b: Any, assume_unique: bool) -> tuple[ndarray, ndarray]:

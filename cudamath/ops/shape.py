@@ -16,13 +16,13 @@ import numpy as np
 
 from ..core import dtypes, indexing, shapes
 from ..core.array import ndarray, refuse_misaligned
-from ..core.call_record import obstruct, open_records, report
 from ..core.devices import TRACED
-from ..core.fast_path import fast_path
+from ..core.dispatch.call_record import obstruct, open_records, report
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import HELD, Op, ViewOp, members, require
 from ..core.layout import Layout
-from ..core.looked_up import known_view
-from ..core.op import HELD, Op, ViewOp, members, require
 from ..core.shapes import normalize_axes, normalize_axis
+from ..core.view_cache import known_view
 
 __all__ = [
     "astype",
@@ -127,15 +127,15 @@ _window.add_into = _add_into
 _unview: Op = Op(
     "unview",
     cpu="shape.unview",
-    cuda="copy.unview",
+    cuda="copy.strided.unview",
     vjp=lambda g, _y, _g, shape, view: (_within(g, view),),
 )
-_copy = Op("copy", cpu="shape.copy", cuda="copy.copy", vjp=lambda g, _y, _x: (g,))
+_copy = Op("copy", cpu="shape.copy", cuda="copy.strided.copy", vjp=lambda g, _y, _x: (g,))
 _cast = Op(
-    "astype", cpu="shape.copy", cuda="copy.copy", vjp=lambda g, _y, _x, dtype: (g,)
+    "astype", cpu="shape.copy", cuda="copy.strided.copy", vjp=lambda g, _y, _x, dtype: (g,)
 )  # the tape gives it the dtype of x
-_copy_into = Op("copy_into", cpu="shape.copy_into", cuda="copy.copy_into", writes=True)
-_fill = Op("fill", cpu="shape.fill", cuda="copy.fill", writes=True)
+_copy_into = Op("copy_into", cpu="shape.copy_into", cuda="copy.strided.copy_into", writes=True)
+_fill = Op("fill", cpu="shape.fill", cuda="copy.strided.fill", writes=True)
 
 
 def span(x: ndarray, axis: int, start: int, stop: int) -> ndarray:
@@ -252,8 +252,8 @@ def astype(
         x = x.to(device)
     wanted = dtypes.as_dtype(dtype, "astype")
     if casting != "unsafe":
-        from .inspection import can_cast
-        from .output import casting_rule
+        from .dtype_info import can_cast
+        from .out_argument import casting_rule
 
         if not can_cast(x.dtype, wanted, casting_rule("astype", casting)):
             raise TypeError(f"astype: {x.dtype} cannot become {wanted} by the rule {casting!r}")

@@ -1,5 +1,5 @@
-"""Sorting: by value or by position, whole or in part. Kernels: kernels/sort.py,
-kernels/onesweep.py.
+"""Sorting: by value or by position, whole or in part. Kernels: kernels/sort/dispatch.py,
+kernels/sort/onesweep.py.
 
 Everything is stable and puts NaN last, as NumPy does; in descending order NaN comes first, because
 descending is the reverse (equal elements keep their order in both). A stable radix sort is as fast
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import Op, coerce, members, require
 from ..core.dtypes import COMPLEX, NUMERIC, REAL_OR_BOOL
-from ..core.fast_path import fast_path
-from ..core.op import Op, coerce, members, require
 from ..core.shapes import as_integer, normalize_axis
 from .elementwise import isnan
 from .index import _along_grad, take_along_axis
@@ -31,12 +31,12 @@ def _sort_grad(g: ndarray, _y: Any, x: ndarray, *, axis: int, descending: bool) 
     return (_along_grad(g, order, size=x.shape[axis], axis=axis),)
 
 
-_sort = Op("sort", cpu="sort.sort", cuda="sort.sort", vjp=_sort_grad)
-_argsort = Op("argsort", cpu="sort.argsort", cuda="sort.argsort")
-_partition = Op("partition", cpu="sort.partition", cuda="sort.partition")
-_argpartition = Op("argpartition", cpu="sort.argpartition", cuda="sort.argpartition")
-_leading = Op("leading", cpu="sort.leading", cuda="sort.leading")
-_topk = Op("topk", cpu="sort.topk", cuda="ranks.topk", outputs=2)
+_sort = Op("sort", cpu="sort.sort", cuda="sort.dispatch.sort", vjp=_sort_grad)
+_argsort = Op("argsort", cpu="sort.argsort", cuda="sort.dispatch.argsort")
+_partition = Op("partition", cpu="sort.partition", cuda="sort.dispatch.partition")
+_argpartition = Op("argpartition", cpu="sort.argpartition", cuda="sort.dispatch.argpartition")
+_leading = Op("leading", cpu="sort.leading", cuda="sort.dispatch.leading")
+_topk = Op("topk", cpu="sort.topk", cuda="sort.rank_sort.topk", outputs=2)
 _SHORT, _FEW = (
     4096,
     8192,

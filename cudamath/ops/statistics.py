@@ -13,8 +13,8 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
-from ..core.fast_path import fast_path
-from ..core.op import (
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import (
     ANY,
     FLOATING,
     INEXACT,
@@ -35,8 +35,8 @@ from .creation import arange, full
 from .elementwise import clip, conj, divide, equal, floor, isnan, logical_not, maximum, sqrt
 from .index import take_along_axis, where  # noqa: F401  where in a gradient expression
 from .join import concat, stack
-from .linalg import matmul
-from .output import deliver
+from .linalg.products import matmul
+from .out_argument import deliver
 from .reduce import Axis
 from .scan import cumulative_sum
 from .shape import (
@@ -168,11 +168,15 @@ _unless_nan = ufunc.Elementwise(
 
 
 _order_statistics = Op(
-    "order_statistics", cpu="sort.order_statistics", cuda="select.order_statistics"
+    "order_statistics", cpu="sort.order_statistics", cuda="sort.radix_select.order_statistics"
 )
-_nan_quantiles = Op("nan_quantile", cpu="quantiles.nan_quantile", cuda="quantiles.nan_quantile")
-_average = Op("average", cpu="elementwise.average", cuda="elementwise.average", vjp=divide.card.vjp)  # type: ignore[attr-defined]
-_medians = Op("median_lines", cpu="sort.medians", cuda="ranks.medians")
+_nan_quantiles = Op(
+    "nan_quantile", cpu="quantiles.nan_quantile", cuda="sort.quantiles.nan_quantile"
+)
+_average = Op(
+    "average", cpu="elementwise.average", cuda="elementwise.generator.average", vjp=divide.card.vjp
+)  # type: ignore[attr-defined]
+_medians = Op("median_lines", cpu="sort.medians", cuda="sort.rank_sort.medians")
 _SHORT = 1024  # elements of lines whose median is found in a warp's registers
 _MOST_RANKS = 5  # that are selected; for more a sort
 _LONG, _FEW_LINES = 1 << 16, 16  # on a GPU short lines, or many, are sorted sooner

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.array import ndarray
-from ..core.fast_path import fast_path
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import ViewOp, require
 from ..core.layout import Layout
-from ..core.op import ViewOp, require
 from ..core.shapes import byte_bounds, normalize_axes, normalize_shape
 from .padding import pad
 from .shape import moveaxis, reshape, span, unrecorded_view

@@ -7,15 +7,16 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from ..core import tape, trace
+from ..core import tracing
 from ..core.array import allocate, asarray, ndarray, over, upload, wrap
+from ..core.autograd import tape
 from ..core.bounded_cache import store
-from ..core.call_record import obstruct, open_records, report
 from ..core.devices import CPU, TRACED
+from ..core.dispatch.call_record import obstruct, open_records, report
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import ViewOp, registry, require
 from ..core.dtypes import COMPLEX, real_dtype
-from ..core.fast_path import fast_path
 from ..core.layout import Layout
-from ..core.op import ViewOp, registry, require
 from ..runtime import memory, stream
 from ..runtime.errors import DeviceError
 from .index import _check_writable
@@ -196,7 +197,7 @@ def imag(x: Any, /) -> ndarray:
         offset = x.itemsize // 2
         if layout.device != TRACED:
             return _imag(x, offset=offset)
-        out = trace.part(x, "x.imag")
+        out = tracing.part(x, "x.imag")
         if x._node is not None:
             tape.record(_imag, (x,), out, {"offset": offset})
         return out

@@ -14,23 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes, host, shapes, tape
+from ..core import cpu_pool, dtypes, shapes
 from ..core.array import ReadOnly, asarray, ndarray, same_device, wrap
+from ..core.autograd import tape
 from ..core.bounded_cache import store
-from ..core.call_record import obstruct, open_records, report
 from ..core.devices import CPU, TRACED
+from ..core.dispatch.call_record import obstruct, open_records, report
+from ..core.dispatch.cpu_codegen import either, straight, straight_inplace
+from ..core.dispatch.op import Category, apart, coerce, lazy, registry
 from ..core.dtypes import bfloat16, float16
+from ..core.fp_errors import quiet
 from ..core.layout import Layout
-from ..core.op import Category, apart, coerce, lazy, registry
-from ..core.quiet import quiet
-from ..core.straight import either, straight, straight_inplace
 from ..runtime.memory import Buffer
-from .output import allow, can_write, casting_rule, deliver, target_of
+from .out_argument import allow, can_write, casting_rule, deliver, target_of
 
 SCALARS = (bool, int, float, complex)
 _SAME_KIND = "same_kind"
 _NAMES = ("x", "y", "z", "x3")
-#: The operations of cpu/loops.py and the kinds of dtypes they are for.
+#: The operations of cpu/lib/llvm_loops.py and the kinds of dtypes they are for.
 _LOOPS = {
     **dict.fromkeys(
         [
@@ -550,7 +551,7 @@ class Elementwise:
         ):
             shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
             ours = (
-                host.large(shape, result)
+                cpu_pool.large(shape, result)
                 and all([x.is_contiguous for x in arrays])
                 and isinstance(function, np.ufunc)
             )
@@ -579,7 +580,7 @@ class Elementwise:
             and all([x.is_contiguous and x.dtype == wide == result for x in arrays])
         ):
             shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
-            if host.large(shape, result):
+            if cpu_pool.large(shape, result):
                 return straight(
                     self.name, function.into, scalars, compute, Layout.new(shape, result, CPU)
                 )
@@ -614,7 +615,7 @@ class Elementwise:
         return silent
 
     def _loop(self, dtype: np.dtype, scalars: tuple[bool, ...]) -> Callable:
-        return lazy("cpu", "loops.loop")(self.name, dtype, scalars)
+        return lazy("cpu", "lib.llvm_loops.loop")(self.name, dtype, scalars)
 
     def _native(
         self, operands: tuple, scalars: tuple[bool, ...], compute: np.dtype, result: np.dtype
@@ -655,7 +656,7 @@ class Elementwise:
             kinds.append(
                 Layout.new((), by_value, device) if s and boxed else by_value if s else x._layout
             )
-        plan = lazy("kernels", "elementwise.elementwise")(
+        plan = lazy("kernels", "elementwise.generator.elementwise")(
             *kinds[:-1] if into else kinds,
             expression=self.expression(compute),
             compute=compute,

@@ -18,18 +18,18 @@ import numpy as np
 
 from ..core.array import asarray, ndarray, wrap
 from ..core.devices import CPU
+from ..core.dispatch.op import INTEGER, MISTAKES, as_of, coerce, require
 from ..core.dtypes import as_dtype, bfloat16, float16
-from ..core.op import INTEGER, MISTAKES, as_of, coerce, require
 from ..core.shapes import broadcast_shapes, normalize_axes, normalize_axis
-from . import elementwise, integers, numbers, reduce, scan
+from . import elementwise, elementwise_numpy, integers, reduce, scan
 from .creation import arange, full
+from .dtype_info import can_cast
 from .index import _value, put, take, where
-from .index_at import add_at, maximum_at, minimum_at, multiply_at
-from .inspection import can_cast
 from .join import concat
-from .output import deliver
+from .out_argument import deliver
 from .shape import astype, broadcast_to, moveaxis, reshape, span
 from .ufunc import LOGICAL, SCALARS
+from .ufunc_at import add_at, maximum_at, minimum_at, multiply_at
 
 _REDUCTIONS: dict[np.ufunc, Callable] = {
     np.add: reduce.sum,
@@ -416,7 +416,7 @@ def _accumulated(ufunc: np.ufunc, function: Callable, x: ndarray, axis: int) -> 
 def install() -> None:
     """Gives every public elementwise function what NumPy's ufuncs say of themselves, those of two
     arrays their methods, and those of one array, and what has no card, `at`."""
-    for space in (elementwise, integers, numbers):
+    for space in (elementwise, integers, elementwise_numpy):
         for function in list(vars(space).values()):
             if hasattr(function, "card"):
                 ufunc = function.card.ufunc
@@ -428,7 +428,7 @@ def install() -> None:
                     function.at = functools.partial(
                         _in_rounds, f"{function.card.name}.at", function
                     )
-    for function in (numbers.float_power, numbers.ldexp):
+    for function in (elementwise_numpy.float_power, elementwise_numpy.ldexp):
         function.at = functools.partial(_in_rounds, f"{function.__name__}.at", function)  # type: ignore[attr-defined]
     for alias, of in (("pow", elementwise._power),):
         public = getattr(elementwise, alias)

@@ -2,16 +2,16 @@
 no arrays and no ops.
 
 The modules stand on floors. A module imports only from the floors below its own, anywhere in its
-text, so no circle of imports can arise (tests/test_imports.py). Where a lower module needs an upper
-one, the upper one registers a function there: `errors.on_lost_context`, `stream.pool_of`,
+text, so no circle of imports can arise (tests/meta/test_imports.py). Where a lower module needs an
+upper one, the upper one registers a function there: `errors.on_lost_context`, `stream.pool_of`,
 `stream.after_synchronize`.
 
-    1  state, libraries, comm
-    2  errors, meanwhile
+    1  state, library_paths, mpi
+    2  errors, background_init
     3  device
-    4  stream, work
-    5  memory, handles
-    6  flags, tensormap, module
-    7  graph, profile, blas, dnn, fft
-    8  solver
+    4  stream, roofline
+    5  memory, library_handles
+    6  kernel_errors, tensormap, kernel_launch
+    7  graph, profiler, cublas, cudnn, cufft
+    8  cusolver
 """

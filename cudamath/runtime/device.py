@@ -13,7 +13,7 @@ import os
 import threading
 from typing import Any, TypeVar
 
-from . import meanwhile
+from . import background_init
 from .errors import DeviceError, check
 from .state import device_cache, runtime
 
@@ -64,7 +64,7 @@ def _probe() -> tuple[int, str]:
     except ImportError as error:
         return 0, f"the Python package cuda-python (pip install cuda-python): {error}"
     try:
-        with meanwhile.busy():
+        with background_init.busy():
             check(cu.cuInit(0))
         runtime.process = os.getpid()
         return int(check(cu.cuDeviceGetCount())), "no CUDA device is visible to the driver"
@@ -122,7 +122,7 @@ def context(index: int) -> Any:
     handle = runtime.contexts.get(index)
     if handle is None:
         validate(index)
-        with meanwhile.busy(), lock:  # whose thread is joined after the lock is given back
+        with background_init.busy(), lock:  # whose thread is joined after the lock is given back
             handle = runtime.contexts.get(index)
             if handle is None:
                 cu = driver()

@@ -26,7 +26,7 @@ import gc
 from typing import Any
 
 from . import device as devices
-from . import flags, handles, memory
+from . import kernel_errors, library_handles, memory
 from . import stream as streams
 from .errors import CudaError, check
 from .state import runtime
@@ -126,24 +126,24 @@ class Capture:
         memory.borrow_blocks(self.stream, outer)
         self.stream.wait(outer)  # after the last use of what was borrowed
         self.stream.__enter__()
-        handles.capture_begins()
+        library_handles.capture_begins()
         try:
             mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
             check(cu.cuStreamBeginCapture(self.stream.handle, mode))
         except BaseException:
-            handles.capture_ends()
+            library_handles.capture_ends()
             self.stream.__exit__()
             memory.return_blocks(self.stream)
             raise
         self.stream.capturing = True
-        self.first = flags.mark()
+        self.first = kernel_errors.mark()
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         cu = devices.driver()
         status, recorded = cu.cuStreamEndCapture(self.stream.handle)
         self.stream.capturing = False
-        handles.capture_ends()
+        library_handles.capture_ends()
         memory.return_blocks(self.stream)
         self.stream.__exit__()
         try:
@@ -160,7 +160,7 @@ class Capture:
             with streams.in_context(self.device):
                 nodes = int(check(cu.cuGraphGetNodes(recorded, 0))[-1])
                 self.graph = Graph(check(cu.cuGraphInstantiate(recorded, 0)), nodes, self.stream)
-            flags.keep(self.first)
+            kernel_errors.keep(self.first)
         finally:
             if recorded is not None and int(recorded):
                 check(cu.cuGraphDestroy(recorded))

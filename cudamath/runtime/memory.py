@@ -89,7 +89,7 @@ def _buffer_of(address: int, size: int, stream: streams.Stream) -> Buffer:
 
 #: `Buffer(nbytes, stream)` as text, for generated launch code, where two Python calls would cost a
 #: tenth of a launch. It leaves {name}_address and {name}_buffer, and finds {name}_size, a rounded
-#: size, and `stream`. tests/test_memory.py holds it against `Buffer`.
+#: size, and `stream`. tests/runtime/test_memory.py holds it against `Buffer`.
 _BUFFER_CODE = """\
 {name}_address = allocate({name}_size, stream)
 {name}_buffer = b = new(Buffer); b.address = {name}_address; b.size = {name}_size

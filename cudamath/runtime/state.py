@@ -46,7 +46,8 @@ class Runtime:
 
     # the driver (device.py); tests put a fake in its place
     driver: Any = None
-    # compiler(kernel, argument layouts and scalars, capability) -> cubin (kernels/build.py)
+    # compiler(kernel, argument layouts and scalars, capability) -> cubin
+    # (kernels/compiler/compile.py)
     compiler: Callable[[Any, list[Any], tuple[int, int]], bytes] | None = None
     process: int | None = None  # the process in which the driver was initialised (device.py)
     contexts: dict[int, Any] = dataclasses.field(default_factory=dict)  # device.py
@@ -59,7 +60,7 @@ class Runtime:
     default_streams: dict[int, Any] = dataclasses.field(default_factory=dict)  # stream.py
     external_streams: dict[tuple[int, int, int], Any] = dataclasses.field(default_factory=dict)
     graph_streams: dict[int, Any] = dataclasses.field(default_factory=dict)  # graph.py
-    captures: int = 0  # graph captures under way (handles.py)
+    captures: int = 0  # graph captures under way (library_handles.py)
     deferred_closes: list[Callable[[], None]] = dataclasses.field(default_factory=list)
 
     # memory (memory.py)
@@ -73,17 +74,19 @@ class Runtime:
     peers: dict[tuple[int, int], bool] = dataclasses.field(default_factory=dict)
     #: observe_copy(kind, nbytes, stream, work) runs `work()` and times it, while a profile is taken
     observe_copy: Callable[[str, int, Any, Callable[[], tuple]], tuple] | None = None
-    fft_plans: dict[int, Any] = dataclasses.field(default_factory=dict)  # fft.py
+    fft_plans: dict[int, Any] = dataclasses.field(default_factory=dict)  # cufft.py
     tensor_maps: dict[int, Any] = dataclasses.field(default_factory=dict)  # tensormap.py
     tensor_map_lookups: dict[Any, Callable] = dataclasses.field(default_factory=dict)
 
     # kernels: the error flag of each device, as its address and as the host sees it; the calls that
-    # graphs repeat (flags.py)
+    # graphs repeat (kernel_errors.py)
     error_flags: dict[int, tuple[int, memoryview]] = dataclasses.field(default_factory=dict)
     graph_calls: dict[int, tuple[int, str, Any]] = dataclasses.field(default_factory=dict)
-    functions: dict[int, Any] = dataclasses.field(default_factory=dict)  # by handle (module.py)
-    kernel_functions: dict[tuple, Any] = dataclasses.field(default_factory=dict)  # core/plan.py
-    launcher: dict[str, Any] = dataclasses.field(default_factory=dict)  # module.py
+    # by handle (kernel_launch.py)
+    functions: dict[int, Any] = dataclasses.field(default_factory=dict)
+    # core/dispatch/plan.py
+    kernel_functions: dict[tuple, Any] = dataclasses.field(default_factory=dict)
+    launcher: dict[str, Any] = dataclasses.field(default_factory=dict)  # kernel_launch.py
     #: The kernels launched last, newest at the right: an asynchronous fault is reported with them.
     #: With `cm.cuda.launch_lines()` each comes with the user's Python line.
     recent_launches: collections.deque[Any] = dataclasses.field(
@@ -92,7 +95,7 @@ class Runtime:
     launch_lines: bool = dataclasses.field(default_factory=_launch_lines)
     user_launches: dict[Any, Callable] = dataclasses.field(default_factory=dict)  # cuda/kernels.py
 
-    # profiles: the one under way (profile.py); the one that began last, and the one that
+    # profiles: the one under way (profiler.py); the one that began last, and the one that
     # enable_profiling began (cuda/profiling.py)
     profile: Any = None
     last_profile: Any = None

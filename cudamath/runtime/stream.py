@@ -5,7 +5,7 @@ active (its context is current in this thread). The launch path reads that one a
 
 A stream carries the free lists of the memory blocks last used on it. The policy of these lists is
 in memory.py, which is above this module and puts its function `pool_of` here. The error flags are
-above it too: flags.py puts its function `after_synchronize` here.
+above it too: kernel_errors.py puts its function `after_synchronize` here.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def _no_pools(index: int) -> Any:
 
 
 def _no_errors(index: int) -> None:
-    """Where flags.py has not been imported, no kernel has an error flag to write into."""
+    """Where kernel_errors.py has not been imported, no kernel has an error flag to write into."""
 
 
 #: pool_of(index): the memory pool of a device. memory.py puts its function here.
 pool_of: Callable[[int], Any] = _no_pools
 
 #: after_synchronize(index) is called when a device or one of its streams has been waited for, and
-#: raises what its kernels have flagged. flags.py puts its function here.
+#: raises what its kernels have flagged. kernel_errors.py puts its function here.
 after_synchronize: Callable[[int], None] = _no_errors
 
 

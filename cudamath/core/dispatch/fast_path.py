@@ -1,0 +1,762 @@
+"""Calls like one made before go straight to their plans.
+
+A public function is written as if speed were free: it checks its arguments and calls its ops. With
+`@fast_path("x", "weight", "bias")` it gets a wrapper, generated from its signature, that looks the
+call up by what decides which ops run: the layouts of the arrays, which of them carry a node, and
+the other arguments with their classes (1, 1.0 and True are one key otherwise). At a miss the
+function runs while its ops report themselves (`call_record`). Where each input of each op is an
+argument, a view of one, or the output of an earlier op, the steps become a straight-line function
+of the arrays, the *replay*: without the checks, without outputs that nobody uses, with each step's
+gradient recorded as the function recorded it.
+
+What a function decorated so must not do: decide by the values in its arrays, or by anything else
+than its arguments and settings that call `forget`. A function that reads values from a GPU on its
+way, or writes into its arguments, says so by itself (`call_record.obstruct`) and is not replayed.
+
+    function                 cost of a call on the host beside the launch
+    checks and ops as written        10 to 40 us
+    replay                           about 1 us: one key, one lookup, the bound plan
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable
+from numbers import Number
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...runtime.state import register_tables
+from .. import dtypes
+from ..array import ndarray
+from ..autograd import tape
+from ..bounded_cache import store
+from ..devices import CPU, default_index
+from .call_record import CallRecord, Step, current, open_records
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_tables: list[dict] = []  # of all functions
+
+
+def forget() -> None:
+    """Forget all replays. For settings that plans depend on: default dtype, TF32, tuning."""
+    for table in _tables:
+        table.clear()
+
+
+dtypes.forget.append(forget)
+register_tables(lambda: iter(_tables))
+
+
+def fast_path(*arrays: str, source: str = "") -> Callable[[Function], Function]:
+    """Decorate a public function whose calls are replayed.
+
+    Parameters
+    ----------
+    *arrays : str
+        The parameters that are arrays, or None; "*name" for one that is a sequence of arrays,
+        "name?" for one that is an array or a number. All others are options, which are part of
+        the key, as such a number is.
+    source : str
+        The parameter that random numbers are drawn from.
+
+    The wrapper is generated at the first call: to do so takes 0.2 ms, and an import decorates some
+    hundred functions.
+    """
+
+    def decorate(function: Function) -> Function:
+        namespace: dict[str, Any] = {}
+        code = _UNBOUND.replace(co_name=function.__name__)  # which errors may be told by
+        wrapper = types.FunctionType(code, namespace, function.__name__)
+        namespace["bind"] = functools.partial(_bind, wrapper, function, arrays, source)
+        return functools.update_wrapper(wrapper, function)  # type: ignore[return-value]
+
+    return decorate
+
+
+def _unbound(*args: Any, **kwargs: Any) -> Any:
+    return bind()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+
+
+_UNBOUND = _unbound.__code__
+
+
+# -------------------- the wrapper
+
+_WRAPPER = """
+def call({signature}):
+    {written}if records:
+        return first({everything})
+    try:
+        if {unrecorded}:
+            replay = replays[{key}]
+        else:
+            replay = recorded[{key}, {nodes}]
+        return replay({values})
+    except mistakes:  # an unknown key, or one of a step, which the function tells in its own words
+        pass
+    return first({everything})
+"""
+
+
+#: Classes of options that are no part of a key as they are: (1,) equals (1.0,) and (True,), 0.0
+#: equals -0.0, a list has no hash.
+MISTAKABLE = frozenset([tuple, list, slice, float, complex, *[t.type for t in dtypes.INEXACT]])
+LONGEST = 64  # list in a key
+_NUMBERS = ndarray, Number, np.generic, types.NoneType  # what may stand for "name?"
+FAILURES = 4  # to make a replay of calls of one kind
+
+
+def exact(value: Any) -> Any:
+    """A part of a key that tells 1 from 1.0 and True inside of a tuple or slice, and 0.0 from
+    -0.0."""
+    kind = value.__class__
+    if kind is tuple:
+        kinds = tuple(map(type, value))
+        return (value, kinds) if MISTAKABLE.isdisjoint(kinds) else (tuple, *map(exact, value))
+    if kind is list and len(value) <= LONGEST:
+        return (list, *map(exact, value))
+    if kind is slice:
+        return slice, exact(value.start), exact(value.stop), exact(value.step)
+    if kind not in MISTAKABLE or kind is list or value and kind is float:
+        return value, kind
+    return value, kind, repr(value)
+
+
+def layouts_of(arrays: Any) -> tuple:
+    """The layouts of a sequence of arrays; AttributeError for what has anything else in it."""
+    if arrays.__class__ is not list and arrays.__class__ is not tuple:
+        raise AttributeError
+    return tuple([x._layout for x in arrays])
+
+
+def nodes_of(arrays: Any) -> tuple:
+    """Which arrays of a sequence carry a node."""
+    return tuple([x._node is not None for x in arrays])
+
+
+def unrecorded_all(arrays: Any) -> bool:
+    """Whether no array of a sequence carries a node."""
+    return all([x._node is None for x in arrays])
+
+
+class _Parameters:
+    """The parameters of a decorated function: which are arrays, and Python text about them."""
+
+    def __init__(self, function: Callable, arrays: tuple[str, ...], source: str):
+        self.signature = inspect.signature(function)
+        parameters = self.signature.parameters
+        self.names = list(parameters)
+        self.sequences = {n.removeprefix("*") for n in arrays if n.startswith("*")}
+        self.numbers = {n.removesuffix("?") for n in arrays if n.endswith("?")}  # or arrays
+        self.arrays = [n.strip("*?") for n in arrays]
+        unknown = {*self.arrays, *([source] if source else [])} - {*self.names}
+        assert not unknown, f"{function.__name__}: no parameters {unknown}"
+        self.source = source
+        self.optional = {n for n in self.arrays if parameters[n].default is None}
+        self.options = [n for n in self.names if n not in self.arrays and n != source]
+        # where there is no array, or a device is named, the default device decides
+        self.placeless = "device" in self.names or self.optional | self.numbers >= {*self.arrays}
+
+    def text(self) -> str:
+        """The wrapper's source."""
+        signature: list[str] = []
+        kind = inspect.Parameter
+        before: Any = None
+        for n, p in self.signature.parameters.items():
+            if before is kind.POSITIONAL_ONLY and p.kind is not kind.POSITIONAL_ONLY:
+                signature.append("/")
+            if p.kind is kind.KEYWORD_ONLY and before not in (
+                kind.KEYWORD_ONLY,
+                kind.VAR_POSITIONAL,
+            ):
+                signature.append("*")
+            star = "*" if p.kind is kind.VAR_POSITIONAL else ""
+            signature.append(star + n + ("" if p.default is p.empty else f"=default_{n}"))
+            before = p.kind
+        if before is kind.POSITIONAL_ONLY:
+            signature.append("/")
+        key, unrecorded, nodes, values = [], [], [], [self.source] if self.source else []
+        for n in self.arrays:
+            if n in self.sequences:
+                key.append(f"layouts({n})")
+                unrecorded.append(f"unrecorded_all({n})")
+                nodes.append(f"nodes({n})")
+                values.append(f"*{n}")
+                continue
+            if n in self.numbers:
+                key.append(f"{n}._layout if {n}.__class__ is ndarray else exact({n})")
+                unrecorded.append(f"({n}.__class__ is not ndarray or {n}._node is None)")
+                nodes.append(f"{n}.__class__ is ndarray and {n}._node is not None")
+                values.append(n)
+                continue
+            absent = f"{n} is None or " if n in self.optional else ""
+            key.append(f"None if {n} is None else {n}._layout" if absent else f"{n}._layout")
+            unrecorded.append(f"({absent}{n}._node is None)")
+            nodes.append(f"{n} is not None and {n}._node is not None")
+            values.append(n)
+        for n in self.options:
+            key.append(f"{n} if {n}.__class__ not in mistakable else exact({n}), {n}.__class__")
+        if self.placeless:
+            key.append("default_index()")
+        # what is written into is no part of a replay
+        written = f"if out is not None: return function({self.passed()})\n    "
+        return _WRAPPER.format(
+            signature=", ".join(signature),
+            written=written if "out" in self.options else "",
+            everything=", ".join(self.names),
+            unrecorded=" and ".join(unrecorded) or "True",
+            key=", ".join(key) + ",",
+            nodes=", ".join(nodes) or "()",
+            values=", ".join(values),
+        ).replace(",,", ",")
+
+    def passed(self) -> str:
+        """The arguments of a call of the function itself."""
+        form = {inspect.Parameter.KEYWORD_ONLY: "{0}={0}", inspect.Parameter.VAR_POSITIONAL: "*{0}"}
+        order = self.signature.parameters.values()
+        return ", ".join([form.get(p.kind, "{0}").format(p.name) for p in order])
+
+
+def _bind(
+    wrapper: types.FunctionType, function: Callable, arrays: tuple[str, ...], source: str
+) -> Callable:
+    """Give the wrapper of a function its code."""
+    parameters = _Parameters(function, arrays, source)
+    calls = _Calls(function, parameters)
+    namespace = wrapper.__globals__
+    namespace.update(
+        replays=calls.replays,
+        recorded=calls.recorded,
+        function=function,
+        first=calls.first,
+        records=open_records,
+        ndarray=ndarray,
+        exact=exact,
+        mistakable=MISTAKABLE,
+        mistakes=(AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError),
+        layouts=layouts_of,
+        nodes=nodes_of,
+        unrecorded_all=unrecorded_all,
+        default_index=default_index,
+        **{f"default_{n}": p.default for n, p in parameters.signature.parameters.items()},
+    )
+    found: dict[str, Any] = {}
+    exec(_compiled(parameters.text()), namespace, found)
+    written = found["call"]
+    wrapper.__code__ = written.__code__.replace(co_name=function.__name__)
+    wrapper.__defaults__, wrapper.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
+    return wrapper
+
+
+@functools.lru_cache(1024)
+def _compiled(source: str) -> types.CodeType:
+    return compile(source, "<cudamath call>", "exec")
+
+
+class _Calls:
+    """The calls of one function that can be replayed."""
+
+    def __init__(self, function: Callable, parameters: _Parameters):
+        self.function, self.parameters = function, parameters
+        self.replays: dict[tuple, Callable] = {}
+        self.recorded: dict[tuple, Callable] = {}  # of arrays whose gradient is being recorded
+        self.failures: dict[tuple, int] = {}  # how often no replay could be made
+        _tables.extend([self.replays, self.recorded, self.failures])
+        order = parameters.signature.parameters.values()
+        kind = inspect.Parameter
+        self.keywords = [p.name for p in order if p.kind is kind.KEYWORD_ONLY]
+        self.starred = next((p.name for p in order if p.kind is kind.VAR_POSITIONAL), None)
+
+    def call(self, values: dict[str, Any]) -> Any:
+        """The function itself."""
+        positional = [v for n, v in values.items() if n not in self.keywords and n != self.starred]
+        return self.function(
+            *positional,
+            *(values[self.starred] if self.starred else ()),
+            **{n: values[n] for n in self.keywords},
+        )
+
+    def first(self, *given: Any) -> Any:
+        """A call that has no replay: of the function, and a replay is made of it if it can be."""
+        parameters = self.parameters
+        values = dict(zip(parameters.names, given, strict=True))
+        if any([values[n].__class__ not in (list, tuple) for n in parameters.sequences]):
+            return self.call(values)
+        required = {*parameters.arrays} - parameters.optional - parameters.numbers
+        if any([values[n] is None for n in required]):
+            return self.call(values)
+        arrays = _flat(values, parameters)
+        if current() is not None or not self.replayable(arrays, values):
+            return self.call(values)  # what records this call takes its steps
+        key = self.key(values)
+        recorded = any([x is not None and x._node is not None for x in arrays])
+        if recorded:
+            key = (*key, *_nested(values, parameters))
+        table = self.recorded if recorded else self.replays
+        if key in table or self.failures.get(key, 0) >= FAILURES:
+            return self.call(values)
+        distinct = _distinct(values, parameters, arrays)
+        with CallRecord() as record:
+            result = self.call(distinct)
+        replay = None
+        if not record.obstacle:
+            sources = (values[parameters.source],) if parameters.source else ()
+            arrays = _flat(distinct, parameters)
+            replay = make_replay(arrays, sources, record.steps, result, recorded)
+        if replay is not None:
+            store(table, key, replay)
+        else:
+            store(self.failures, key, self.failures.get(key, 0) + 1)
+        return result
+
+    def replayable(self, arrays: list[Any], values: dict[str, Any]) -> bool:
+        """Whether a call of these arguments may be replayed: of arrays of ours on one device, none
+        of them empty, with options that a key can hold."""
+        devices = set()
+        for x in arrays:
+            if x is None:
+                continue
+            if type(x) is not ndarray or not x._layout.size or x._layout.device < CPU:
+                return False
+            devices.add(x._layout.device)
+        if len(devices) > 1:
+            return False
+        if not all([isinstance(values[n], _NUMBERS) for n in self.parameters.numbers]):
+            return False
+        try:
+            hash(tuple([exact(values[n]) for n in self.parameters.options]))
+        except TypeError:  # a list, an array
+            return False
+        return True
+
+    def key(self, values: dict[str, Any]) -> tuple:
+        """What the wrapper looks up."""
+        key: list[Any] = []
+        for n in self.parameters.arrays:
+            x = values[n]
+            if n in self.parameters.sequences:
+                key.append(layouts_of(x))
+            elif n in self.parameters.numbers and type(x) is not ndarray:
+                key.append(exact(x))
+            else:
+                key.append(None if x is None else x._layout)
+        for n in self.parameters.options:
+            value = values[n]
+            key += [
+                value if value.__class__ not in MISTAKABLE else exact(value),
+                value.__class__,
+            ]
+        if self.parameters.placeless:
+            key.append(default_index())
+        return tuple(key)
+
+
+def _nested(values: dict[str, Any], parameters: _Parameters) -> list[Any]:
+    """Which arrays carry a node, as the wrapper writes it into a key."""
+    return [
+        nodes_of(values[n])
+        if n in parameters.sequences
+        else type(values[n]) is ndarray and values[n]._node is not None
+        for n in parameters.arrays
+    ]
+
+
+def _flat(values: dict[str, Any], parameters: _Parameters) -> list[Any]:
+    """All arrays, one behind the other; None for a number in the place of one."""
+    arrays: list[Any] = []
+    for n in parameters.arrays:
+        x = values[n]
+        if n in parameters.sequences:
+            arrays.extend(x)
+        else:
+            arrays.append(None if n in parameters.numbers and type(x) is not ndarray else x)
+    return arrays
+
+
+def _distinct(values: dict[str, Any], parameters: _Parameters, arrays: list[Any]) -> dict[str, Any]:
+    """The arguments, an array that was given twice as two objects: f(x, x) must not be recorded as
+    what f(x, y) does with x alone."""
+    there = [id(x) for x in arrays if x is not None]
+    if len({*there}) == len(there):
+        return values
+    seen: set[int] = set()
+
+    def another(x: Any) -> Any:
+        if type(x) is not ndarray or id(x) not in seen:
+            seen.add(id(x))
+            return x
+        twin = x._alias()
+        twin._node = x._node
+        return twin
+
+    values = dict(values)
+    for n in parameters.arrays:
+        x = values[n]
+        values[n] = type(x)(map(another, x)) if n in parameters.sequences else another(x)
+    return values
+
+
+# -------------------- the replay
+
+
+def make_replay(
+    arrays: list[Any], sources: tuple, steps: list[Step], result: Any, recorded: bool
+) -> Callable | None:
+    """The steps of a call as a function of its arrays (behind the sources); None where they do not
+    tell how the result came about."""
+    try:
+        return _Writer(arrays, sources, steps, recorded).function(result)
+    except _Unexplained:
+        return None
+
+
+class _Unexplained(Exception):
+    """An array that is neither an argument, nor a view of one, nor the output of a step."""
+
+
+class _Value:
+    """An array of the call: where it comes from, and its name in the replay."""
+
+    __slots__ = ("array", "name", "step", "uses")
+
+    def __init__(self, array: ndarray, name: str, step: int = -1):
+        self.array, self.name, self.step, self.uses = array, name, step, 0
+
+
+class _Writer:
+    """Writes the replay of one call.
+
+    Its source depends on the structure of the call alone, so it is compiled once for all layouts;
+    plans, layouts and parameters are constants that `make` takes.
+    """
+
+    def __init__(self, arrays: list[Any], sources: tuple, steps: list[Step], recorded: bool):
+        self.arrays, self.sources, self.steps = arrays, sources, steps
+        self.recorded = recorded
+        self.values: dict[int, _Value] = {}  # by the identity of the array
+        self.arguments = [f"x{i}" for i in range(len(arrays))]
+        for i, x in enumerate(arrays):
+            if x is not None:
+                self.values[id(x)] = _Value(x, f"x{i}")
+        for k, step in enumerate(steps):
+            for j, y in enumerate(step.outputs):
+                if type(y) is ndarray and id(y) not in self.values:
+                    self.values[id(y)] = _Value(y, f"y{k}_{j}", k)
+        self.constants: dict[str, Any] = {}
+        self.lines: list[str] = []
+        self.views: dict[int, str] = {}
+        self.kept: list[Any] = []  # so that no identity is used again
+
+    # ---- where an array comes from
+
+    def origin(self, x: ndarray, before: int) -> tuple[_Value, int | None]:
+        """The value that an array is, or is a view of with this offset in bytes. before: the step
+        that uses it."""
+        value = self.values.get(id(x))
+        if value is not None and value.step < before:
+            step = self.steps[value.step] if value.step >= 0 else None
+            if step is None or step.run is not None or self.recorded:
+                return value, None
+            value, _ = self.origin(step.inputs[0], value.step)  # of a view what it is a view of
+            return value, x.ptr - value.array.ptr
+        if self.recorded or x._node is not None or x._layout.device < 0:
+            raise _Unexplained  # a view that is not recorded, or NumPy's
+        found = [
+            v
+            for v in self.values.values()
+            if v.step < before and v.array._owner is x._owner and v.array._layout.device >= 0
+        ]
+        given = [v for v in found if v.step < 0]
+        if len({v.array._data for v in given}) > 1 or len(given) > 1:
+            raise _Unexplained  # views of one array: which of them was it?
+        if given:
+            return given[0], x._data - given[0].array._data
+        holding = [v for v in found if v.array._data <= x._data < v.array._data + _span(v.array)]
+        if not holding:
+            raise _Unexplained
+        value = holding[0]  # the first, of which others are views
+        return value, x._data - value.array._data
+
+    # ---- which steps are needed
+
+    def needed(self, result: list[ndarray]) -> list[set[int]]:
+        """For each step, the outputs that are used."""
+        used: list[set[int]] = [set() for _ in self.steps]
+
+        def use(x: ndarray, before: int) -> None:
+            value, _ = self.origin(x, before)
+            value.uses += 1
+            if value.step >= 0:
+                outputs = self.steps[value.step].outputs
+                used[value.step].add([y is value.array for y in outputs].index(True))
+
+        for y in result:
+            use(y, len(self.steps))
+        for k in reversed(range(len(self.steps))):
+            step = self.steps[k]
+            if used[k] or self.acts(step):
+                for x in step.inputs:
+                    if type(x) is ndarray:
+                        use(x, k)
+        return used
+
+    @staticmethod
+    def acts(step: Step) -> bool:
+        """Whether a step does something beside its outputs: writes into an input, or draws."""
+        return not step.outputs or step.draw is not None or getattr(step.op, "writes", False)
+
+    # ---- the source
+
+    def function(self, result: Any) -> Callable:
+        kind = type(result)
+        several = isinstance(result, (tuple, list))
+        results = list(result) if several else [result]
+        if result is None:
+            results = []
+        if not all(type(y) is ndarray for y in results):
+            raise _Unexplained
+        used = self.needed(results)
+        if self.recorded:
+            self.check_nodes(results)
+        alone = self.single(results, several, used)
+        if alone is not None:
+            return alone
+        for k, step in enumerate(self.steps):
+            if used[k] or self.acts(step):
+                self.write(k, step, used[k])
+        names = [self.name(y, len(self.steps), last=True) for y in results]
+        if result is None:
+            self.lines.append("return None")
+        elif not several:
+            self.lines.append(f"return {names[0]}")
+        elif kind is tuple:
+            self.lines.append(f"return ({''.join([f'{n}, ' for n in names])})")
+        elif kind is list:
+            self.lines.append(f"return [{', '.join(names)}]")
+        else:
+            self.constants["kind"] = kind
+            self.lines.append(f"return kind({', '.join(names)})")
+        parameters = [*(f"s{i}" for i in range(len(self.sources))), *self.arguments]
+        body = "\n        ".join(self.lines)
+        source = (
+            f"def make({', '.join(self.constants)}):\n"
+            f"    def replay({', '.join(parameters)}):\n        {body}\n    return replay\n"
+        )
+        return _maker(source)(**self.constants)
+
+    def single(
+        self, results: list[ndarray], several: bool, used: list[set[int]]
+    ) -> Callable | None:
+        """The bound plan itself, where the call is one step on all of the arrays in their order,
+        and its output the result."""
+        if self.recorded or several or self.sources or len(results) != 1:
+            return None
+        steps = [k for k, step in enumerate(self.steps) if used[k] or self.acts(step)]
+        if len(steps) != 1 or type(self.steps[steps[0]].output) is tuple:
+            return None
+        step = self.steps[steps[0]]
+        if step.run is None or step.scalars or step.draw:
+            return None
+        if len(step.inputs) != len(self.arrays) or not all(
+            [self.same(step, *pair) for pair in zip(step.inputs, self.arrays, strict=True)]
+        ):
+            return None
+        return step.run if step.output is results[0] else None
+
+    def same(self, step: Step, x: Any, argument: Any) -> bool:
+        """Whether an input of a step is an argument, or begins there and no more is looked at."""
+        if x is argument or type(x) is not ndarray or type(argument) is not ndarray:
+            return x is argument
+        value, offset = self.origin(x, len(self.steps))
+        return value.array is argument and offset == 0 and self.by_address(step)
+
+    def by_address(self, step: Step) -> bool:
+        """Whether a step looks at no more of its inputs than where they begin: the plans of a GPU,
+        which know the layouts."""
+        return (
+            step.run is not None
+            and not self.recorded
+            and hasattr(step.op, "bound")
+            and all([x._layout.device >= 0 for x in step.inputs if type(x) is ndarray])
+        )
+
+    def constant(self, kind: str, value: Any) -> str:
+        name = f"{kind}{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def name(self, x: ndarray, before: int, last: bool = False, by_address: bool = False) -> str:
+        """The name of an array in the replay, where it must be made as a view first. last: it is a
+        result; by_address: the name of any that begins where it does will do."""
+        value, offset = self.origin(x, before)
+        if offset is None or by_address and not offset:
+            return value.name
+        if id(x) in self.views:
+            return self.views[id(x)]
+        layout = self.constant("layout", x._layout)
+        whole = value.step >= 0 and not offset and value.uses == 1 and x._layout.device >= 0
+        if last and whole and x._layout.size == value.array._layout.size:
+            self.lines.append(f"{value.name}._layout = {layout}")  # new each time: seen otherwise
+            return value.name
+        name = f"v{len(self.views)}"
+        self.views[id(x)] = name
+        self.write_view(name, value.name, layout, offset, x._layout.device)
+        return name
+
+    def write_view(self, name: str, base: str, layout: str, offset: int, device: int) -> None:
+        if device == CPU:
+            start = self.constant("offset", offset)
+            self.lines.append(f"{name} = {base}._view({layout}, {start})")
+            return
+        self.constants.setdefault("new", object.__new__)
+        self.constants.setdefault("ndarray", ndarray)
+        further = f" + {self.constant('offset', offset)}" if offset else ""
+        self.lines += [
+            f"{name} = new(ndarray)",
+            f"{name}._layout, {name}._owner, {name}._node = {layout}, {base}._owner, None",
+            f"{name}._data = {base}._data{further}",
+        ]
+
+    def write(self, k: int, step: Step, used: set[int]) -> None:
+        """One step."""
+        inputs = []
+        if step.run is None and not self.recorded:
+            return  # views are made where they are used
+        by_address = self.by_address(step)
+        for x in step.inputs:
+            if type(x) is ndarray:
+                inputs.append(self.name(x, k, by_address=by_address))
+            else:
+                inputs.append("None" if x is None else self.constant("number", x))
+        if step.run is None:
+            y = self.values[id(step.output)].name
+            layout = self.constant("layout", step.output._layout)
+            offset = step.output.ptr - step.inputs[0].ptr
+            self.write_view(y, inputs[0], layout, offset, step.output._layout.device)
+        else:
+            self.write_run(k, step, used, inputs)
+        if self.recorded and any([type(x) is ndarray and x._node is not None for x in step.inputs]):
+            self.write_record(k, step, inputs)
+
+    def write_run(self, k: int, step: Step, used: set[int], inputs: list[str]) -> None:
+        scalars = [self.constant("scalar", s) for s in step.scalars]
+        run: Any = step.run
+        if getattr(step.op, "writes", False) and self.origin(step.inputs[0], k)[0].step < 0:
+            raise _Unexplained  # changes an argument: not where it overlaps another, say
+        outputs = [self.values[id(y)].name for y in step.outputs]
+        tuple_of = type(step.output) is tuple
+        if tuple_of and not self.recorded and 0 < len(used) < len(outputs):
+            narrower = _narrowed(step, tuple(sorted(used)))
+            if narrower is not None:
+                run, outputs = narrower, [outputs[j] for j in sorted(used)]
+                tuple_of = len(outputs) > 1
+        plain = getattr(run, "without_none", None)
+        if plain is not None:
+            run, inputs = plain, [x for x in inputs if x != "None"]
+        name = self.constant("run", run)
+        if step.draw is None:
+            call = f"{name}({', '.join([*inputs, *scalars])})"
+        else:
+            call = self.write_draw(k, step, name, inputs, scalars)
+        if not outputs:
+            self.lines.append(call)
+        elif tuple_of:
+            self.lines.append(f"{', '.join(outputs)}, = {call}")
+        else:
+            self.lines.append(f"{outputs[0]} = {call}")
+
+    def write_draw(
+        self, k: int, step: Step, run: str, inputs: list[str], scalars: list[str]
+    ) -> str:
+        """Take a place in the sequence, and the call that draws from there. In a graph the place
+        lies in an array."""
+        source, *taken = step.draw  # type: ignore[misc]
+        at = [i for i, s in enumerate(self.sources) if s is source]
+        if not at:
+            raise _Unexplained
+        words = [self.constant("taken", value) for value in taken]
+        self.constants.setdefault("ndarray", ndarray)
+        self.constants.setdefault("draw_in_graph", draw_in_graph)
+        self.lines.append(f"place{k} = s{at[0]}.take({', '.join(words)})")
+        rest = ", ".join(scalars[3:])
+        op, params = self.constant("op", step.op), self.constant("params", step.params)
+        return (
+            f"{run}({', '.join([*inputs, f'*place{k}', *scalars[3:]])}) "
+            f"if place{k}[0].__class__ is not ndarray else "
+            f"draw_in_graph({op}, place{k}, ({rest}{',' if rest else ''}), "
+            f"({', '.join(inputs)}{',' if inputs else ''}), {params})"
+        )
+
+    # ---- gradients
+
+    def write_record(self, k: int, step: Step, inputs: list[str]) -> None:
+        """Record the step's node, as the op did."""
+        self.constants.setdefault("record", tape.record)
+        params = {**step.params, "scalars": step.scalars} if step.scalars else step.params
+        outputs = [self.values[id(y)].name for y in step.outputs]
+        out = f"({', '.join(outputs)},)" if type(step.output) is tuple else outputs[0]
+        op, known = self.constant("op", step.op), self.constant("params", params)
+        if step.draw is not None:
+            rest = self.constant("rest", step.scalars[3:])
+            known = f"{{**{known}, 'scalars': (*place{k}, *{rest})}}"
+        self.lines.append(f"record({op}, ({', '.join(inputs)},), {out}, {known})")
+
+    def check_nodes(self, results: list[ndarray]) -> None:
+        """See that each node of the call is one that a step recorded, or was there before."""
+        given = {id(_owner(x._node)) for x in self.arrays if x is not None and x._node is not None}
+        made = set()
+        for step in self.steps:
+            for y in step.outputs:
+                node = y._node
+                leads = any([type(x) is ndarray and x._node is not None for x in step.inputs])
+                if node is None:
+                    if leads and getattr(step.op, "vjp", None) is not None:
+                        raise _Unexplained  # the recording was paused
+                    continue
+                node = _owner(node)
+                if id(node) in given:
+                    continue
+                if node.op is not step.op and node.op is not getattr(step.op, "twice", step.op):
+                    raise _Unexplained
+                made.add(id(node))
+        for y in results:
+            if y._node is not None and id(_owner(y._node)) not in made | given:
+                raise _Unexplained
+
+
+def draw_in_graph(op: Any, place: tuple, rest: tuple, inputs: tuple, params: dict) -> Any:
+    """A draw while a CUDA graph is captured: the place in the sequence is read from the generator's
+    cell, an array, when the graph is replayed."""
+    cell, stream, first = place
+    return op(*inputs, cell, scalars=(0, stream, first, *rest), **params)
+
+
+def _owner(node: Any) -> Any:
+    """The node that a result of several belongs to."""
+    return node.node if type(node) is tape.Part else node
+
+
+def _span(x: ndarray) -> int:
+    """Bytes from the first element of a new array to behind its last one."""
+    return max(x._layout.nbytes, 1)
+
+
+def _narrowed(step: Step, wanted: tuple[int, ...]) -> Callable | None:
+    """`run` of an op with several outputs where only these are wanted, on a GPU."""
+    arrays = [x for x in step.inputs if type(x) is ndarray]
+    if not arrays or arrays[0]._layout.device < 0 or not hasattr(step.op, "bound"):
+        return None
+    layouts = tuple([None if x is None else x._layout for x in step.inputs])
+    return step.op.bound(layouts, step.params, len(step.scalars), arrays[0]._layout.device, wanted)
+
+
+@functools.lru_cache(4096)
+def _maker(source: str) -> Callable:
+    namespace: dict[str, Any] = {}
+    exec(compile(source, "<cudamath call>", "exec"), namespace)
+    return namespace["make"]

@@ -1,0 +1,1 @@
+"""Arrays of other libraries: DLPack and `__cuda_array_interface__`."""

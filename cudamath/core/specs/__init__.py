@@ -1,0 +1,1 @@
+"""What the CPU functions and the kernels of an op both have to know."""

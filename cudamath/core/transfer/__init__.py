@@ -1,0 +1,1 @@
+"""Copies of small arrays between host and device, and their staging buffers."""

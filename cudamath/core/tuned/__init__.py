@@ -1,2 +1,0 @@
-"""What was measured beforehand: a table (*.json) for each kind of device. `core/tune.py` reads
-them."""

@@ -1,0 +1,331 @@
+"""Largest, smallest, their places, any and all on the CPU, of contiguous arrays: (outer, n, inner)
+-> (outer, inner).
+
+NumPy looks at one vector of numbers after the other for `argmax`, converts for `any`, goes through
+memory across the rows for both along the first axis, and adds half a microsecond before and after.
+Here lines are read at the pace of the nearest caches: the best number of a line by four vectors of
+best numbers side by side (NaN where one was seen, as NumPy's); its place by the best number of
+every PIECE, after which one piece is searched, STEP numbers at a time; rows by blocks of columns
+whose results stay in the nearest cache. `any` stops at the piece that decides.
+
+Zeros of either sign are equal here: which one is the largest is not said. The first of equal
+numbers has the place, and the first NaN before all.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from .lib.llvm_vectors import Emit
+
+# numbers that are looked at together, at most 4 vectors of them where the best is looked for
+STEP = 64
+# numbers of a line between two looks at what has been found: all that is read twice where a place
+# is looked for
+PIECE = 1024
+BLOCK = 1024  # columns at a time
+
+
+def _by_llvm(of_floats: str, of_signed: str, of_unsigned: str) -> Any:
+    """One of LLVM's binary functions, of two numbers of one type."""
+
+    @intrinsic
+    def function(_, x, y):  # noqa: ANN001, ANN202
+        name = of_floats if isinstance(x, types.Float) else of_signed if x.signed else of_unsigned
+
+        def generate(_context, builder, _signature, arguments):  # noqa: ANN001, ANN202
+            kind = arguments[0].type
+            llvm = builder.module.declare_intrinsic(
+                f"llvm.{name}", [kind], ir.FunctionType(kind, [kind, kind])
+            )
+            return builder.call(
+                llvm, arguments, fastmath=("nsz",) if isinstance(x, types.Float) else ()
+            )
+
+        return x(x, x), generate
+
+    return function
+
+
+_maximum = _by_llvm("maximum", "smax", "umax")
+_minimum = _by_llvm("minimum", "smin", "umin")
+
+
+@njit(cache=True, nogil=True)
+def _best_of(x, largest):
+    """x: (n,), n > 0. The largest or smallest number; NaN if there is one."""
+    best = x[0]
+    if largest:
+        for i in range(x.size):
+            best = _maximum(best, x[i])
+    else:
+        for i in range(x.size):
+            best = _minimum(best, x[i])
+    return best
+
+
+def _compared(emit: Emit, sign: str, x: Any, y: Any) -> Any:
+    """x < y, x > y or x == y, lane by lane."""
+    kind = emit.types[0].dtype
+    if isinstance(kind, types.Float):
+        return emit.builder.fcmp_ordered(sign, x, y)
+    return (emit.builder.icmp_signed if kind.signed else emit.builder.icmp_unsigned)(sign, x, y)
+
+
+def _by_vectors(sign: str) -> Any:
+    """The best of a line of at least STEP numbers, where x beats y if `x sign y`; NaN if there is
+    one."""
+
+    @intrinsic
+    def best_of(_, x):  # noqa: ANN001, ANN202
+        def generate(context, builder, signature, arguments):  # noqa: ANN001, ANN202
+            emit = Emit(context, builder, signature.args, arguments, x.dtype)
+            word, floats = ir.IntType(64), isinstance(x.dtype, types.Float)
+            together = range(
+                0, 4 * emit.lanes, emit.lanes
+            )  # a comparison takes time, so four of them are in flight
+            best = [cgutils.alloca_once_value(builder, emit.load(emit.at(0, k))) for k in together]
+            lost = cgutils.alloca_once_value(
+                builder, ir.Constant(ir.VectorType(ir.IntType(1), emit.lanes), None)
+            )
+
+            def better(a, b):  # noqa: ANN001, ANN202
+                return builder.select(_compared(emit, sign, a, b), a, b)
+
+            def take(first):  # noqa: ANN001, ANN202
+                new = [emit.load(emit.at(0, first, k)) for k in together]
+                for held, numbers in zip(best, new, strict=True):
+                    builder.store(better(numbers, builder.load(held)), held)
+                if floats:  # a comparison tells of either operand whether it is NaN
+                    for a, b in zip(new[::2], new[1::2], strict=True):
+                        builder.store(
+                            builder.or_(builder.load(lost), builder.fcmp_unordered("uno", a, b)),
+                            lost,
+                        )
+
+            size = context.make_array(x)(context, builder, arguments[0]).nitems
+            last = builder.sub(size, word(4 * emit.lanes))
+            with cgutils.for_range_slice(
+                builder, word(0), last, word(4 * emit.lanes), inc=True
+            ) as (first, _):
+                take(first)
+            take(last)  # some of it was seen before
+            a, b, c, d = [builder.load(held) for held in best]
+            total, width = better(better(a, b), better(c, d)), emit.lanes
+            while width > 1:
+                width //= 2
+                total = better(
+                    total,
+                    emit.shuffle(
+                        total, total, [(i + width) % emit.lanes for i in range(emit.lanes)]
+                    ),
+                )
+            value = builder.extract_element(total, ir.IntType(32)(0))
+            if not floats:
+                return value
+            lanes = builder.bitcast(builder.load(lost), ir.IntType(emit.lanes))
+            return builder.select(
+                builder.icmp_unsigned("!=", lanes, lanes.type(0)),
+                ir.Constant(value.type, math.nan),
+                value,
+            )
+
+        return x.dtype(x), generate
+
+    return best_of
+
+
+_largest, _smallest = _by_vectors(">"), _by_vectors("<")
+
+
+def _equals(places: bool) -> Any:
+    """Which of the STEP numbers from `first` on equal the value, a bit for each; without `places`,
+    which is quicker, only whether any does: not 0."""
+
+    @intrinsic
+    def equal(_, x, first, value):  # noqa: ANN001, ANN202
+        def generate(context, builder, signature, arguments):  # noqa: ANN001, ANN202
+            emit = Emit(context, builder, signature.args, arguments, x.dtype)
+            word, wanted, lanes = ir.IntType(64), emit.splat(arguments[2]), ir.IntType(emit.lanes)
+            found = [
+                _compared(emit, "==", emit.load(emit.at(0, arguments[1], k)), wanted)
+                for k in range(0, STEP, emit.lanes)
+            ]
+            if not places:
+                return builder.zext(
+                    builder.bitcast(functools.reduce(builder.or_, found), lanes), word
+                )
+            bits = [builder.zext(builder.bitcast(each, lanes), word) for each in found]
+            return functools.reduce(
+                builder.or_, [builder.shl(b, word(k * emit.lanes)) for k, b in enumerate(bits)]
+            )
+
+        return types.uint64(x, types.intp, x.dtype), generate
+
+    return equal
+
+
+_which, _any = _equals(True), _equals(False)
+
+
+@intrinsic
+def _lowest(_, bits):  # noqa: ANN001, ANN202
+    """The place of the lowest bit that is set."""
+    return types.intp(types.uint64), lambda _c, builder, _s, arguments: builder.cttz(
+        arguments[0], ir.IntType(1)(1)
+    )
+
+
+@njit(inline="always")
+def _best(x, largest):  # in line, like _first: of a short line the call would be a tenth
+    """x: (n,). `_best_of`, by vectors where there are enough numbers."""
+    if x.size < STEP:
+        return _best_of(x, largest)
+    return _largest(x) if largest else _smallest(x)
+
+
+@njit(inline="always")
+def _first(x, value):
+    """x: (n,). The first place of a value that is there, or of a NaN."""
+    if value != value or x.size < STEP:
+        place = 0
+        while not (x[place] == value or x[place] != x[place]):
+            place += 1
+        return place
+    for place in range(0, x.size - STEP, STEP):
+        if _any(x, place, value):
+            return place + _lowest(_which(x, place, value))
+    return x.size - STEP + _lowest(_which(x, x.size - STEP, value))
+
+
+@njit(cache=True, nogil=True)
+def _place(x, largest):
+    """x: (n,). The place of the first of the largest (smallest) numbers, or of the first NaN."""
+    if x.size <= PIECE:
+        return _first(x, _best(x, largest))
+    best, piece = x[0], 0
+    for first in range(0, x.size, PIECE):
+        found = _best(x[first : first + PIECE], largest)
+        if found != found:
+            best, piece = found, first
+            break
+        if (found > best) if largest else (found < best):
+            best, piece = found, first
+    return piece + _first(x[piece : piece + PIECE], best)
+
+
+@njit(cache=True, nogil=True)
+def _some(x, zero):
+    """x: (n,). Whether there is a zero (`zero`), or a number that is none."""
+    found = False
+    for i in range(x.size):
+        found |= (x[i] == 0) == zero
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _anywhere(x, zero):
+    """`_some`, until there is one."""
+    for first in range(0, x.size, PIECE):
+        if _some(x[first : first + PIECE], zero):
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def best(x, largest, out):
+    """x: (outer, n, inner), n > 0, out: (outer, inner). The largest or smallest numbers over n."""
+    outer, n, inner = x.shape
+    if inner == 1:
+        lines = x.reshape(outer, n)
+        for o in range(outer):
+            out[o, 0] = _best(lines[o], largest)
+        return
+    for o in range(outer):
+        for left in range(0, inner, BLOCK):
+            total = out[o, left : left + BLOCK]
+            total[:] = x[o, 0, left : left + BLOCK]
+            for i in range(1, n):
+                row = x[o, i, left : left + BLOCK]
+                if largest:
+                    for j in range(total.size):
+                        total[j] = _maximum(total[j], row[j])
+                else:
+                    for j in range(total.size):
+                        total[j] = _minimum(total[j], row[j])
+
+
+@njit(cache=True, nogil=True)
+def _update(row, i, largest, total, places):
+    """row, total: (m,), places: (m,). Where the row beats the total, it and its number `i` take the
+    place."""
+    if largest:
+        for j in range(total.size):
+            beats = not row[j] <= total[j] and total[j] == total[j]
+            total[j] = row[j] if beats else total[j]
+            places[j] = i if beats else places[j]
+    else:
+        for j in range(total.size):
+            beats = not row[j] >= total[j] and total[j] == total[j]
+            total[j] = row[j] if beats else total[j]
+            places[j] = i if beats else places[j]
+
+
+@njit(cache=True, nogil=True)
+def place(x, largest, out):
+    """x: (outer, n, inner), 0 < n < 2^31, out: (outer, inner) int64. The places over n of the
+    largest or smallest numbers."""
+    outer, n, inner = x.shape
+    if inner == 1:
+        lines = x.reshape(outer, n)
+        for o in range(outer):
+            out[o, 0] = _place(lines[o], largest)
+        return
+    total = np.empty(min(inner, BLOCK), x.dtype)
+    places = np.empty(min(inner, BLOCK), np.int32)  # as wide as most numbers: vector beside vector
+    for o in range(outer):
+        for left in range(0, inner, BLOCK):
+            width = min(inner - left, BLOCK)
+            total[:width] = x[o, 0, left : left + width]
+            places[:width] = 0
+            for i in range(1, n):
+                _update(
+                    x[o, i, left : left + width],
+                    np.int32(i),
+                    largest,
+                    total[:width],
+                    places[:width],
+                )
+            out[o, left : left + width] = places[:width]
+
+
+@njit(cache=True, nogil=True)
+def found(x, every, out):
+    """x: (outer, n, inner), out: (outer, inner) bool. Whether all numbers over n (`every`), or any,
+    are not zero."""
+    outer, n, inner = x.shape
+    if inner == 1:
+        lines = x.reshape(outer, n)
+        for o in range(outer):
+            out[o, 0] = _anywhere(lines[o], every) != every
+        return
+    for o in range(outer):
+        for left in range(0, inner, BLOCK):
+            total = out[o, left : left + BLOCK]
+            total[:] = every
+            for i in range(n):
+                row = x[o, i, left : left + BLOCK]
+                if every:
+                    for j in range(total.size):
+                        total[j] &= row[j] != 0
+                else:
+                    for j in range(total.size):
+                        total[j] |= row[j] != 0

@@ -1,0 +1,54 @@
+"""Truncated normal numbers out of uniform ones on the CPU: the same bits as
+kernels/random/truncated_normal.py."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from .random import split
+from .reproducible_math import fma, log64
+
+NEAR = (
+    2.81022636e-08,
+    3.43273939e-07,
+    -3.5233877e-06,
+    -4.39150654e-06,
+    0.00021858087,
+    -0.00125372503,
+    -0.00417768164,
+    0.246640727,
+    1.50140941,
+)
+FAR = (
+    -0.000200214257,
+    0.000100950558,
+    0.00134934322,
+    -0.00367342844,
+    0.00573950773,
+    -0.0076224613,
+    0.00943887047,
+    1.00167406,
+    2.83297682,
+)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fill(out, first, p, scale, mean, low, high):
+    """out: (n,) float64, what elements first ... of p become."""
+    for i in range(out.size):
+        u = p[np.int64(first) + i]
+        w = -log64(max((1.0 - u) * (1.0 + u), 1e-16))
+        near = w < 5.0
+        z = w - 2.5 if near else math.sqrt(w) - 3.0
+        y = NEAR[0] if near else FAR[0]
+        for k in range(1, len(NEAR)):
+            y = fma(y, z, NEAR[k] if near else FAR[k])
+        out[i] = min(max(fma(y * u, scale, mean), low), high)
+
+
+def truncated(p, *, scalars, dtype):
+    """p: float64, between -1 and 1; scalars = (scale, mean, low, high) -> p's shape, dtype."""
+    out = np.empty(p.size)
+    split(fill, out, 1, np.uint64(0), p.ravel(), *map(np.float64, scalars))
+    return out.reshape(p.shape).astype(dtype, copy=False)

@@ -1,0 +1,1 @@
+"""From a kernel in Python to machine code: compilation, cache keys, storage types."""

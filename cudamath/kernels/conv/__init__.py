@@ -1,0 +1,1 @@
+"""Convolutions in one, two and three dimensions: forward, data gradient, weight gradient."""

@@ -1,0 +1,244 @@
+"""The input gradient of a convolution, which is the transposed convolution: every output adds its
+filter to the input.
+
+    dx[c, h] = sum over m and r of w[m, c, r] * dy[m, p]     with p * stride + r * dilation -
+        padding = h   (columns alike)
+
+With a stride, input row h meets only those taps r for which h + padding - r * dilation is a
+multiple of the stride. Versions:
+
+``conv2d_input_direct``  a thread per element of dx, or a few: they find the first tap that meets an
+output along each axis
+                         and how many follow, and share these. One launch, whatever the stride, for
+                         images and volumes, with a bias: the right one where there is little to do,
+                         and for few channels.
+``implicit_gemm``        the rows (and columns) of one residue form a convolution of their own, with
+                         every stride-th tap and no
+                         stride at all: one product each, by the tiles of fprop_simt.py.
+"""
+
+import functools
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.dispatch.plan import ArrayArg, Launch, Output, Plan
+from ...core.layout import Layout
+from ..compiler.compile import blocks, codec
+from ..compiler.lazy_numba import cuda, types
+from ..copy.channels_last import lies_last
+from ..copy.strided import fill_part, whole
+from ..reduce.block_reduce import index_walker
+from . import fprop_simt
+from .direct import sum_of_lanes, sum_of_taps
+from .fprop_simt import Sources, View, grouped, residues, tap_sum, tiles_pay
+
+ONCE = (
+    1 << 23
+    # multiply-adds up to which one launch of `conv2d_input_direct` is sooner done than several
+    # products
+)
+ONCE_LAST = (
+    1 << 21
+    # the same of images channels last: neighbouring threads read far apart, and fewer launches are
+    # saved
+)
+ONCE_ALONE = 1 << 18  # the same beside a single product, or beside cuDNN
+TAPS = 1 << 10  # and those of a single result
+
+
+@functools.cache
+def meeting(large: bool) -> Any:
+    """Device function: along one axis, the taps that meet an output from place `at` (padding
+    counted): the first one, how many, and the output that it meets. From one to the next it is
+    `every` taps on and `back` outputs back. large: 64-bit places."""
+    signed, unsigned = (types.int64, types.uint64) if large else (types.int32, types.uint32)
+
+    @cuda.jit(device=True)
+    def meeting(at, size, taps, stride, dilation, every, back):
+        tap, rest = signed(0), signed(at)
+        while tap < taps and rest > 0 and unsigned(rest) % unsigned(stride) != unsigned(0):
+            tap, rest = signed(tap + 1), signed(rest - dilation)
+        place = signed(unsigned(max(rest, 0)) // unsigned(stride))
+        while tap < taps and place >= size:
+            tap, place = signed(tap + every), signed(place - back)
+        count = 0
+        if rest >= 0 and tap < taps and place >= 0:
+            count = 1 + min((taps - 1 - tap) // every, place // back)
+        return tap, count, place
+
+    return meeting
+
+
+@functools.cache
+def conv2d_input_direct(dtype: np.dtype, large: bool) -> Any:
+    """A column of threads per element of the input: each has every blockDim.y-th output of every
+    blockDim.z-th of its taps."""
+    load, store, C = codec(dtype)
+    share, add_lanes, size = sum_of_taps(dtype, large), sum_of_lanes(C), dtype.itemsize
+    locate, meet = index_walker(0, 6, not large), meeting(large)
+
+    @cuda.jit
+    def conv2d_input_direct(
+        dy,
+        w,
+        outputs,
+        filters,
+        bias,
+        dx,
+        biased,
+        pad_o,
+        stride_o,
+        apart_o,
+        every_o,
+        back_o,
+        pad_p,
+        stride_p,
+        apart_p,
+        every_p,
+        back_p,
+        pad_q,
+        stride_q,
+        apart_q,
+        every_q,
+        back_q,
+    ):
+        """dy (N, G, M, O, P, Q), w (G, M, C, T, R, S), bias (G * C,) if biased, dx (N, G, C, D, H,
+        W); any strides. outputs, filters: the memory of dy and w. Planes, rows and columns: padding
+        in front, stride, dilation; from a tap that meets an output to the next, taps and outputs.
+        """
+        i = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+        n, g, c, d, h, v = locate(dx, min(i, dx.size - 1))
+        t, planes, o = meet(d + pad_o, dy.shape[3], w.shape[3], stride_o, apart_o, every_o, back_o)
+        r, rows, p = meet(h + pad_p, dy.shape[4], w.shape[4], stride_p, apart_p, every_p, back_p)
+        s, columns, q = meet(v + pad_q, dy.shape[5], w.shape[5], stride_q, apart_q, every_q, back_q)
+        far, wide = dy.strides, w.strides
+        at_y = (n * far[0] + g * far[1] + o * far[3] + p * far[4] + q * far[5]) // size
+        at_w = (g * wide[0] + c * wide[2] + t * wide[3] + r * wide[4] + s * wide[5]) // size
+        total = add_lanes(
+            share(
+                outputs,
+                filters,
+                at_y,
+                at_w,
+                columns,
+                rows,
+                planes,
+                w.shape[1],
+                -back_q * far[5] // size,
+                -back_p * far[4] // size,
+                -back_o * far[3] // size,
+                far[2] // size,
+                every_q * wide[5] // size,
+                every_p * wide[4] // size,
+                every_o * wide[3] // size,
+                wide[1] // size,
+            )
+        )
+        if cuda.threadIdx.y == 0 and cuda.threadIdx.z == 0 and i < dx.size:
+            if biased != 0:
+                total += load(bias[g * w.shape[2] + c])
+            dx[n, g, c, d, h, v] = store(total)
+
+    return conv2d_input_direct
+
+
+# -------------------- planners
+
+
+def direct(
+    dtype: np.dtype,
+    dy: View,
+    w: View,
+    bias: ArrayArg | None,
+    dx: View,
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> Launch:
+    """The launch of `conv2d_input_direct`. stride, dilation, and padding in front: along planes (of
+    volumes), rows, columns."""
+    steps: list[int] = []
+    for s, front, d in [(1, 0, 1)] * (3 - len(stride)) + list(
+        zip(stride, padding, dilation, strict=True)
+    ):
+        common = math.gcd(s, d)
+        steps += [front, s, d, s // common, d // common]
+    taps = math.prod([blocks(n, s) for n, s in zip(w.shape[3:], stride, strict=True)])
+    return fprop_simt.direct(conv2d_input_direct, dtype, dy, w, bias, dx, w.shape[1], taps, steps)
+
+
+def little(
+    size: int,
+    weight: tuple[int, ...],
+    stride: tuple[int, ...],
+    single: bool = False,
+    last: bool = False,
+) -> bool:
+    """Whether an input gradient of `size` elements is sooner done by one launch of
+    `conv2d_input_direct`. single: beside one launch of another kernel, as it is where there is no
+    stride. last: of images channels last."""
+    taps = weight[0] * math.prod([blocks(n, s) for n, s in zip(weight[2:], stride, strict=True)])
+    return taps <= TAPS and size * taps <= (
+        ONCE_ALONE if single or max(stride) == 1 else ONCE_LAST if last else ONCE
+    )
+
+
+def conv2d_input_grad(
+    out: Layout,
+    grad: Layout,
+    weight: Layout,
+    bias: Layout | None = None,
+    *,
+    stride: tuple[int, int],
+    padding: tuple[int, int, int, int],
+    dilation: tuple[int, int],
+    groups: int,
+    version: str | None = None,
+    splits: int | None = None,
+) -> Plan:
+    """grad (N, G*M, P, Q), weight (G*M, C, R, S), bias (G*C,) -> out (N, G*C, H, W). Versions and
+    splits as conv2d."""
+    if not out.size:
+        return Plan([out], [])
+    sources = Sources(*([grad, weight] if bias is None else [grad, weight, bias]))
+    (g_arg, grad), (w_arg, weight), *rest = sources.found
+    added = rest[0][0] if rest else None
+    dy, w = grouped(g_arg, grad, groups, 1), grouped(w_arg, weight, groups, 0)
+    dx = grouped(Output(0), out, groups, 1)
+    each = (weight.shape[0] // groups, *weight.shape[1:])
+    worth = tiles_pay(weight.shape[1], math.prod(each) // math.prod(stride), out.size)
+    last = lies_last(grad) and not grad.contiguous
+    if (
+        version == "direct"
+        or version is None
+        and (not worth or little(out.size, each, stride, last=last))
+    ):
+        sources.steps.append(direct(grad.dtype, dy, w, added, dx, stride, padding[::2], dilation))
+        return Plan([out], sources.steps, sources.temps)
+    kernel, size = weight.shape[2:], out.shape[2:]
+    axes = [residues(kernel[i], size[i], stride[i], padding[2 * i], dilation[i]) for i in (0, 1)]
+    products = [*itertools.product(*axes)]
+    met = [product for product in products if all(range(kernel[i])[product[i][2]] for i in (0, 1))]
+    if added is None and len(met) < len(products):
+        sources.steps += fill_part(whole(Output(0), out), np.uint64(0), np.uint64(0), None)
+        products = met
+    for (top, height, r, rows), (left, width, s, columns) in products:
+        ws = w.strides  # (G, M, C, R, S) read as (G, C, M, R', S')
+        part = View(
+            w_arg,
+            (groups, w.shape[2], w.shape[1], len(range(kernel[0])[r]), len(range(kernel[1])[s])),
+            (ws[0], ws[2], ws[1], r.step * ws[3], s.step * ws[4]),
+            r.start * ws[3] + s.start * ws[4],
+        )
+        ds = dx.strides
+        target = View(
+            Output(0),
+            (*dx.shape[:3], height, width),
+            (*ds[:3], stride[0] * ds[3], stride[1] * ds[4]),
+            top * ds[3] + left * ds[4],
+        )
+        tap_sum(sources, grad.dtype, dy, part, added, target, rows, columns, version, splits)
+    return Plan([out], sources.steps, sources.temps)

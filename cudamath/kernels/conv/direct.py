@@ -1,0 +1,197 @@
+"""Convolution by a thread per result, or a few: one launch, and a right one where there is little
+to do.
+
+A result is the sum over a box of taps: columns x rows x planes x channels. Which taps lie within
+the images is found once for each axis, so that nothing is asked within the sum, and several loads
+are under way: a thread takes one tap after another, and within it channel after channel. Where
+there are few results, several threads share one: its channels, or if these are few, its taps; what
+they have is added in a fixed order. The input gradient (dgrad_simt.py) is the same sum over another
+box.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ..compiler.compile import codec
+from ..compiler.lazy_numba import cuda, types
+from ..reduce.block_reduce import index_walker
+
+# of a block: results side by side (threadIdx.x), and those that share the channels (y) and the taps
+# (z) of one
+THREADS = 256
+
+
+@functools.cache
+def sum_of_taps(dtype: np.dtype, large: bool) -> Any:
+    """Device function: what a thread of several has of a sum over columns, rows, planes and
+    channels. large: 64-bit places."""
+    load, _, C = codec(dtype)
+    signed, unsigned, place = (
+        (types.int64 if large else types.int32),
+        (types.uint64 if large else types.uint32),
+        types.uint64,
+    )
+
+    @cuda.jit(device=True)
+    def sum_of_taps(
+        x,
+        w,
+        at_x,
+        at_w,
+        columns,
+        rows,
+        planes,
+        channels,
+        x_column,
+        x_row,
+        x_plane,
+        x_channel,
+        w_column,
+        w_row,
+        w_plane,
+        w_channel,
+    ):
+        """x, w: memory as a line; at_x, at_w: where the first product's factors lie; then how many
+        there are and how far apart.
+
+        A tap is found by divisions; along its channels, a product costs two loads and nothing is
+        asked."""
+        total, first, apart = C(0), cuda.threadIdx.y, cuda.blockDim.y
+        share = signed(unsigned(channels - first + apart - 1) // unsigned(apart))
+        for k in range(cuda.threadIdx.z, columns * rows * planes, cuda.blockDim.z):
+            row = unsigned(unsigned(k) // unsigned(columns))
+            plane = unsigned(row // unsigned(rows))
+            r, s = signed(row - plane * rows), signed(k - row * columns)
+            of_x = place(
+                signed(
+                    at_x + s * x_column + r * x_row + signed(plane) * x_plane + first * x_channel
+                )
+            )
+            of_w = place(
+                signed(
+                    at_w + s * w_column + r * w_row + signed(plane) * w_plane + first * w_channel
+                )
+            )
+            for _ in range(share):
+                total += load(w[of_w]) * load(x[of_x])
+                of_x, of_w = (
+                    place(of_x + place(apart * x_channel)),
+                    place(of_w + place(apart * w_channel)),
+                )
+        return total
+
+    return sum_of_taps
+
+
+@cuda.jit(device=True)
+def taps_inside(at, apart, taps, size):
+    """Of taps at `at`, at + apart, ...: the first within 0 <= place < size, and how many there
+    are."""
+    first, last = 0, taps
+    while first < last and (at + first * apart < 0 or at + first * apart >= size):
+        first += 1
+    while first < last and (at + (last - 1) * apart < 0 or at + (last - 1) * apart >= size):
+        last -= 1
+    return first, last - first
+
+
+@functools.cache
+def sum_of_lanes(C: Any) -> Any:
+    """Device function: the sum of what the threads of a result have, in a fixed order; that of
+    places y = z = 0 gets it."""
+
+    @cuda.jit(device=True)
+    def sum_of_lanes(total):
+        sums = cuda.shared.array(THREADS, C)
+        x, wide, across = cuda.threadIdx.x, cuda.blockDim.x, cuda.blockDim.y
+        sums[(cuda.threadIdx.z * across + cuda.threadIdx.y) * wide + x] = total
+        cuda.syncthreads()
+        for lane in range(1, across * cuda.blockDim.z):
+            total += sums[lane * wide + x]
+        return total
+
+    return sum_of_lanes
+
+
+@functools.cache
+def conv2d_direct(dtype: np.dtype, large: bool) -> Any:
+    """A column of threads per result: each has every blockDim.y-th channel of every blockDim.z-th
+    tap."""
+    load, store, C = codec(dtype)
+    share, add_lanes, size, locate = (
+        sum_of_taps(dtype, large),
+        sum_of_lanes(C),
+        dtype.itemsize,
+        index_walker(0, 6, not large),
+    )
+
+    @cuda.jit
+    def conv2d_direct(
+        x,
+        w,
+        images,
+        filters,
+        bias,
+        y,
+        biased,
+        plane_start,
+        plane_step,
+        plane_tap,
+        row_start,
+        row_step,
+        row_tap,
+        column_start,
+        column_step,
+        column_tap,
+    ):
+        """x (N, G, C, D, H, W), w (G, M, C, T, R, S), bias (G * M,) if biased, y (N, G, M, O, P,
+        Q); any strides. images, filters: the memory of x and w. Images are one plane deep.
+
+        Input row = row_start + p * row_step + r * row_tap; planes and columns alike."""
+        i = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+        n, g, m, o, p, q = locate(y, min(i, y.size - 1))
+        d, h, v = (
+            plane_start + o * plane_step,
+            row_start + p * row_step,
+            column_start + q * column_step,
+        )
+        t, planes = taps_inside(d, plane_tap, w.shape[3], x.shape[3])
+        r, rows = taps_inside(h, row_tap, w.shape[4], x.shape[4])
+        s, columns = taps_inside(v, column_tap, w.shape[5], x.shape[5])
+        far, wide = x.strides, w.strides
+        at_x = (
+            n * far[0]
+            + g * far[1]
+            + (d + t * plane_tap) * far[3]
+            + (h + r * row_tap) * far[4]
+            + (v + s * column_tap) * far[5]
+        ) // size
+        at_w = (g * wide[0] + m * wide[1] + t * wide[3] + r * wide[4] + s * wide[5]) // size
+        total = add_lanes(
+            share(
+                images,
+                filters,
+                at_x,
+                at_w,
+                columns,
+                rows,
+                planes,
+                w.shape[2],
+                far[5] * column_tap // size,
+                far[4] * row_tap // size,
+                far[3] * plane_tap // size,
+                far[2] // size,
+                wide[5] // size,
+                wide[4] // size,
+                wide[3] // size,
+                wide[2] // size,
+            )
+        )
+        if cuda.threadIdx.y == 0 and cuda.threadIdx.z == 0 and i < y.size:
+            if biased != 0:
+                total += load(bias[g * w.shape[1] + m])
+            y[n, g, m, o, p, q] = store(total)
+
+    return conv2d_direct

@@ -1,0 +1,789 @@
+"""Convolution on any GPU: one thread per output, then one matrix product over a table. (Weight
+gradient: wgrad_simt.py.)
+
+The idea. With *positions* n = (image, row p, column q) of the output and *taps* k = (channel, row
+r, column s),
+
+    y[m, n] = sum over k of w[m, k] * x[tap(k) + position(n)]
+
+is a matrix product whose right-hand matrix never exists: the place of its element (k, n) in x is
+the sum of two numbers, one that belongs to the tap and one that belongs to the position, and so are
+its row and its column, by which padding is recognised (outside 0 <= row < H, 0 <= column < W the
+element is 0). All three functions are this sum:
+
+    forward          y[m, n]  = sum over taps       w[m, k]  * x[k + n]
+    weight gradient  dw[m, k] = sum over positions  dy[m, n] * x[k + n]
+    input gradient   the forward sum over dy. With a stride, an input row h meets only those taps r
+                     for which
+                     h + top - r * dilation is a multiple of the stride, so the rows (and columns)
+                     of one residue form a convolution of their own, with every stride-th tap and no
+                     stride at all: one launch for each.
+
+Versions, simple to fast:
+
+``conv2d_direct``         a thread per output, or a few: C * R * S multiply-adds, two reads for each
+                          of them. Also the
+                          right one for depthwise convolutions, which have nothing to share, and for
+                          the smallest.
+``conv2d_implicit_gemm``  a block computes a tile of (up to) 128 outputs m x 128 positions n, 8 taps
+at a time through
+                          shared memory; a thread keeps 8 x 8 sums in registers and does 64
+                          multiply-adds per 16 numbers read. The table of taps is read from memory,
+                          where all threads of a warp read the same row. While one slab of 8 taps is
+                          multiplied, the next one is under way into registers, and the table is
+                          read one step further ahead.
+
+Where there are few tiles (small images), many multiprocessors would have one block or none: then
+the channels are split over blocks like groups, each part leaves its sums in memory, and
+``add_splits`` (lib/split_k_reduce.py) adds these in a fixed order.
+
+The floor is 2 * N * K * P * Q * C * R * S operations: on an H200 67 TFLOP/s in float32, of which
+this tile can reach about 3/4 (512 of some 690 instructions per 8 taps are multiply-adds).
+
+How the threads share a tile is told in kernels/matmul/dispatch.py: four warps side by side, 32
+positions each; in a warp, 8 lanes down (4 outputs each, and 4 more 32 further) and 4 across (4
+positions, and 4 more 16 further).
+"""
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.dispatch.plan import ArrayArg, Constant, Input, Launch, Output, Plan, Temp
+from ...core.dtypes import compute_dtype, float32, float64
+from ...core.layout import Layout
+from ...runtime.device import multiprocessors
+from ..compiler.compile import SIMULATOR, blocks, codec
+from ..compiler.lazy_numba import cuda, types
+from ..copy.strided import copy_part, whole
+from ..lib.split_k_reduce import add
+from .direct import THREADS, conv2d_direct
+
+if not SIMULATOR:
+    from ..ptx.intrinsics import load_vector, store_vector
+
+POSITIONS = 128  # columns of a tile
+DEPTH = 8  # taps (or positions, in the weight gradient) that shared memory holds at a time
+PITCH = POSITIONS + 4  # of a shared row: stores by neighbouring taps hit different banks
+SIZE_B = 2 * DEPTH * PITCH  # two slabs in turn
+OUTSIDE = -(
+    1 << 30
+)  # row of a tap or position that does not exist: it stays outside whatever is added
+LEAST_OUTPUTS = 8  # per group, below which a tile would stay nearly empty,
+DEEP, MUCH = (
+    64,
+    1 << 24,
+    # which is sooner done for sums of so many taps and so many multiply-adds in all (3 of 32: 6
+    # times)
+)
+DIRECT, DIRECT_TAPS = (
+    1 << 18,
+    256,
+)  # multiply-adds, in all and a result: up to these one launch of `direct` is sooner done
+
+
+class Tile(NamedTuple):
+    """rows: outputs m a block computes; down: warps along m; high: outputs a thread has."""
+
+    rows: int
+    down: int
+    high: int
+
+    @property
+    def threads(self) -> int:
+        return 128 * self.down
+
+
+TILES = {128: Tile(128, 2, 8), 64: Tile(64, 1, 8), 32: Tile(32, 1, 4)}
+
+
+# -------------------- simple kernels
+
+
+@functools.cache
+def pack_weights(dtype: np.dtype) -> Any:
+    """Weights as the tiles read them: outputs beside each other, in the compute type, filled up
+    with zeros."""
+    load, _, C = codec(dtype)
+
+    @cuda.jit
+    def pack_weights(w, packed):
+        """w (G, M, C, R, S), any strides; packed (G, taps, outputs), both rounded up. A thread an
+        element."""
+        groups, taps, outputs = packed.shape
+        i = cuda.grid(1)
+        if i >= groups * taps * outputs:
+            return
+        m = i % outputs
+        k = i // outputs % taps
+        g = i // outputs // taps
+        area = w.shape[3] * w.shape[4]
+        value = C(0)
+        if m < w.shape[1] and k < w.shape[2] * area:
+            c = k // area
+            r = (k - c * area) // w.shape[4]
+            value = C(load(w[g, m, c, r, k - c * area - r * w.shape[4]]))
+        packed[g, k, m] = value
+
+    return pack_weights
+
+
+@cuda.jit(device=True)
+def split_position(n, area, width):
+    """n = (image * area) + (row * width) + column -> image, row, column; 32-bit unsigned
+    divisions."""
+    image = types.int32(types.uint32(n) // types.uint32(area))
+    rest = types.int32(n - image * area)
+    row = types.int32(types.uint32(rest) // types.uint32(width))
+    return image, row, types.int32(rest - row * width)
+
+
+# -------------------- the tile in registers
+
+
+@functools.cache
+def multiply_step(C: Any, tile: Tile) -> Any:
+    """The inner step of a tile, and where a thread's outputs and positions lie."""
+    high, pitch_a = tile.high, tile.rows + 4
+
+    @cuda.jit(device=True)
+    def multiply(slab_a, slab_b, stage, k, m, n, a, b, total):
+        """slab_a (2 * DEPTH * pitch_a), slab_b (2 * DEPTH * PITCH), a (8,), b (8,), total (high *
+        8,) in registers: total[8 i + j] += A[k, m_i] B[k, n_j]."""
+        at = (stage * DEPTH + k) * pitch_a + m
+        a[0], a[1], a[2], a[3] = load_vector(slab_a, at, 4)
+        if high == 8:
+            a[4], a[5], a[6], a[7] = load_vector(slab_a, at + 32, 4)
+        at = (stage * DEPTH + k) * PITCH + n
+        b[0], b[1], b[2], b[3] = load_vector(slab_b, at, 4)
+        b[4], b[5], b[6], b[7] = load_vector(slab_b, at + 16, 4)
+        for i in range(high):
+            for j in range(8):
+                total[8 * i + j] += a[i] * b[j]
+
+    return multiply
+
+
+@cuda.jit(device=True)
+def place_in_tile(thread, rows_per_warp):
+    """First output and first position of a thread in its tile."""
+    lane, warp = thread & 31, thread >> 5
+    m = (warp >> 2) * rows_per_warp + ((lane >> 1) & 7) * 4
+    n = (warp & 3) * 32 + ((lane >> 4) * 2 + (lane & 1)) * 4
+    return m, n
+
+
+@functools.cache
+def _leave(dtype: np.dtype, high: int) -> tuple[Any, Any]:
+    """Device functions that store a thread's sums of one position, and of four that are neighbours
+    in y.
+
+    y: a line; to: place of the thread's first output; apart: from one output to the next; room:
+    outputs there are from the first one on; j: column of the sums (a constant, so that they stay in
+    registers)."""
+    store = codec(dtype)[1]
+
+    @cuda.jit(device=True)
+    def leave_1(y, to, apart, room, total, j):
+        for i in range(high):
+            row = (i & 3) + (i >> 2) * 32
+            if row < room:
+                y[to + row * apart] = store(total[8 * i + j])
+
+    @cuda.jit(device=True)
+    def leave_4(y, to, apart, room, total, j):
+        for i in range(high):
+            row = (i & 3) + (i >> 2) * 32
+            if row < room:
+                store_vector(
+                    y,
+                    to + row * apart,
+                    (
+                        store(total[8 * i + j]),
+                        store(total[8 * i + j + 1]),
+                        store(total[8 * i + j + 2]),
+                        store(total[8 * i + j + 3]),
+                    ),
+                )
+
+    return leave_1, leave_4
+
+
+@functools.cache
+def conv2d_implicit_gemm(dtype: np.dtype, tile: Tile) -> Any:
+    """One block per tile of outputs x positions."""
+    load, _, C = codec(dtype)
+    multiply = multiply_step(C, tile)
+    leave_1, leave_4 = _leave(dtype, tile.high)
+    rows, threads, high = tile.rows, tile.threads, tile.high
+    rows_per_warp, pitch_a, sums = rows // tile.down, rows + 4, 8 * high
+    size_a = 2 * DEPTH * pitch_a
+    each_a, each_b = rows * DEPTH // threads, POSITIONS * DEPTH // threads
+
+    @cuda.jit(launch_bounds=(threads, 2 if threads == 256 or C == types.float64 else 3))
+    def conv2d_implicit_gemm(
+        weights,
+        x,
+        taps,
+        bias,
+        y,
+        biased,
+        wide,
+        outputs,
+        depth,
+        packed,
+        positions,
+        area,
+        width,
+        row_start,
+        row_step,
+        column_start,
+        column_step,
+        x_height,
+        x_width,
+        x_image,
+        x_group,
+        x_row,
+        x_column,
+        y_image,
+        y_group,
+        y_output,
+        y_row,
+        y_column,
+    ):
+        """weights: (G, depth, packed) flattened; taps: (depth + DEPTH, 4) int32 flattened: place in
+        x, -, row, column; x, y: their memory as a line; bias (G * outputs,) if biased; all others
+        int64 numbers, strides in elements. wide: four neighbouring positions are neighbours in y,
+        and aligned, so that they leave by one store."""
+        slab_a = cuda.shared.array(size_a, C, alignment=16)
+        slab_b = cuda.shared.array(SIZE_B, C, alignment=16)
+        total = cuda.local.array(sums, C)
+        a = cuda.local.array(8, C)
+        b = cuda.local.array(8, C)
+        next_b = cuda.local.array(each_b, C)
+        tap_place = cuda.local.array(each_b, types.int32)
+        tap_h = cuda.local.array(each_b, types.int32)
+        tap_v = cuda.local.array(each_b, types.int32)
+
+        tiles_down = packed // rows
+        tile_column = cuda.blockIdx.x // tiles_down
+        m0 = (cuda.blockIdx.x - tile_column * tiles_down) * rows
+        n0 = tile_column * POSITIONS
+        group = cuda.blockIdx.y
+        thread = cuda.threadIdx.x
+        m, n = place_in_tile(thread, rows_per_warp)
+
+        # what this thread loads: each_a neighbouring weights of one tap, and one position of each_b
+        # neighbouring taps
+        k_a = thread * each_a // rows
+        m_a = thread * each_a - k_a * rows
+        from_a = group * depth * packed + k_a * packed + m0 + m_a
+        n_b = thread & (POSITIONS - 1)
+        k_b = (thread // POSITIONS) * each_b
+        from_b, h_b, v_b = types.int32(0), types.int32(OUTSIDE), types.int32(OUTSIDE)
+        if n0 + n_b < positions:
+            image, p, q = split_position(n0 + n_b, area, width)
+            h_b = types.int32(row_start + p * row_step)
+            v_b = types.int32(column_start + q * column_step)
+            from_b = types.int32(image * x_image + group * x_group + h_b * x_row + v_b * x_column)
+
+        for i in range(8 * high):
+            total[i] = C(0)
+        for i in range(each_b):
+            tap_place[i], _, tap_h[i], tap_v[i] = load_vector(taps, (k_b + i) * 4, 4)
+        stage = 0
+        for k in range(
+            0, depth + DEPTH, DEPTH
+        ):  # bring taps k ..., while those before them are multiplied
+            if k < depth:
+                next_a = load_vector(weights, from_a + k * packed, each_a)
+                for i in range(each_b):
+                    value = C(0)
+                    if types.uint32(h_b + tap_h[i]) < types.uint32(x_height) and types.uint32(
+                        v_b + tap_v[i]
+                    ) < types.uint32(x_width):
+                        value = C(load(x[types.uint32(from_b + tap_place[i])]))
+                    next_b[i] = value
+                for i in range(each_b):  # the table is read one step ahead of what it points to
+                    tap_place[i], _, tap_h[i], tap_v[i] = load_vector(
+                        taps, (k + DEPTH + k_b + i) * 4, 4
+                    )
+            if k > 0:
+                # written out, not a loop: so ptxas mixes the loads of one step with the arithmetic
+                # of another
+                multiply(slab_a, slab_b, stage, 0, m, n, a, b, total)
+                multiply(slab_a, slab_b, stage, 1, m, n, a, b, total)
+                multiply(slab_a, slab_b, stage, 2, m, n, a, b, total)
+                multiply(slab_a, slab_b, stage, 3, m, n, a, b, total)
+                multiply(slab_a, slab_b, stage, 4, m, n, a, b, total)
+                multiply(slab_a, slab_b, stage, 5, m, n, a, b, total)
+                multiply(slab_a, slab_b, stage, 6, m, n, a, b, total)
+                multiply(slab_a, slab_b, stage, 7, m, n, a, b, total)
+                stage ^= 1
+            if k < depth:
+                store_vector(slab_a, (stage * DEPTH + k_a) * pitch_a + m_a, next_a)
+                for i in range(each_b):
+                    slab_b[(stage * DEPTH + k_b + i) * PITCH + n_b] = next_b[i]
+                cuda.syncthreads()
+
+        if biased != 0:
+            for i in range(high):
+                row = m0 + m + (i & 3) + (i >> 2) * 32
+                if row < outputs:
+                    base = C(load(bias[group * outputs + row]))
+                    for j in range(8):
+                        total[8 * i + j] += base
+        to = group * y_group + (m0 + m) * y_output
+        room = outputs - m0 - m
+        if wide != 0:  # positions n .. n + 3, then n + 16 .. n + 19
+            for half in range(2):
+                if n0 + n + half * 16 < positions:
+                    image, p, q = split_position(n0 + n + half * 16, area, width)
+                    leave_4(
+                        y, to + image * y_image + p * y_row + q, y_output, room, total, 4 * half
+                    )
+        else:
+            for e in range(4):
+                if n0 + n + e < positions:
+                    image, p, q = split_position(n0 + n + e, area, width)
+                    leave_1(
+                        y, to + image * y_image + p * y_row + q * y_column, y_output, room, total, e
+                    )
+            for e in range(4):
+                if n0 + n + e + 16 < positions:
+                    image, p, q = split_position(n0 + n + e + 16, area, width)
+                    leave_1(
+                        y,
+                        to + image * y_image + p * y_row + q * y_column,
+                        y_output,
+                        room,
+                        total,
+                        e + 4,
+                    )
+
+    return conv2d_implicit_gemm
+
+
+# -------------------- planners
+
+
+class View(NamedTuple):
+    """Where an operand of five dimensions lies, or of volumes of six: strides and offset in
+    bytes."""
+
+    argument: ArrayArg
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    def array(self) -> ArrayArg:
+        return self.argument.view(self.shape, self.strides, offset=self.offset)
+
+    def volumes(self) -> ArrayArg:
+        """As volumes: images are one plane deep."""
+        if len(self.shape) == 6:
+            return self.array()
+        (*first, h, w), (*apart, row, column) = self.shape, self.strides
+        return self.argument.view(
+            (*first, 1, h, w), (*apart, row * h, row, column), offset=self.offset
+        )
+
+    def line(self, itemsize: int) -> ArrayArg:
+        """The memory it covers as one dimension (strides are not negative)."""
+        return self.argument.view((max(self.span(itemsize), 1),), (itemsize,), offset=self.offset)
+
+    def span(self, itemsize: int) -> int:
+        return 1 + sum(
+            (n - 1) * stride // itemsize for n, stride in zip(self.shape, self.strides, strict=True)
+        )
+
+
+class Walk(NamedTuple):
+    """Along one axis: input = start + position * step + tap * tap_step."""
+
+    start: int
+    step: int
+    tap: int
+
+
+class Sources:
+    """The inputs of a plan, with negative strides (and strides that are not whole elements) copied
+    away first."""
+
+    def __init__(self, *layouts: Layout):
+        self.temps: list[Layout] = []
+        self.steps: list[Launch] = []
+        self.found = []
+        for i, layout in enumerate(layouts):
+            argument = Input(i)
+            if any(stride < 0 or stride % layout.itemsize for stride in layout.strides):
+                argument, copied = self.temp(layout.like()), layout.like()
+                self.steps += copy_part(whole(Input(i), layout), whole(argument, copied))
+                layout = copied
+            self.found.append((argument, layout))
+
+    def temp(self, layout: Layout) -> ArrayArg:
+        self.temps.append(layout)
+        return Temp(len(self.temps) - 1)
+
+
+def grouped(argument: ArrayArg, layout: Layout, groups: int, axis: int) -> View:
+    """View of (N, G*C, H, W) as (N, G, C, H, W) (axis 1), or of (G*M, C, R, S) as (G, M, C, R, S)
+    (axis 0); volumes alike."""
+    shape, strides = list(layout.shape), list(layout.strides)
+    each = shape[axis] // groups
+    return View(
+        argument,
+        (*shape[:axis], groups, each, *shape[axis + 1 :]),
+        (*strides[:axis], each * strides[axis], strides[axis], *strides[axis + 1 :]),
+    )
+
+
+ALONG_DEPTH = Walk(0, 1, 1)  # of images, which are one plane deep, as are their filters
+
+
+MOST_LANES = 16
+AT_ONCE = (
+    1 << 16
+    # threads of the device: 512 to a multiprocessor; each finds its place again, some 700
+    # instructions
+)
+EACH = 4  # products that a lane has at least
+
+
+def lanes_for(results: int, channels: int, taps: int) -> tuple[int, int]:
+    """How many threads share the channels of a result, and its taps: enough to fill the device, if
+    they have something to do. Channels first, as long as each has some in a row: they are walked in
+    a simple loop, which begins anew at every tap."""
+    across = along = 1
+    while across * along < MOST_LANES and across * along * results < AT_ONCE:
+        if channels >= 2 * EACH * across:
+            across *= 2
+        elif taps >= 2 * along and channels * taps >= 2 * EACH * across * along:
+            along *= 2
+        else:
+            break
+    return across, along
+
+
+def direct(
+    kernel: Callable,
+    dtype: np.dtype,
+    x: View,
+    w: View,
+    bias: ArrayArg | None,
+    y: View,
+    channels: int,
+    taps: int,
+    steps: Sequence[int],
+) -> Launch:
+    """The launch of `conv2d_direct` (or the like: `kernel` is its factory), of `channels` x `taps`
+    products a result. steps: its last arguments."""
+    results = math.prod(y.shape)
+    across, along = lanes_for(results, channels, taps)
+    wide = THREADS // (across * along)
+    large = (
+        max(x.span(dtype.itemsize), w.span(dtype.itemsize), results + THREADS, *map(abs, steps))
+        >= 1 << 30
+    )
+    return Launch(
+        kernel(dtype, large),
+        blocks(results, wide),
+        (wide, across, along),
+        [
+            x.volumes(),
+            w.volumes(),
+            x.line(dtype.itemsize),
+            w.line(dtype.itemsize),
+            w.argument.view((1,), (dtype.itemsize,)) if bias is None else bias,  # not read
+            y.volumes(),
+            *numbers(bias is not None, *steps),
+        ],
+    )
+
+
+def walks(*along: Walk) -> list[int]:
+    """Numbers of the walks along planes (of volumes), rows and columns."""
+    return [*itertools.chain.from_iterable((*(ALONG_DEPTH,) * (3 - len(along)), *along))]
+
+
+def numbers(*values: int) -> list[Any]:
+    return [np.int64(v) for v in values]
+
+
+def tap_table(
+    channels: int,
+    height: int,
+    width: int,
+    rows: Walk,
+    columns: Walk,
+    x: View,
+    itemsize: int,
+    length: int,
+) -> np.ndarray:
+    """(length, 4) int32: place in x, 0, row, column of each tap; rows past the last tap lie
+    OUTSIDE."""
+    c, r, s = (
+        grid.ravel()
+        for grid in np.meshgrid(range(channels), range(height), range(width), indexing="ij")
+    )
+    h, v = r * rows.tap, s * columns.tap
+    place = (c * x.strides[2] + h * x.strides[3] + v * x.strides[4]) // itemsize
+    table = np.full((length, 4), (0, 0, OUTSIDE, OUTSIDE), np.int32)
+    table[: len(c)] = np.stack([place, 0 * c, h, v], 1)
+    return table
+
+
+def choose_tile(outputs: int, dtype: np.dtype) -> Tile:
+    """The smallest tile that holds all outputs, or the largest; float64 sums take the registers of
+    two."""
+    if outputs <= 32 or compute_dtype(dtype) == float64:
+        return TILES[32]
+    return TILES[64 if outputs <= 64 else 128]
+
+
+def tiles_pay(outputs: int, taps: int, results: int) -> bool:
+    """Whether tiles are worth while for so many outputs a group, results in all, and taps of
+    each."""
+    return outputs >= LEAST_OUTPUTS or (taps >= DEEP and results * taps >= MUCH)
+
+
+def fits(view: View, itemsize: int) -> bool:
+    """Whether places in an operand, and their sums, are 32-bit numbers."""
+    return view.span(itemsize) < 1 << 30
+
+
+MOST_SPLITS = 16
+ALONE = (
+    0.7  # time of blocks that each have a multiprocessor to themselves, beside such as share one
+)
+RATE = 4  # taps a microsecond of two blocks that share one (NVIDIA H200)
+MEMORY = 2e6  # bytes of parts a microsecond, half of what a copy takes
+
+
+def choose_splits(tiles: int, channels: int, area: int, results: int, many: int) -> int:
+    """Into how many parts the sums over `channels` of `area` taps each are split, for least time:
+    waves of two blocks a multiprocessor, of which there are `many`, then the parts written and
+    read."""
+
+    def cost(splits: int) -> float:
+        waves = ALONE if tiles * splits <= many else blocks(tiles * splits, 2 * many)
+        return waves * (channels // splits) * area / RATE + (splits > 1) * (
+            5 + 8 * splits * results / MEMORY
+        )
+
+    return min(
+        (
+            n
+            for n in range(1, MOST_SPLITS + 1)
+            if channels % n == 0 and channels * area >= 256 * n or n == 1
+        ),
+        key=cost,
+    )
+
+
+def _split(sources: Sources, x: View, w: View, y: View, splits: int) -> tuple[View, View, View]:
+    """The same operands with the channels of the one group in `splits` groups, each with a result
+    of its own in memory."""
+    each, size = x.shape[2] // splits, math.prod(y.shape)
+    partial = sources.temp(Layout.new((splits, size), float32, sources.found[0][1].device))
+    return (
+        View(
+            x.argument,
+            (x.shape[0], splits, each, *x.shape[3:]),
+            (x.strides[0], each * x.strides[2], *x.strides[2:]),
+            x.offset,
+        ),
+        View(
+            w.argument,
+            (splits, w.shape[1], each, *w.shape[3:]),
+            (each * w.strides[2], *w.strides[1:]),
+            w.offset,
+        ),
+        View(partial, (y.shape[0], splits, *y.shape[2:]), (y.strides[0], 4 * size, *y.strides[2:])),
+    )
+
+
+def tap_sum(
+    sources: Sources,
+    dtype: np.dtype,
+    x: View,
+    w: View,
+    bias: ArrayArg | None,
+    y: View,
+    rows: Walk,
+    columns: Walk,
+    version: str | None,
+    splits: int | None,
+) -> None:
+    """Append the launches of y[n, g, m, p, q] = bias + sum over (c, r, s) of w * x."""
+    images, groups, outputs, height, width = y.shape
+    channels, taps = w.shape[2], w.shape[2] * w.shape[3] * w.shape[4]
+    positions, item = images * height * width, dtype.itemsize
+    if version is None:
+        results = positions * groups * outputs
+        gemm = (
+            tiles_pay(outputs, taps, results)
+            and groups <= 65535
+            and fits(x, item)
+            and positions < 1 << 30
+            and taps * outputs * groups < 1 << 30
+        )
+        gemm = gemm and (taps > DIRECT_TAPS or results * taps > DIRECT)
+        version = "implicit_gemm" if gemm and taps else "direct"
+    if version == "direct":
+        sources.steps.append(
+            direct(
+                conv2d_direct,
+                dtype,
+                x,
+                w,
+                bias,
+                y,
+                w.shape[2],
+                w.shape[3] * w.shape[4],
+                walks(rows, columns),
+            )
+        )
+        return
+    if version != "implicit_gemm":
+        raise ValueError(f"conv2d: no version {version!r}; there are 'direct' and 'implicit_gemm'")
+    biased = bias is not None
+    bias = bias if biased else w.argument.view((1,), (item,))  # not read
+    tile = choose_tile(outputs, dtype)
+    target, size, device = y, math.prod(y.shape), sources.found[0][1].device
+    if (
+        dtype != float32
+        or tile != TILES[128]
+        or groups > 1
+        or biased
+        or size % 4
+        or y.span(item) > size
+    ):  # a result that does not lie in one piece
+        splits = 1
+    elif splits is None:
+        splits = choose_splits(
+            blocks(positions, POSITIONS) * blocks(outputs, tile.rows),
+            channels,
+            taps // channels,
+            size,
+            multiprocessors(device),
+        )
+    if splits > 1:
+        x, w, y = _split(sources, x, w, y, splits)
+        groups, channels, taps = splits, channels // splits, taps // splits
+    depth, wide_outputs = blocks(taps, DEPTH) * DEPTH, blocks(outputs, tile.rows) * tile.rows
+    table = tap_table(channels, w.shape[3], w.shape[4], rows, columns, x, item, depth + DEPTH)
+    packed = Layout.new((groups, depth, wide_outputs), compute_dtype(dtype), device)
+    weights = sources.temp(packed)
+    to = [stride // item for stride in y.strides]
+    wide = (
+        to[4] == 1
+        and to[3] == width
+        and y.offset % (4 * item) == 0
+        and height * width % 4 == 0
+        and all(stride % 4 == 0 for stride in to[:3])
+    )
+    from_ = [stride // item for stride in x.strides]
+    sources.steps += [
+        Launch(pack_weights(dtype), blocks(packed.size, THREADS), THREADS, [w.array(), weights]),
+        Launch(
+            conv2d_implicit_gemm(dtype, tile),
+            (blocks(positions, POSITIONS) * (wide_outputs // tile.rows), groups),
+            tile.threads,
+            [
+                weights.flat,
+                x.line(item),
+                Constant(table.ravel()),
+                bias,
+                y.line(item),
+                *numbers(
+                    biased,
+                    wide,
+                    outputs,
+                    depth,
+                    wide_outputs,
+                    positions,
+                    height * width,
+                    width,
+                    rows.start,
+                    rows.step,
+                    columns.start,
+                    columns.step,
+                    x.shape[3],
+                    x.shape[4],
+                    from_[0],
+                    from_[1],
+                    from_[3],
+                    from_[4],
+                    *to,
+                ),
+            ],
+        ),
+    ]
+    if splits > 1:
+        sources.steps.append(
+            add(Layout.new((size,), dtype, device), splits, y.line(item), target.line(item))
+        )
+
+
+def conv2d(
+    out: Layout,
+    x: Layout,
+    weight: Layout,
+    bias: Layout | None = None,
+    *,
+    stride: tuple[int, int],
+    padding: tuple[int, int, int, int],
+    dilation: tuple[int, int],
+    groups: int,
+    version: str | None = None,
+    splits: int | None = None,
+) -> Plan:
+    """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,); padding (top, bottom, left, right) ->
+    out (N, G*M, P, Q).
+
+    version: "direct" or "implicit_gemm"; by default the second unless a group has very few outputs.
+    splits: of the channels, where that can be done."""
+    if not out.size:
+        return Plan([out], [])
+    sources = Sources(*([x, weight] if bias is None else [x, weight, bias]))
+    (x_arg, x), (w_arg, weight), *rest = sources.found
+    tap_sum(
+        sources,
+        x.dtype,
+        grouped(x_arg, x, groups, 1),
+        grouped(w_arg, weight, groups, 0),
+        rest[0][0] if rest else None,
+        grouped(Output(0), out, groups, 1),
+        Walk(-padding[0], stride[0], dilation[0]),
+        Walk(-padding[2], stride[1], dilation[1]),
+        version,
+        splits,
+    )
+    return Plan([out], sources.steps, sources.temps)
+
+
+def residues(
+    kernel: int, size: int, stride: int, padding: int, dilation: int
+) -> list[tuple[int, int, slice, Walk]]:
+    """How a stride splits the input gradient along one axis.
+
+    For each residue of the input coordinates: (first, how many, their taps, where these meet the
+    gradient)."""
+    found = []
+    for residue in range(stride):
+        taps = [t for t in range(kernel) if (residue - t * dilation) % stride == 0]
+        row = -((residue - padding) // stride)  # number of the first one that is no padding
+        first = row * stride + residue - padding
+        count = -(-(size - first) // stride)
+        step = taps[1] - taps[0] if len(taps) > 1 else 1
+        part = slice(taps[0], taps[-1] + 1, step) if taps else slice(0, 0, 1)
+        start = row + (residue - taps[0] * dilation) // stride if taps else 0
+        if count > 0:
+            found.append((first, count, part, Walk(start, 1, -(step * dilation // stride))))
+    return found

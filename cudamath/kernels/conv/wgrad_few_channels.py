@@ -1,0 +1,391 @@
+"""The weight gradient of a convolution in groups of few channels, or of few channels alone, by the
+strips of depthwise_nchw.py.
+
+    dw[m, c, r, s] = sum over n, p, q of dy[n, m, p, q] * x[n, c, p * stride + r - top, ...]
+        m, c: of one group
+
+A matrix product of wgrad_simt.py's kind would be 8 rows high for 8 outputs a group, a quarter of
+its smallest tile. Here a block has one group and a share of the images. It brings a tile of the
+group's channels of x (with their frame of zeros) and of dy into shared memory. A thread has one
+channel and one or two outputs: it takes strips of dy, and walks the rows of x below them as the
+depthwise kernel does; each number of x that it reads meets both outputs. Pairs of outputs and
+channels are few (32 for 8 of each), so several threads have the same pair and take its strips in
+turn. What they have is added in the end, in a fixed order, then what the blocks have
+(``sum_partials`` of wgrad_simt.py).
+
+The red, green and blue of a first layer are one group of many outputs. These are shared between
+blocks, 64 to each if there are as many, and all read the same channels: 147 taps would be 57 % of
+two tiles of 128. Taps may be 7 x 7 then. A thread has 98 sums of two outputs, so blocks are of 192
+threads (32 pairs of outputs, 3 channels, twice), two to a multiprocessor, and one wave of blocks
+does it all: on an H200 535 us for ResNet-50's first layer and 64 images (PyTorch 821, our product
+907). With 75 KB of shared memory a block instead of 100 it took 587, with four blocks of 96 threads
+538, with one of 384 threads, which only some devices have the memory for, 510.
+
+In shared memory the planes of two channels are an odd number of 16-byte pieces apart: threads that
+read the same place of different channels read from different banks.
+
+The floor is 2 * N * K * P * Q * C / groups * R * S operations. What limits it are the reads of
+shared memory: a strip takes R + 3 rows of 2 or 3 for x and 8 for dy, of 16 bytes per thread each,
+for 32 * R * S multiply-adds.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.dispatch.plan import Launch, Plan
+from ...core.dtypes import compute_dtype
+from ...core.layout import Layout
+from ..compiler.compile import blocks, codec
+from ..compiler.lazy_numba import cuda
+from ..copy.channels_last import Turned
+from ..lib.vector_io import bounded
+from .depthwise_nchw import (
+    ACROSS,
+    ENOUGH_BLOCKS,
+    HIGH,
+    THREADS,
+    Pair,
+    Scheme,
+    access,
+    divide,
+    filler,
+    four,
+    inverse,
+    scheme,
+    straight,
+)
+from .fprop_simt import numbers
+from .wgrad_simt import sum_partials
+
+ROOM = 11776  # numbers in shared memory
+MOST = 8  # channels of a group, and outputs
+TAPS = 3  # of each axis
+
+
+class Block(NamedTuple):
+    """Of a group alone, whose outputs are shared between blocks: threads, how many blocks a
+    multiprocessor holds, channels and outputs at most, taps of each axis, and the numbers in shared
+    memory, which in the end hold the sums of all threads."""
+
+    threads: int = 192
+    blocks: int = 2
+    channels: int = 4
+    outputs: int = 64
+    taps: int = 7
+    room: int = 25_000
+
+
+ALONE = Block()
+WAVE = ALONE.blocks * 132  # blocks that run at a time
+
+
+class Tiles(NamedTuple):
+    """How images are cut; the last arguments of the kernel, in their order. rows, pitch: of x in
+    shared memory; rows_dy, pitch_dy: of dy."""
+
+    tall: int
+    broad: int
+    tiles_down: int
+    tiles_across: int
+    rows: int
+    pitch: int
+    rows_dy: int
+    pitch_dy: int
+    by_rows: int
+    by_pitch: int
+    by_rows_dy: int
+    by_pitch_dy: int
+    down: int
+    across: int
+    by_across: int
+
+
+def _odd(n: int) -> int:
+    """The next odd number: so many pieces of 16 bytes from plane to plane keep neighbours in
+    different banks."""
+    return n | 1
+
+
+def tiles(
+    how: Scheme,
+    outputs: int,
+    channels: int,
+    P: int,
+    Q: int,
+    reads: int,
+    reads_dy: int,
+    room: int = ROOM,
+) -> Tiles:
+    """The largest tiles that shared memory has room for."""
+    step_down, step_across = how.rows.down, how.columns.down
+
+    def lines(down: int, across: int) -> tuple[int, int, int, int]:
+        """rows, pitch, rows_dy and pitch_dy for so many strips."""
+        return (
+            _odd((down - 1) * HIGH * step_down + how.height),
+            4 * _odd((across - 1) * step_across + how.vectors),
+            _odd(down * HIGH),
+            4 * _odd(across),
+        )
+
+    def fits(down: int, across: int) -> bool:
+        rows, pitch, rows_dy, pitch_dy = lines(down, across)
+        return channels * rows * pitch + outputs * rows_dy * pitch_dy <= room
+
+    strips_down, strips_across = blocks(P, HIGH), blocks(Q, 4)
+    most = next(n for n in range(min(strips_across, ACROSS // 8), 0, -1) if n == 1 or fits(1, n))
+    across = blocks(strips_across, blocks(strips_across, most))  # the same for all tiles
+    most = next(n for n in range(strips_down, 0, -1) if n == 1 or fits(n, across))
+    down = blocks(strips_down, blocks(strips_down, most))
+    rows, pitch, rows_dy, pitch_dy = lines(down, across)
+    tall, broad = down * HIGH, across * 4
+    return Tiles(
+        tall,
+        broad,
+        blocks(P, tall),
+        blocks(Q, broad),
+        rows,
+        pitch,
+        rows_dy,
+        pitch_dy,
+        inverse(rows),
+        inverse(pitch // reads),
+        inverse(rows_dy),
+        inverse(pitch_dy // reads_dy),
+        down,
+        across,
+        inverse(across),
+    )
+
+
+@functools.cache
+def conv2d_few_weight(
+    dtype: np.dtype,
+    how: Scheme,
+    outputs: int,
+    channels: int,
+    reads: int,
+    reads_dy: int,
+    alone: bool = False,
+) -> Any:
+    """One block per group of its share of the images. alone: groups are parts of one, they read the
+    same channels."""
+    _, _, C = codec(dtype)
+    threads = ALONE.threads if alone else THREADS
+    fill, fill_dy, read = filler(dtype, reads, threads), filler(dtype, reads_dy, threads), four(C)
+    area, window, results = how.rows.taps * how.columns.taps, 4 * how.vectors, 4 * HIGH
+    own = 2 - outputs % 2  # outputs of a thread
+    pairs = outputs // own * channels
+    workers = threads // pairs  # threads that have the same pair
+    held_size, sums_size, weights = own * results, own * area, outputs * channels * area
+    term = "; ".join(
+        f"sums[{o * area} + {{t}}] += dy[{o * results} + {{n}}] * v[{{k}}]" for o in range(own)
+    )
+    strip = straight(how, "dy, sums", term, C)
+    step_down, step_across, first, left = how.rows.down, how.columns.down, how.first, how.left
+
+    @bounded((threads, ALONE.blocks) if alone else threads)
+    def conv2d_few_weight(
+        dy,
+        x,
+        partial,
+        jobs,
+        groups,
+        images,
+        H,
+        W,
+        P,
+        Q,
+        tall,
+        broad,
+        tiles_down,
+        tiles_across,
+        rows,
+        pitch,
+        rows_dy,
+        pitch_dy,
+        by_rows,
+        by_pitch,
+        by_rows_dy,
+        by_pitch_dy,
+        down,
+        across,
+        by_across,
+    ):
+        """dy (images, groups * outputs, P, Q), x (images, groups * channels, H, W), partial
+        (splits, groups, outputs, channels, R * S): flat; jobs: tiles that a block adds up. by_...:
+        inverses. Grid: groups, splits."""
+        slab = cuda.shared.array(
+            0, C
+        )  # x (channels, rows, pitch), then dy (outputs, rows_dy, pitch_dy)
+        v = cuda.local.array(window, C)
+        held = cuda.local.array(held_size, C)
+        sums = cuda.local.array(sums_size, C)
+        g, t = cuda.blockIdx.x, cuda.threadIdx.x
+        worker = t // pairs
+        m, c = t % pairs // channels * own, t % channels
+        size, size_dy = rows * pitch, rows_dy * pitch_dy
+        for k in range(sums_size):
+            sums[k] = C(0)
+        end = min((cuda.blockIdx.y + 1) * jobs, images * tiles_down * tiles_across)
+        for tile in range(cuda.blockIdx.y * jobs, end):
+            line = tile // tiles_across
+            image = line // tiles_down
+            p0, q0 = (line - image * tiles_down) * tall, (tile - line * tiles_across) * broad
+            plane = image * groups + g
+            seen = image if alone else plane
+            cuda.syncthreads()
+            fill(
+                slab,
+                0,
+                x,
+                seen * channels,
+                1,
+                channels,
+                p0 * step_down + first,
+                q0 * step_across + left,
+                H,
+                W,
+                rows,
+                pitch,
+                by_rows,
+                by_pitch,
+            )
+            fill_dy(
+                slab,
+                channels * size,
+                dy,
+                plane * outputs,
+                1,
+                outputs,
+                p0,
+                q0,
+                P,
+                Q,
+                rows_dy,
+                pitch_dy,
+                by_rows_dy,
+                by_pitch_dy,
+            )
+            cuda.syncthreads()
+            for i in range(worker, down * across if worker < workers else 0, workers):
+                p = divide(i, by_across)
+                q = i - p * across
+                for o in range(own):
+                    at = channels * size + (m + o) * size_dy + p * HIGH * pitch_dy + 4 * q
+                    for k in range(HIGH):
+                        read(slab, at + k * pitch_dy, held, o * results + 4 * k)
+                strip(
+                    slab,
+                    c * size + p * HIGH * step_down * pitch + 4 * q * step_across,
+                    pitch,
+                    v,
+                    held,
+                    sums,
+                )
+        cuda.syncthreads()
+        for k in range(sums_size):  # the images have done their duty: their place is free
+            slab[k * threads + t] = sums[k]
+        cuda.syncthreads()
+        for i in range(t, weights, threads):
+            k = i % area
+            pair = i // area // channels // own * channels + i // area % channels
+            at = (i // area // channels % own * area + k) * threads + pair
+            total = C(0)
+            for w in range(workers):
+                total += slab[at + w * pairs]
+            partial[(cuda.blockIdx.y * groups + g) * weights + i] = total
+
+    return conv2d_few_weight
+
+
+def serves(
+    weight: tuple[int, ...], itemsize: int, groups: int, stride: Pair, dilation: Pair
+) -> bool:
+    """Whether this file's kernel does these weights (K, C, R, S): up to 8 outputs and channels per
+    group, 3 x 3 taps."""
+    return (
+        itemsize <= 4
+        and groups > 1
+        and max(weight[0] // groups, weight[1]) <= MOST
+        and max(weight[2:]) <= TAPS
+        and max(stride) <= 2
+        and max(dilation) == 1
+    )
+
+
+def serves_alone(
+    weight: tuple[int, ...], itemsize: int, groups: int, stride: Pair, dilation: Pair
+) -> bool:
+    """Whether it does them in one group: up to 4 channels, 7 x 7 taps, an even number of
+    outputs."""
+    return (
+        itemsize <= 4
+        and groups == 1
+        and weight[0] % 2 == 0
+        and weight[1] <= ALONE.channels
+        and max(weight[2:]) <= ALONE.taps
+        and max(stride) <= 2
+        and max(dilation) == 1
+    )
+
+
+def conv2d_weight_grad(
+    out: Layout,
+    grad: Layout,
+    x: Layout,
+    *,
+    stride: Pair,
+    padding: tuple[int, int, int, int],
+    dilation: Pair,
+    groups: int,
+) -> Plan | None:
+    """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S); None: not in this file's
+    reach."""
+    (images, _, H, W), (P, Q) = x.shape, grad.shape[2:]
+    alone = serves_alone(out.shape, out.itemsize, groups, stride, dilation)
+    if not (
+        out.size
+        and x.size
+        and grad.size
+        and (alone or serves(out.shape, out.itemsize, groups, stride, dilation))
+    ):
+        return None
+    if alone:  # parts of its outputs
+        pairs = out.shape[0] // 2
+        groups = next(
+            n for n in range(1, pairs + 1) if pairs % n == 0 and pairs // n * 2 <= ALONE.outputs
+        )
+    outputs, channels = out.shape[0] // groups, out.shape[1]
+    how, reads, reads_dy = scheme(out.shape[2:], (1, 1), stride, padding[::2]), access(W), access(Q)
+    threads, room, wave = (
+        (ALONE.threads, ALONE.room, WAVE) if alone else (THREADS, ROOM, ENOUGH_BLOCKS)
+    )
+    cut = tiles(how, outputs, channels, P, Q, reads, reads_dy, room)
+    needed = max(
+        channels * cut.rows * cut.pitch + outputs * cut.rows_dy * cut.pitch_dy,
+        threads * (2 - outputs % 2) * out.shape[2] * out.shape[3],
+    )
+    if needed > room:
+        return None
+    plan = Turned(out, grad, x, last=False)
+    count = images * cut.tiles_down * cut.tiles_across
+    jobs = blocks(count, min(count, blocks(wave, groups), 65535))
+    splits = blocks(count, jobs)
+    partial = plan.temp(Layout.new((splits, out.size), compute_dtype(out.dtype), out.device))
+    dy, image = [operand.flat for operand in plan.operands]
+    plan.steps += [
+        Launch(
+            conv2d_few_weight(out.dtype, how, outputs, channels, reads, reads_dy, alone),
+            (groups, splits),
+            threads,
+            [dy, image, partial.flat, *numbers(jobs, groups, images, H, W, P, Q, *cut)],
+            shared=needed * compute_dtype(out.dtype).itemsize,
+        ),
+        Launch(sum_partials(out.dtype), blocks(out.size, 32), (32, 8), [partial, plan.target.flat]),
+    ]
+    return plan.plan()

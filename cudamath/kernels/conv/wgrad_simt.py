@@ -1,0 +1,441 @@
+"""The weight gradient of a convolution: few results, each a very long sum over the positions.
+
+    dw[m, k] = sum over n of dy[m, n] * x[tap(k) + position(n)]           (words as in
+                                                                          fprop_simt.py)
+
+Versions, simple to fast:
+
+``conv2d_weight_direct``  one block per weight, which walks all positions. Right for depthwise
+convolutions.
+``conv2d_weight_gemm``    the register tile of fprop_simt.py, outputs x taps, 8 positions at a time.
+                          Here the long sum runs
+                          over positions, so these are the table in memory, written by
+                          ``position_table``; the taps of a thread stay in its registers. There are
+                          too few tiles to fill the device, so the positions are split over blocks;
+                          ``sum_partials`` adds the parts in a fixed order: no atomics, and the same
+                          bits every time.
+
+A warp reads 8 neighbouring positions of 4 outputs (or taps): four stretches of 32 bytes. The floor
+is that of fprop_simt.py.
+"""
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.dispatch.plan import Constant, Launch, Output, Plan
+from ...core.dtypes import compute_dtype
+from ...core.layout import Layout
+from ..compiler.compile import SIMULATOR, blocks, codec
+from ..compiler.lazy_numba import cuda, types
+from .fprop_simt import (
+    DEPTH,
+    DIRECT,
+    LEAST_OUTPUTS,
+    OUTSIDE,
+    PITCH,
+    POSITIONS,
+    SIZE_B,
+    THREADS,
+    Sources,
+    Tile,
+    View,
+    Walk,
+    choose_tile,
+    fits,
+    grouped,
+    multiply_step,
+    numbers,
+    place_in_tile,
+    split_position,
+    tap_table,
+    walks,
+)
+
+if not SIMULATOR:
+    from ..ptx.intrinsics import load_vector
+
+REDUCERS = 128  # threads that add up one weight in conv2d_weight_direct
+ENOUGH_BLOCKS = 512  # sums are split until there are about that many blocks
+MOST_SPLITS = 256
+
+
+@cuda.jit(device=True)
+def split_far_position(n, area, width):
+    """split_position of 64-bit numbers."""
+    image = n // area
+    row = (n - image * area) // width
+    return image, row, n - image * area - row * width
+
+
+@functools.cache
+def conv2d_weight_direct(dtype: np.dtype, large: bool) -> Any:
+    """One block per weight: its threads walk the positions, then add up pairwise. large: 64-bit
+    positions."""
+    load, store, C = codec(dtype)
+    split = split_far_position if large else split_position
+
+    @cuda.jit
+    def conv2d_weight_direct(
+        dy,
+        x,
+        dw,
+        plane_start,
+        plane_step,
+        plane_tap,
+        row_start,
+        row_step,
+        row_tap,
+        column_start,
+        column_step,
+        column_tap,
+    ):
+        """dy (N, G, M, O, P, Q), x (N, G, C, D, H, W), dw (G, M, C, T, R, S); any strides. Planes,
+        rows and columns as in conv2d_direct."""
+        sums = cuda.shared.array(REDUCERS, C)
+        t = cuda.threadIdx.x
+        i = cuda.blockIdx.x
+        s = i % dw.shape[5]
+        i //= dw.shape[5]
+        r = i % dw.shape[4]
+        i //= dw.shape[4]
+        deep = i % dw.shape[3]
+        i //= dw.shape[3]
+        c = i % dw.shape[2]
+        i //= dw.shape[2]
+        m = i % dw.shape[1]
+        g = i // dw.shape[1]
+        depth, height, width = dy.shape[3], dy.shape[4], dy.shape[5]
+        total = C(0)
+        for n in range(dy.shape[0]):
+            for pixel in range(t, depth * height * width, REDUCERS):
+                o, p, q = split(pixel, height * width, width)
+                d = plane_start + o * plane_step + deep * plane_tap
+                h = row_start + p * row_step + r * row_tap
+                v = column_start + q * column_step + s * column_tap
+                if (
+                    d >= 0
+                    and d < x.shape[3]
+                    and h >= 0
+                    and h < x.shape[4]
+                    and v >= 0
+                    and v < x.shape[5]
+                ):
+                    total += load(dy[n, g, m, o, p, q]) * load(x[n, g, c, d, h, v])
+        sums[t] = total
+        cuda.syncthreads()
+        half = REDUCERS // 2
+        while half > 0:
+            if t < half:
+                sums[t] += sums[t + half]
+            cuda.syncthreads()
+            half //= 2
+        if t == 0:
+            dw[g, m, c, deep, r, s] = store(sums[0])
+
+    return conv2d_weight_direct
+
+
+@functools.cache
+def sum_partials(dtype: np.dtype) -> Any:
+    """Partial sums added in a fixed order."""
+    _, store, C = codec(dtype)
+
+    @cuda.jit
+    def sum_partials(partial, out):
+        """partial (splits, n) in the compute type -> out (n,). Blocks of 32 elements x 8 threads an
+        element."""
+        sums = cuda.shared.array((8, 32), C)
+        x, y = cuda.threadIdx.x, cuda.threadIdx.y
+        i = cuda.blockIdx.x * 32 + x
+        total = C(0)
+        if i < out.size:
+            for split in range(y, partial.shape[0], 8):
+                total += partial[split, i]
+        sums[y, x] = total
+        cuda.syncthreads()
+        if y == 0 and i < out.size:
+            for k in range(1, 8):
+                total += sums[k, x]
+            out[i] = store(total)
+
+    return sum_partials
+
+
+@cuda.jit
+def position_table(
+    table,
+    positions,
+    area,
+    width,
+    row_start,
+    row_step,
+    column_start,
+    column_step,
+    x_image,
+    x_row,
+    x_column,
+    y_image,
+    y_row,
+    y_column,
+):
+    """table (positions + 2 * DEPTH, 4) int32: place in x, place in y, row and column in x of each
+    position, and what is read ahead of the end; strides in elements. A thread a row."""
+    n = cuda.grid(1)
+    if n >= table.shape[0]:
+        return
+    if n >= positions:
+        table[n, 0] = 0
+        table[n, 1] = 0
+        table[n, 2] = OUTSIDE
+        table[n, 3] = OUTSIDE
+    else:
+        image, p, q = split_position(n, area, width)
+        h = row_start + p * row_step
+        v = column_start + q * column_step
+        table[n, 0] = image * x_image + h * x_row + v * x_column
+        table[n, 1] = image * y_image + p * y_row + q * y_column
+        table[n, 2] = h
+        table[n, 3] = v
+
+
+@functools.cache
+def conv2d_weight_gemm(dtype: np.dtype, tile: Tile) -> Any:
+    """One block per tile of outputs x taps, summed over its share of the positions."""
+    load, _, C = codec(dtype)
+    multiply = multiply_step(C, tile)
+    rows, threads, high = tile.rows, tile.threads, tile.high
+    rows_per_warp, pitch_a, sums = rows // tile.down, rows + 4, 8 * high
+    size_a = 2 * DEPTH * pitch_a
+    apart = threads // DEPTH  # a warp reads 8 neighbouring positions of 4 outputs or taps
+    each_a, each_b = rows // apart, POSITIONS // apart
+
+    @cuda.jit(launch_bounds=(threads, 2))
+    def conv2d_weight_gemm(
+        dy,
+        x,
+        taps,
+        table,
+        partial,
+        outputs,
+        tap_count,
+        positions,
+        share,
+        groups,
+        x_height,
+        x_width,
+        x_group,
+        y_group,
+        y_output,
+    ):
+        """dy, x: their memory as a line; taps (tap_count, 4) and table (positions + 2 * DEPTH, 4):
+        int32, flattened; share: positions a split adds up, a multiple of DEPTH; partial (splits, G,
+        outputs, tap_count) flattened. Grid: tiles, splits, groups."""
+        slab_a = cuda.shared.array(size_a, C, alignment=16)
+        slab_b = cuda.shared.array(SIZE_B, C, alignment=16)
+        total = cuda.local.array(sums, C)
+        a = cuda.local.array(8, C)
+        b = cuda.local.array(8, C)
+        next_a = cuda.local.array(each_a, C)
+        next_b = cuda.local.array(each_b, C)
+        tap_place = cuda.local.array(each_b, types.int32)
+        tap_h = cuda.local.array(each_b, types.int32)
+        tap_v = cuda.local.array(each_b, types.int32)
+
+        tiles_down = (outputs + rows - 1) // rows
+        tile_column = cuda.blockIdx.x // tiles_down
+        m0 = (cuda.blockIdx.x - tile_column * tiles_down) * rows
+        j0 = tile_column * POSITIONS
+        split, group = cuda.blockIdx.y, cuda.blockIdx.z
+        thread = cuda.threadIdx.x
+        m, n = place_in_tile(thread, rows_per_warp)
+
+        k_t, i_t = (
+            thread & (DEPTH - 1),
+            thread // DEPTH,
+        )  # this thread's position and first output and tap
+        for i in range(each_b):
+            tap_place[i], tap_h[i], tap_v[i] = 0, OUTSIDE, OUTSIDE
+            if j0 + i_t + i * apart < tap_count:
+                tap_place[i], _, tap_h[i], tap_v[i] = load_vector(
+                    taps, (j0 + i_t + i * apart) * 4, 4
+                )
+        from_a = group * y_group + (m0 + i_t) * y_output
+        from_b = group * x_group
+        begin = split * share
+        end = min(begin + share, positions)
+
+        for i in range(8 * high):
+            total[i] = C(0)
+        stage = 0
+        x_place, y_place, h, v = load_vector(table, (begin + k_t) * 4, 4)
+        for k in range(begin, end + DEPTH, DEPTH):
+            if k < end:
+                for i in range(each_a):
+                    value = C(0)
+                    if k + k_t < end and m0 + i_t + i * apart < outputs:
+                        value = C(load(dy[types.uint64(from_a + i * apart * y_output + y_place)]))
+                    next_a[i] = value
+                for i in range(each_b):
+                    value = C(0)
+                    if types.uint32(h + tap_h[i]) < types.uint32(x_height) and types.uint32(
+                        v + tap_v[i]
+                    ) < types.uint32(x_width):
+                        value = C(load(x[types.uint64(from_b + x_place + tap_place[i])]))
+                    next_b[i] = value
+                x_place, y_place, h, v = load_vector(table, (k + DEPTH + k_t) * 4, 4)
+            if k > begin:
+                multiply(slab_a, slab_b, stage, 0, m, n, a, b, total)
+                multiply(slab_a, slab_b, stage, 1, m, n, a, b, total)
+                multiply(slab_a, slab_b, stage, 2, m, n, a, b, total)
+                multiply(slab_a, slab_b, stage, 3, m, n, a, b, total)
+                multiply(slab_a, slab_b, stage, 4, m, n, a, b, total)
+                multiply(slab_a, slab_b, stage, 5, m, n, a, b, total)
+                multiply(slab_a, slab_b, stage, 6, m, n, a, b, total)
+                multiply(slab_a, slab_b, stage, 7, m, n, a, b, total)
+                stage ^= 1
+            if k < end:
+                for i in range(each_a):
+                    slab_a[(stage * DEPTH + k_t) * pitch_a + i_t + i * apart] = next_a[i]
+                for i in range(each_b):
+                    slab_b[(stage * DEPTH + k_t) * PITCH + i_t + i * apart] = next_b[i]
+                cuda.syncthreads()
+
+        for i in range(high):
+            row = m0 + m + (i & 3) + (i >> 2) * 32
+            if row < outputs:
+                to = ((split * groups + group) * outputs + row) * tap_count
+                for j in range(8):
+                    tap = j0 + n + (j & 3) + (j >> 2) * 16
+                    if tap < tap_count:
+                        partial[to + tap] = total[8 * i + j]
+
+    return conv2d_weight_gemm
+
+
+# -------------------- planner
+
+
+def direct(dtype: np.dtype, dy: View, x: View, dw: View, *along: Walk) -> Launch:
+    """One block per weight. along: planes (of volumes), rows and columns."""
+    large = math.prod(dy.shape[3:]) >= 1 << 31
+    return Launch(
+        conv2d_weight_direct(dtype, large),
+        math.prod(dw.shape),
+        REDUCERS,
+        [dy.volumes(), x.volumes(), dw.volumes(), *numbers(*walks(*along))],
+    )
+
+
+def conv2d_weight_grad(
+    out: Layout,
+    grad: Layout,
+    x: Layout,
+    *,
+    stride: tuple[int, int],
+    padding: tuple[int, int, int, int],
+    dilation: tuple[int, int],
+    groups: int,
+    version: str | None = None,
+) -> Plan:
+    """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S).
+
+    version: "weight_direct" or "weight_gemm"; by default the second unless a group has very few
+    outputs, or there is little to do."""
+    kernel = out.shape[2:]
+    if not out.size:
+        return Plan([out], [])
+    sources = Sources(grad, x)
+    (g_arg, grad), (x_arg, x) = sources.found
+    dy, source = grouped(g_arg, grad, groups, 1), grouped(x_arg, x, groups, 1)
+    dw = grouped(Output(0), out, groups, 0)
+    rows, columns = (
+        Walk(-padding[0], stride[0], dilation[0]),
+        Walk(-padding[2], stride[1], dilation[1]),
+    )
+    images, _, outputs, height, width = dy.shape
+    dtype, item, positions = grad.dtype, grad.itemsize, images * height * width
+    if version is None:
+        gemm = (
+            outputs >= LEAST_OUTPUTS
+            and groups <= 65535
+            and fits(dy, item)
+            and fits(source, item)
+            and positions
+            and positions * out.size > DIRECT
+        )
+        version = "weight_gemm" if gemm else "weight_direct"
+    if version == "weight_direct":
+        return Plan(
+            [out], [*sources.steps, direct(dtype, dy, source, dw, rows, columns)], sources.temps
+        )
+    if version != "weight_gemm":
+        raise ValueError(
+            f"conv2d: no version {version!r}; there are 'weight_direct' and 'weight_gemm'"
+        )
+    tile = choose_tile(outputs, dtype)
+    tap_count = source.shape[2] * kernel[0] * kernel[1]
+    taps = tap_table(source.shape[2], *kernel, rows, columns, source, item, tap_count)
+    tiles = blocks(outputs, tile.rows) * blocks(tap_count, POSITIONS)
+    splits = max(
+        1, min(ENOUGH_BLOCKS // (tiles * groups), MOST_SPLITS, blocks(positions, 16 * DEPTH))
+    )
+    share = blocks(blocks(positions, splits), DEPTH) * DEPTH
+    splits = blocks(positions, share)
+    rows_read = positions + 2 * DEPTH
+    table = sources.temp(Layout.new((rows_read, 4), np.dtype(np.int32), grad.device))
+    partial = sources.temp(Layout.new((splits, out.size), compute_dtype(dtype), grad.device))
+    from_, to = ([stride // item for stride in view.strides] for view in (source, dy))
+    sources.steps += [
+        Launch(
+            position_table,
+            blocks(rows_read, THREADS),
+            THREADS,
+            [
+                table,
+                *numbers(
+                    positions,
+                    height * width,
+                    width,
+                    rows.start,
+                    rows.step,
+                    columns.start,
+                    columns.step,
+                    from_[0],
+                    from_[3],
+                    from_[4],
+                    to[0],
+                    to[3],
+                    to[4],
+                ),
+            ],
+        ),
+        Launch(
+            conv2d_weight_gemm(dtype, tile),
+            (tiles, splits, groups),
+            tile.threads,
+            [
+                dy.line(item),
+                source.line(item),
+                Constant(taps.ravel()),
+                table.flat,
+                partial.flat,
+                *numbers(
+                    outputs,
+                    tap_count,
+                    positions,
+                    share,
+                    groups,
+                    source.shape[3],
+                    source.shape[4],
+                    from_[1],
+                    to[1],
+                    to[2],
+                ),
+            ],
+        ),
+        Launch(sum_partials(dtype), blocks(out.size, 32), (32, 8), [partial, Output(0).flat]),
+    ]
+    return Plan([out], sources.steps, sources.temps)

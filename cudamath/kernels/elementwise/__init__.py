@@ -1,0 +1,1 @@
+"""Elementwise kernels, generated from scalar expressions."""

@@ -1,0 +1,1 @@
+"""Kernels generated from the user's own functions, and from fused ones."""

@@ -1,0 +1,631 @@
+"""Kernels that `cm.fuse` generates: a whole expression of arrays in one pass over them.
+
+The idea. Elementwise operations one after the other read and write every intermediate result: ten
+of them move ten times the memory that the inputs and the result take. One kernel keeps what lies
+between in registers. The floor is bytes(inputs) + bytes(outputs), whatever happens on the way. A
+`Program` says what to compute, value by value, on a domain of rows (the last axis) and columns;
+`fused` turns it into one of
+
+1. `elementwise` (elementwise/generator.py): one result, no reduction. The values become one scalar
+   function, and every version there applies: any strides, 16-byte accesses, transposed operands
+   through shared memory.
+2. `fused_rows`: reductions along rows, or several results. A group of threads owns a row. A
+   reduction is a pass over it; what later passes need again is held in registers (a layer norm
+   reads x once), as long as a row fits.
+3. `fused_rows` without holding: rows too long for registers, and reductions of long rows at the
+   very end, for which a row is cut into segments, one per group of threads, so that few long rows
+   fill the device as well.
+
+Sums are added in a fixed order: the same numbers in the same shape give the same bits. In the
+simulator a group is one thread.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core import shapes
+from ...core.dispatch.plan import Input, Launch, Output, Plan, Temp
+from ...core.dtypes import COMPLEX, compute_dtype, float16, float64
+from ...core.layout import Layout
+from ..compiler.compile import SIMULATOR, blocks, codec, compiled, device_function, power_of_two
+from ..compiler.lazy_numba import cuda, types
+from ..copy.strided import copy_part, whole
+from ..elementwise.generator import NAMES, launch, result_layout, scalar_function
+from ..lib.vector_io import (
+    add,
+    group_max,
+    group_min,
+    group_sum,
+    larger,
+    reader,
+    smaller,
+    spread,
+    vector_width,
+    wide,
+    writer,
+)
+from ..ptx import intrinsics
+
+HELD = 32  # float32 registers a thread may hold of a row ..
+# .. of more than WIDE columns of 32 bits or more: 32 is slower, 8 as fast as far as runs differ
+# (limits.toml)
+HELD_WIDE = 16
+WIDE = 2048
+MOST_THREADS = 512  # a row that is not held
+UNROLL = 4  # accesses a thread has in flight where nothing is held
+SEGMENT = 1 << 14  # elements of a row that one group of threads reduces, where there are few rows
+FEW = 1 << 10  # rows that fill the device
+
+
+class Value(NamedTuple):
+    """One value of a program.
+
+    kind: "load" (detail: argument, alignment: for each dimension of the domain the argument's, or
+    None), "constant" (detail: the number and its repr, as -0.0 equals 0.0), "apply" (detail:
+    expression, compute dtype), "where", "cast", "sum", "max", "min" (along rows). row: it has one
+    value per row.
+    """
+
+    kind: str
+    dtype: np.dtype
+    operands: tuple[int, ...]
+    detail: Any
+    row: bool
+
+
+class Program(NamedTuple):
+    """Values, operands before their users, and which of them are results."""
+
+    values: tuple[Value, ...]
+    outputs: tuple[int, ...]
+
+    @property
+    def reductions(self) -> list[int]:
+        return [i for i, v in enumerate(self.values) if v.kind in _REDUCTIONS]
+
+
+_REDUCTIONS = ("sum", "max", "min")
+
+
+# -------------------- scalar functions
+
+
+@functools.cache
+def value_function(value: Value, inputs: tuple[np.dtype, ...]) -> Any:
+    """Device function of one value from its operands, all in what their dtypes are computed in."""
+    if value.kind == "apply":
+        expression, compute = value.detail
+        return scalar_function(expression, inputs, compute, value.dtype, stored=False)
+    R = codec(value.dtype)[2]
+    if value.kind == "where":
+
+        @device_function
+        def where(mask, a, b):
+            return R(a) if mask else R(b)
+
+        return where
+    load, store, _ = codec(value.dtype)
+    if value.dtype == np.bool_:
+
+        @device_function
+        def truth(v):
+            return R(1) if v != 0 else R(0)
+
+        return truth
+    if inputs[0] in COMPLEX and value.dtype not in COMPLEX:
+
+        @device_function
+        def real(v):
+            return load(store(R(v.real)))
+
+        return real
+    if (inputs[0], value.dtype) == (float64, float16):
+
+        @device_function
+        def once(v):  # through float32 it would be rounded twice
+            return load(intrinsics.double_to_half(v))
+
+        return once
+
+    @device_function
+    def cast(v):
+        return load(store(R(v)))
+
+    return cast
+
+
+class _Writer:
+    """Generated statements for values of a program; `namespace` collects what they call."""
+
+    def __init__(self, program: Program):
+        self.program = program
+        self.namespace: dict[str, Any] = {"cuda": cuda, "types": types}
+
+    def needed(self, targets: Sequence[int], known: Callable[[int], bool]) -> list[int]:
+        """What must be computed for these values, in order; not what is known."""
+        found: set[int] = set()
+        stack = [i for i in targets if not known(i)]
+        while stack:
+            i = stack.pop()
+            if i not in found:
+                found.add(i)
+                if self.program.values[i].kind not in _REDUCTIONS:
+                    stack += [j for j in self.program.values[i].operands if not known(j)]
+        return sorted(found)
+
+    def statement(self, i: int, name: Callable[[int], str]) -> str:
+        """v<i> = f<i>(operands)."""
+        value = self.program.values[i]
+        operands = [self.program.values[j] for j in value.operands]
+        self.namespace[f"f{i}"] = value_function(
+            value._replace(operands=(), row=False), tuple(o.dtype for o in operands)
+        )
+        return f"{name(i)} = f{i}({', '.join(map(name, value.operands))})"
+
+    def constant(self, i: int) -> str:
+        """The name of a constant."""
+        value = self.program.values[i]
+        self.namespace[f"c{i}"] = codec(value.dtype)[2](value.detail[0])
+        return f"c{i}"
+
+
+@functools.cache
+def composed(program: Program) -> tuple[Any, tuple[int, ...]]:
+    """(device function from the stored elements of the loads to the stored element of the one
+    result, the loads)."""
+    write = _Writer(program)
+    loads = tuple(i for i, v in enumerate(program.values) if v.kind == "load")
+
+    def name(i: int) -> str:
+        return write.constant(i) if program.values[i].kind == "constant" else f"v{i}"
+
+    lines = []
+    for k, i in enumerate(loads):
+        write.namespace[f"load{i}"] = codec(program.values[i].dtype)[0]
+        lines.append(f"v{i} = load{i}({NAMES[k]})")
+    lines += [
+        write.statement(i, name)
+        for i in write.needed(
+            program.outputs, lambda i: program.values[i].kind in ("load", "constant")
+        )
+    ]
+    (out,) = program.outputs
+    write.namespace["store"], write.namespace["R"] = codec(program.values[out].dtype)[1:]
+    arguments = ", ".join(NAMES[: len(loads)])
+    source = (
+        f"def fused({arguments}):\n"
+        + "".join(f"    {line}\n" for line in lines)
+        + f"    return store(R({name(out)}))\n"
+    )
+    return device_function(compiled(source, "fused", write.namespace)), loads
+
+
+# -------------------- rows
+
+QUOTIENT = "x / y"
+
+
+@functools.cache
+def row_division() -> tuple[Any, Any]:
+    """Device functions (prepare, divide) for float32: all of a row divided by one number, as
+    exactly as by `/`.
+
+    prepare(y) -> (y s, 1 / (y s), s), once per row; divide(x, y s, 1 / (y s), s) -> x / y. `/` is a
+    dozen instructions with a branch for very large and small numbers, and a thread that has thirty
+    such branches before it has no loads in flight. Here the product with the reciprocal is
+    corrected twice by its remainder, which a fused multiply-add finds exactly; the power of two s
+    keeps the reciprocal a normal number. The result is rounded correctly (Markstein 1990) where |x|
+    and |x / y| are 2^-100 or more; smaller ones may be off by two units in the last place.
+    """
+    one, none, near, far, endless = map(np.float32, (1, 0, 2.0**-60, 2.0**60, math.inf))
+
+    @device_function
+    def prepare(y):
+        size = abs(y)
+        s = near if size > far else (far if size < near else one)
+        y = y * s
+        return y, one / y, s
+
+    @device_function
+    def divide(x, y, reciprocal, s):
+        x = x * s
+        first = x * reciprocal
+        q = cuda.fma(cuda.fma(-y, first, x), reciprocal, first)
+        q = cuda.fma(cuda.fma(-y, q, x), reciprocal, q)
+        size = abs(first)  # of zeros, infinities and NaN the product alone is right, sign and all
+        return q if size > none and size < endless else first
+
+    return prepare, divide
+
+
+def divisor(program: Program, i: int) -> int | None:
+    """The number of the value by which `row_division` divides value i, an element; None where it is
+    not such a quotient."""
+    value = program.values[i]
+    if value.kind != "apply" or value.row or value.detail != (QUOTIENT, np.dtype(np.float32)):
+        return None
+    single = all(compute_dtype(program.values[j].dtype) == np.float32 for j in (*value.operands, i))
+    return (
+        value.operands[1]
+        if program.values[value.operands[1]].row and single and not SIMULATOR
+        else None
+    )
+
+
+class Shape(NamedTuple):
+    """What a compiled `fused_rows` knows of its launch."""
+
+    threads: int  # a row
+    rows: int  # a block
+    width: int  # elements per access
+    vectors: int  # accesses a thread holds; 0: nothing is held
+    outer: int  # dimensions in front of the columns
+    segmented: bool
+
+
+def levels(program: Program) -> list[list[int]]:
+    """Reductions by how many passes must come before: those of a level share a pass."""
+    depth: list[int] = []
+    found: list[list[int]] = []
+    for i, value in enumerate(program.values):
+        before = max([depth[j] for j in value.operands], default=0)
+        if value.kind in _REDUCTIONS:
+            while len(found) <= before:
+                found.append([])
+            found[before].append(i)
+            before += 1
+        depth.append(before)
+    return found
+
+
+def held_loads(program: Program) -> list[int]:
+    """Loads along rows that more than one pass uses."""
+    write, uses = _Writer(program), {}
+    passes = [[program.values[i].operands[0] for i in level] for level in levels(program)]
+    elements = [i for i in program.outputs if not program.values[i].row]
+    for targets in [*passes, elements]:
+        for i in write.needed(targets, lambda _: False):
+            if program.values[i].kind == "load" and not program.values[i].row:
+                uses[i] = uses.get(i, 0) + 1
+    return [i for i, n in uses.items() if n > 1]
+
+
+@functools.cache
+def fused_rows(program: Program, shape: Shape) -> Any:
+    """Arguments: the loads' arrays and the results as one-dimensional memory; their element strides
+    along the outer dimensions; the sizes of these; rows, columns, columns of a segment, segments of
+    a row."""
+    values, write = program.values, _Writer(program)
+    threads, _, width, vectors, outer, segmented = shape
+    space, held = write.namespace, held_loads(program) if vectors else []
+    loads = [i for i, v in enumerate(values) if v.kind == "load"]
+    arrays = [*(f"a{i}" for i in loads), *(f"o{k}" for k in range(len(program.outputs)))]
+    parameters = [
+        *arrays,
+        *(f"{a}_{d}" for a in arrays for d in range(outer)),
+        *(f"size{d}" for d in range(outer)),
+        "rows",
+        "columns",
+        "segment",
+        "segments",
+    ]
+    space["prepare"], space["divide"] = row_division()
+    for i in loads:
+        space[f"read{i}"], space[f"load{i}"] = (
+            reader(values[i].dtype, width),
+            codec(values[i].dtype)[0],
+        )
+        space[f"T{i}"] = codec(values[i].dtype)[2]
+    row_known: set[int] = set()  # one value per row, computed already
+
+    def name(i: int, k: str = "") -> str:
+        """An element value at place k of an access, or one a row."""
+        if values[i].kind == "constant":
+            return write.constant(i)
+        return f"v{i}" if values[i].row or values[i].kind in _REDUCTIONS else f"v{i}{k}"
+
+    def known(i: int) -> bool:
+        return i in row_known or values[i].kind == "constant"
+
+    def rows_of(targets: Sequence[int]) -> list[str]:
+        """Statements for the row values among what these targets need."""
+        lines = []
+        for i in write.needed(targets, known):
+            if (
+                values[i].row
+                and values[i].kind not in _REDUCTIONS
+                and all(known(j) for j in values[i].operands)
+            ):
+                lines.append(
+                    f"v{i} = load{i}(a{i}[at_a{i}])"
+                    if values[i].kind == "load"
+                    else write.statement(i, name)
+                )
+                row_known.add(i)
+        return lines
+
+    def access(
+        targets: Sequence[int], at: str, use: Callable[[int], list[str]], hold: str | None
+    ) -> list[str]:
+        """Statements for one access of `width` elements at column `at`: reads, then per element the
+        values and `use`."""
+        todo = write.needed(targets, known)
+        lines = [
+            f"read{i}(a{i}, at_a{i} + {at}, l{i}, 0)"
+            for i in todo
+            if values[i].kind == "load" and not values[i].row and i not in held
+        ]
+        for k in range(width):
+
+            def place(i: int, k: int = k) -> str:
+                if values[i].kind == "load" and not values[i].row:
+                    return f"h{i}[{hold} + {k}]" if i in held else f"l{i}[{k}]"
+                return name(i, f"_{k}")
+
+            for i in todo:
+                by = divisor(program, i)
+                if by is not None:
+                    lines.append(
+                        f"{place(i)} = divide({place(values[i].operands[0])}, y{by}, inverse{by}, "
+                        f"power{by})"
+                    )
+                elif values[i].kind != "load" and not values[i].row:
+                    lines.append(write.statement(i, place))
+            for i in targets:
+                lines += [line.format(value=place(i), k=k) for line in use(i)]
+        return lines
+
+    body = [
+        f"row = cuda.blockIdx.x * {shape.rows} + cuda.threadIdx.y",
+        "inside = row < rows",
+        "rest = types.uint32(row if inside else 0)",
+        "lane = cuda.threadIdx.x",
+    ]
+    if segmented:
+        body += [
+            "next = rest // types.uint32(segments)",
+            "first = types.int64(rest - next * types.uint32(segments)) * segment",
+            "rest = next",
+            "last = min(first + segment, columns)",
+        ]
+    else:
+        body += ["first = 0", "last = columns"]
+    for d in reversed(range(1, outer)):
+        body += [
+            f"next = rest // types.uint32(size{d})",
+            f"i{d} = types.int64(rest - next * types.uint32(size{d}))",
+            "rest = next",
+        ]
+    body += ["i0 = types.int64(rest)"] if outer else []
+    for a in arrays:
+        body.append(f"at_{a} = {' + '.join(f'i{d} * {a}_{d}' for d in range(outer)) or '0'}")
+    element_loads = [i for i in loads if not values[i].row]
+    body += [f"l{i} = cuda.local.array({width}, T{i})" for i in element_loads]
+    for i in held:
+        space[f"held{i}"] = width * vectors
+        body.append(f"h{i} = cuda.local.array(held{i}, T{i})")
+    if held:
+        body += [
+            f"for v in range({vectors}):",
+            f"    i = (lane + v * {threads}) * {width}",
+            "    if i < columns:",
+        ]
+        body += [f"        read{i}(a{i}, at_a{i} + i, h{i}, v * {width})" for i in held]
+
+    def loop(targets: Sequence[int], use: Callable[[int], list[str]]) -> list[str]:
+        by = {divisor(program, i) for i in write.needed(targets, known)} - {None}
+        before = [f"y{i}, inverse{i}, power{i} = prepare({name(i)})" for i in sorted(by)]
+        if held:
+            return [
+                *before,
+                f"for v in range({vectors}):",
+                f"    i = (lane + v * {threads}) * {width}",
+                "    if i < columns:",
+                *("        " + line for line in access(targets, "i", use, f"v * {width}")),
+            ]
+        return [
+            *before,
+            f"for i in range(first + lane * {width}, last, {threads * width}):",
+            *("    " + line for line in access(targets, "i", use, None)),
+        ]
+
+    for level in levels(program):
+        targets = [values[i].operands[0] for i in level]
+        body += rows_of(targets)
+        for i in level:
+            T = codec(values[i].dtype)[2]
+            space[f"R{i}"] = T
+            start = {"sum": 0, "max": -math.inf, "min": math.inf}[values[i].kind]
+            space[f"start{i}"] = T(start)
+            space[f"together{i}"] = {"sum": group_sum, "max": group_max, "min": group_min}[
+                values[i].kind
+            ](threads, T)
+            space[f"more{i}"] = _MORE[values[i].kind]
+            body.append(f"s{i} = start{i}")
+        of = {}
+        for i in level:
+            of.setdefault(values[i].operands[0], []).append(i)
+
+        def gather(t: int, of: dict = of) -> list[str]:
+            return [f"s{i} = more{i}(s{i}, R{i}({{value}}))" for i in of[t]]
+
+        body += loop(list(of), gather)
+        body += [f"v{i} = together{i}(s{i})" for i in level]
+        row_known.update(level)
+    body += rows_of(program.outputs)
+    elements = [k for k, i in enumerate(program.outputs) if not values[i].row]
+    final = ["if inside:"]
+    for k, i in enumerate(program.outputs):
+        space[f"store{k}"], space[f"S{k}"] = codec(values[i].dtype)[1:]
+        space[f"write{k}"] = writer(values[i].dtype, width)
+        if values[i].row:
+            at = f"at_o{k}" + (" + first // segment" if segmented else "")
+            final += ["    if lane == 0:", f"        o{k}[{at}] = store{k}(S{k}({name(i)}))"]
+        else:
+            body.append(f"r{k} = cuda.local.array({width}, S{k})")
+    if elements:
+
+        def collect(t: int) -> list[str]:
+            return [f"r{k}[{{k}}] = S{k}({{value}})" for k in elements if program.outputs[k] == t]
+
+        lines = loop(list(dict.fromkeys(program.outputs[k] for k in elements)), collect)
+        indent = "        " if held else "    "
+        lines += [f"{indent}write{k}(o{k}, at_o{k} + i, r{k}, 0)" for k in elements]
+        final += ["    " + line for line in lines]
+    body += final if len(final) > 1 else []
+    source = f"def fused_rows({', '.join(parameters)}):\n" + "".join(
+        f"    {line}\n" for line in body
+    )
+    return cuda.jit(compiled(source, "fused_rows", space))
+
+
+_MORE = {"sum": add, "max": larger, "min": smaller}
+
+
+# -------------------- planner
+
+
+def segments_of(program: Program, rows: int, columns: int) -> int:
+    """Into how many segments rows are cut: 1 unless the results are reductions of few long rows."""
+    if (
+        any(i not in program.reductions for i in program.outputs)
+        or len(levels(program)) != 1
+        or rows >= FEW
+    ):
+        return 1
+    return max(blocks(columns, SEGMENT), 1)
+
+
+def fused(*layouts: Layout, program: Program, shape: tuple[int, ...]) -> Plan:
+    """Planner: arguments -> the results of a program on a domain of this shape: (shape) for one
+    value per element, (*shape[:-1], segments) for one per row."""
+    values = program.values
+    if len(program.outputs) == 1 and not program.reductions and not values[program.outputs[0]].row:
+        return _elementwise(layouts, program, shape)
+    columns, rows = shape[-1], prod(shape[:-1])
+    segments = segments_of(program, rows, columns)
+    steps: list[Launch] = []
+    temps: list[Layout] = []
+    seen: dict[tuple[int, int], tuple[Any, Layout]] = {}
+    loads = [i for i, v in enumerate(values) if v.kind == "load"]
+    strides, arguments, element = [], [], []
+    for i in loads:
+        argument, alignment = values[i].detail
+        x = layouts[argument]
+        along = alignment[-1]
+        if along is not None and x.strides[along] != x.itemsize:  # columns must be neighbours
+            if (argument, along) not in seen:
+                temps.append(_innermost(x, along))
+                steps += copy_part(
+                    whole(Input(argument), x), whole(Temp(len(temps) - 1), temps[-1])
+                )
+                seen[argument, along] = Temp(len(temps) - 1), temps[-1]
+            reference, x = seen[argument, along]
+        else:
+            reference = Input(argument)
+        strides.append(tuple([0 if d is None else x.strides[d] for d in alignment[:-1]]))
+        arguments.append(
+            reference.view(
+                (max(shapes.byte_bounds(x.shape, x.strides, x.itemsize)[1] // x.itemsize, 1),)
+            )
+        )
+        if not values[i].row:
+            element.append((x, strides[-1]))
+    outputs = []
+    for k, i in enumerate(program.outputs):
+        out = layouts[0].like((*shape[:-1], segments) if values[i].row else shape, values[i].dtype)
+        outputs.append(out)
+        strides.append(out.strides[:-1])
+        arguments.append(Output(k).view((max(out.size, 1),)))
+        if not values[i].row:
+            element.append((out, strides[-1]))
+    outer, *steps_of = shapes.collapse(shape[:-1], *strides)
+    width = vector_width(columns, *[x for x, _ in element]) if element else 1
+    if any(s % min(16, width * x.itemsize) for x, outer_strides in element for s in outer_strides):
+        width = 1
+    held = held_loads(program)
+    budget = (
+        HELD
+        * 4
+        // max([wide(values[i].dtype).itemsize for i in held], default=4)
+        // max(power_of_two(len(held)), 1)
+    )
+    spread_over = spread(columns, width, max(budget, width)) if held else None
+    if spread_over and columns > WIDE and all(values[i].dtype.itemsize >= 4 for i in held):
+        spread_over = (
+            spread(columns, width, max(budget * HELD_WIDE // HELD, width), MOST_THREADS)
+            or spread_over
+        )
+    if SIMULATOR:
+        made = Shape(1, 1, 1, 0, len(outer), segments > 1)
+    elif spread_over:
+        made = Shape(
+            spread_over.threads, spread_over.rows, width, spread_over.vectors, len(outer), False
+        )
+    else:
+        threads = min(power_of_two(blocks(min(columns, SEGMENT), width * UNROLL)), MOST_THREADS)
+        made = Shape(
+            threads,
+            max(128 // threads, 1) if threads <= 32 else 1,
+            width,
+            0,
+            len(outer),
+            segments > 1,
+        )
+    itemsizes = [values[i].dtype.itemsize for i in loads] + [out.itemsize for out in outputs]
+    element_strides = [
+        s // size for step, size in zip(steps_of, itemsizes, strict=True) for s in step
+    ]
+    total = rows * segments
+    if total >= 1 << 31:
+        raise AssertionError(f"fused: {total} rows are too many for 32-bit numbers")
+    steps.append(
+        Launch(
+            fused_rows(program, made),
+            blocks(total, made.rows),
+            (made.threads, made.rows),
+            [
+                *arguments,
+                *element_strides,
+                *outer,
+                total,
+                columns,
+                SEGMENT if segments > 1 else columns,
+                segments,
+            ],
+        )
+    )
+    return Plan(outputs, steps, temps)
+
+
+def _innermost(x: Layout, axis: int) -> Layout:
+    """A layout of x's shape, without gaps, in which neighbours along this axis are neighbours in
+    memory."""
+    order = [*(d for d in range(x.ndim) if d != axis), axis]
+    steps = dict(zip(order, x.like([x.shape[d] for d in order]).strides, strict=True))
+    return x.like().view(x.shape, tuple([steps[d] for d in range(x.ndim)]))
+
+
+def _elementwise(layouts: Sequence[Layout], program: Program, shape: tuple[int, ...]) -> Plan:
+    """One result, no reduction: the kernels of elementwise/generator.py with a composed
+    function."""
+    function, loads = composed(program)
+    operands, arguments = [], []
+    for i in loads:
+        argument, alignment = program.values[i].detail
+        x = layouts[argument]
+        kept = tuple([0 if d is None else x.strides[d] for d in alignment])
+        sizes = tuple([1 if d is None else x.shape[d] for d in alignment])
+        operands.append(x.view(sizes, kept))
+        arguments.append(Input(argument))
+    full = [x for x in operands if x.shape == shape]
+    dtype = program.values[program.outputs[0]].dtype
+    out = result_layout(full, shape, dtype) if full else layouts[0].like(shape, dtype)
+    return Plan([out], [launch(function, operands, out, Output(0), arguments=arguments)])

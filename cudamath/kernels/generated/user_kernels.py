@@ -1,0 +1,158 @@
+"""A user's own `@cuda.jit` kernels, compiled and launched like the package's; kernels from a user's
+scalar functions.
+
+Only the argument types differ: our kernels see storage types (16-bit floats as uint16, bool as
+uint8), while a user's kernel sees what Numba would show it, float16 and bool as themselves.
+bfloat16 is uint16 and float8 uint8 here too, for want of such types in Numba's arrays.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ...core import shapes
+from ...core.dispatch.plan import Output, Plan
+from ...core.layout import Layout
+from ...core.specs.scalar_functions import typed
+from ..compiler import compile as compiler
+from ..compiler.lazy_numba import cuda, types
+from ..elementwise.generator import NAMES, launch, result_layout
+from ..lib.accumulators import Reduction, accumulator
+from ..reduce.dispatch import planned
+
+__all__ = ["UserKernel", "user_kernel"]
+
+
+class UserKernel:
+    """What a Launch takes for a user's kernel: `cubin` compiles it for its own argument types."""
+
+    def __init__(self, dispatcher: Any):
+        self.dispatcher = dispatcher
+        self.__name__ = dispatcher.py_func.__name__
+
+    def cubin(self, signature: list[Layout | np.dtype], capability: tuple[int, int]) -> bytes:
+        """Machine code for these arguments and this compute capability, from the disk if it is
+        there."""
+        return compiler.compile_cubin(self.dispatcher, signature, capability, seen)
+
+
+def seen(dtype: np.dtype) -> np.dtype:
+    """What a user's kernel sees of a dtype."""
+    return dtype if dtype in (np.float16, np.bool_) else compiler.storage(dtype)
+
+
+@functools.cache
+def user_kernel(kernel: Any) -> UserKernel:
+    """The UserKernel of a `@cuda.jit` kernel or of a plain Python function that could be one."""
+    if not hasattr(kernel, "py_func"):
+        kernel = cuda.jit(kernel)
+    return UserKernel(kernel)
+
+
+# -------------------- scalar functions
+
+
+@functools.cache
+def scalar(function: Any, inputs: tuple[np.dtype, ...], compute: np.dtype, output: np.dtype) -> Any:
+    """A device function from stored elements to a stored element, by way of the user's function in
+    `compute`."""
+    T = compiler.codec(compute)[2]
+    namespace: dict[str, Any] = {
+        "function": compiler.device_function(typed(function, compute)),
+        "T": T,
+        "types": types,
+    }
+    names = NAMES[: len(inputs)]
+    for name, dtype in zip(names, inputs, strict=True):
+        namespace[f"load_{name}"] = compiler.codec(dtype)[0]
+    namespace["store"], namespace["R"] = compiler.codec(output)[1:]
+    call = f"function({', '.join(f'T(load_{n}({n}))' for n in names)})"
+    result = (
+        f"types.uint8(1) if {call} else types.uint8(0)"
+        if output == np.bool_
+        else f"store(R({call}))"
+    )
+    source = f"def scalar({', '.join(names)}):\n    return {result}\n"
+    return compiler.device_function(compiler.compiled(source, "scalar", namespace))
+
+
+def elementwise(
+    *operands: Layout | np.dtype,
+    function: Any,
+    compute: np.dtype,
+    output: np.dtype,
+    version: str | None = None,
+) -> Plan:
+    """Planner: operands are Layouts, or dtypes of run-time scalars."""
+    layouts = [x for x in operands if isinstance(x, Layout)]
+    shape = shapes.broadcast_shapes("elementwise", *[x.shape for x in layouts])
+    target = result_layout(layouts, shape, output)
+    made = scalar(
+        function, tuple(x.dtype if isinstance(x, Layout) else x for x in operands), compute, output
+    )
+    return Plan([target], [launch(made, operands, target, Output(0), version)])
+
+
+@functools.cache
+def custom(functions: tuple, source: np.dtype, target: np.dtype) -> Reduction:
+    """The device functions of a user's reduction; functions: (combine, identity, each or None, last
+    or None)."""
+    combine_, identity_, each_, last_ = functions
+    load, store = compiler.codec(source)[0], compiler.codec(target)[1]
+    A = accumulator(target)
+    compute = compiler.storage(np.dtype(str(A)))
+    C = compiler.codec(source)[2]
+    merge = compiler.device_function(typed(combine_, compute))
+    start = A(identity_)
+    before = compiler.device_function(typed(each_, compute)) if each_ else None
+    after = compiler.device_function(typed(last_, compute)) if last_ else None
+
+    if before is None:
+
+        @compiler.device_function
+        def lift(value, j):
+            return (A(load(value)),)
+
+    else:
+
+        @compiler.device_function
+        def lift(value, j):
+            return (A(before(C(load(value)))),)
+
+    @compiler.device_function
+    def combine(a, b):
+        return (A(merge(a[0], b[0])),)
+
+    @compiler.device_function
+    def identity():
+        return (start,)
+
+    if after is None:
+
+        @compiler.device_function
+        def finish(a, divisor):
+            return store(a[0])
+
+    else:
+
+        @compiler.device_function
+        def finish(a, divisor):
+            return store(A(after(a[0])))
+
+    return Reduction(lift, combine, identity, finish, (A,))
+
+
+def reduction(
+    x: Layout,
+    *,
+    functions: tuple,
+    axis: tuple[int, ...],
+    keepdims: bool,
+    dtype: np.dtype,
+    version: str | None = None,
+) -> Plan:
+    """Planner of a user's reduction."""
+    return planned(x, custom(functions, x.dtype, dtype), axis, keepdims, dtype, version=version)

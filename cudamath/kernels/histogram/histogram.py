@@ -1,0 +1,204 @@
+"""Counting into bins: histogram and bincount.
+
+The idea. A block counts its share of the numbers in shared memory and adds its counts to the result
+at the end, so memory sees one read per number and one atomic addition per bin and block. All of it
+is integers: the order in which additions happen changes nothing. More bins than shared memory holds
+are counted where they are, by atomics in L2.
+
+The bin of a number:
+``numbered``  the number is the bin (bincount)
+``even``      bins of equal width: the bin by arithmetic, then one step aside where rounding put it
+              on the wrong side
+              of an edge, so that the edges alone decide, as in NumPy
+``uneven``    by halving the range of edges
+
+The floor is one read of the numbers.
+
+Measured (row bincount):
+bincount(i), 2^24, 1,000 bins; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
+
+                   GB/s     of a copy
+    cudamath      2,610          0.62
+    torch         1,174          0.28
+    cupy            582          0.14
+
+(end of what was measured)
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ...core.dispatch.plan import Input, Launch, Output, Plan
+from ...core.layout import Layout
+from ..compiler.compile import blocks, codec, numba_type
+from ..compiler.lazy_numba import cuda, dtype_of, types
+from ..copy.strided import fill_part, whole
+from ..index.gather import dense
+from ..lib.vector_io import device
+
+THREADS = 256
+MOST_SHARED = 8192  # bins counted in shared memory: 32 KB
+MOST_BLOCKS = 1024
+AHEAD = 8  # numbers a thread has in flight
+ITEMS = 16  # numbers a thread meets at least, before there are more blocks
+
+
+@functools.cache
+def bin_of(kind: str, source: np.dtype, edge: np.dtype) -> tuple[Any, Any]:
+    """Device functions: (value, edges, bins, ends) -> the bin, or -1 if it lies in none; and what
+    it wants to know before the first value, (edges, bins) -> ends: the first edge, the last one and
+    how many bins a unit has."""
+    load = codec(source)[0]
+    edge_of, _, E = codec(edge)
+    S = E if dtype_of(E).kind == "f" else types.float64
+    if kind == "numbered":
+
+        @device
+        def no_ends(edges, bins):
+            return bins
+
+        @device
+        def numbered(value, edges, bins, ends):
+            i = types.int64(load(value))
+            return i if 0 <= i < bins else types.int64(-1)
+
+        return numbered, no_ends
+
+    @device
+    def ends_of(edges, bins):
+        first, last = edge_of(edges[0]), edge_of(edges[bins])
+        return first, last, S(bins) / S(last - first) if first < last else S(0)
+
+    if kind == "even":
+
+        @device
+        def even(value, edges, bins, ends):
+            v = E(load(value))
+            i = types.int64(-1)
+            first, last, scale = ends
+            if first <= v <= last:  # not for NaN
+                i = min(max(types.int64(S(v - first) * scale), types.int64(0)), bins - 1)
+                while i > 0 and v < edge_of(edges[types.uint64(i)]):
+                    i -= 1
+                while i < bins - 1 and v >= edge_of(edges[types.uint64(i + 1)]):
+                    i += 1
+            return i
+
+        return even, ends_of
+
+    @device
+    def uneven(value, edges, bins, ends):
+        v = E(load(value))
+        i = types.int64(-1)
+        if ends[0] <= v <= ends[1]:
+            low = types.int64(0)
+            high = types.int64(bins)
+            while high - low > 1:
+                middle = (low + high) >> 1
+                if v >= edge_of(edges[types.uint64(middle)]):
+                    low = middle
+                else:
+                    high = middle
+            i = low
+        return i
+
+    return uneven, ends_of
+
+
+@functools.cache
+def count_shared(kind: str, source: np.dtype, edge: np.dtype) -> Any:
+    """counts[bin] += how many numbers lie there, by way of shared memory."""
+    find, ends_of = bin_of(kind, source, edge)
+    T = numba_type(source)
+
+    @cuda.jit
+    def count_shared(
+        x, edges, counts
+    ):  # x: (n,), edges: (bins + 1,), counts: (bins,) int64, 0 at first
+        seen = cuda.shared.array(MOST_SHARED, types.int32)
+        held = cuda.local.array(AHEAD, T)
+        bins = counts.size
+        for i in range(cuda.threadIdx.x, bins, cuda.blockDim.x):
+            seen[i] = 0
+        cuda.syncthreads()
+        ends = ends_of(edges, bins)
+        n = x.size
+        step = cuda.gridsize(1)
+        for start in range(cuda.grid(1), n, AHEAD * step):
+            for j in range(AHEAD):  # all loads go out before the first is waited for
+                held[j] = x[types.uint64(min(start + j * step, n - 1))]
+            for j in range(AHEAD):
+                k = find(held[j], edges, bins, ends)
+                if k >= 0 and start + j * step < n:
+                    cuda.atomic.add(seen, types.uint32(k), 1)
+        cuda.syncthreads()
+        for i in range(cuda.threadIdx.x, bins, cuda.blockDim.x):
+            if seen[i]:
+                cuda.atomic.add(counts, i, types.int64(seen[i]))
+
+    return count_shared
+
+
+@functools.cache
+def count_global(kind: str, source: np.dtype, edge: np.dtype) -> Any:
+    """counts[bin] += how many numbers lie there."""
+    find, ends_of = bin_of(kind, source, edge)
+
+    @cuda.jit
+    def count_global(x, edges, counts):  # as count_shared
+        i = cuda.grid(1)
+        if i < x.size:
+            k = find(x[i], edges, counts.size, ends_of(edges, counts.size))
+            if k >= 0:
+                cuda.atomic.add(counts, k, types.int64(1))
+
+    return count_global
+
+
+def bincount(x: Layout, *, bins: int) -> Plan:
+    """How often each of 0 ... bins - 1 occurs."""
+    return _counts(x, x, 0, bins, "numbered")
+
+
+def histogram(x: Layout, edges: Layout, *, even: bool) -> Plan:
+    """How many numbers lie in each bin [edge, next edge); the last one includes its upper edge."""
+    return _counts(x, edges, 1, edges.size - 1, "even" if even else "uneven")
+
+
+def _counts(x: Layout, edges: Layout, place: int, bins: int, kind: str) -> Plan:
+    out = x.like((bins,), np.dtype(np.int64))
+    temps: list[Layout] = []
+    bounds_made, bounds = (
+        dense(Input(place), edges, edges.shape, edges.dtype, temps) if place else ([], None)
+    )
+    counted = count_steps(x, bounds, edges.dtype, bins, kind, temps)
+    return Plan(
+        [out],
+        [
+            *fill_part(whole(Output(0), out), np.uint64(0), np.uint64(0), None),
+            *bounds_made,
+            *counted,
+        ],
+        temps,
+    )
+
+
+def count_steps(
+    x: Layout, bounds: Any, edge: np.dtype, bins: int, kind: str, temps: list[Layout]
+) -> list[Any]:
+    """Steps that add how many numbers of input 0 lie in each bin to output 0; bounds: the argument
+    of the edges, if any."""
+    if not (x.size and bins):
+        return []
+    more, given = dense(Input(0), x, x.shape, x.dtype, temps)
+    arguments = [given.flat, given.flat if bounds is None else bounds.flat, Output(0)]
+    # 32-bit counters of a block hold what it meets: at most x.size / blocks
+    if bins <= MOST_SHARED:
+        grid = max(min(blocks(x.size, THREADS * ITEMS), MOST_BLOCKS), blocks(x.size, 1 << 30))
+        return [*more, Launch(count_shared(kind, x.dtype, edge), grid, THREADS, arguments)]
+    return [
+        *more,
+        Launch(count_global(kind, x.dtype, edge), blocks(x.size, THREADS), THREADS, arguments),
+    ]

@@ -1,0 +1,1 @@
+"""Device functions and planning helpers that several families share."""

@@ -1,0 +1,1 @@
+"""Decompositions, triangular solves and the cross product."""

@@ -1,0 +1,330 @@
+"""Cross entropy with probabilities as targets, and its gradient.
+
+For logits x and targets q with label smoothing a,   q'_c = (1 - a) q_c + a / C,   W = sum q'_c,
+    top = max x,
+                                loss = W log_sum - sum q'_c (x_c - top),   log_sum = log sum exp(x_c
+                                    - top)
+gradient:                       (W exp(x_c - top - log_sum) - q'_c) * g / divisor
+
+One trip over both arrays: as the maximum of what has been read grows by d, the sum of exponentials
+shrinks by exp(-d) and sum q' (x - maximum) falls by d sum q'. Nothing as large as the logits is
+written; top, log_sum and W are kept for the gradient. So the floor is 2 x size bytes forward and 3
+x backward; log_softmax, a product and a sum, and their gradients, move 11 x.
+
+Logits and targets are (N, C, D), as in cross_entropy.py, whose last kernels add the losses.
+Versions: `plain`, one thread per sample and position, also the fast one for D > 1; `rows`, D = 1,
+one group of threads per row.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+from ...core.dispatch.plan import Input, Launch, Output, Plan, Temp
+from ...core.layout import Layout
+from ..compiler.compile import blocks, codec, power_of_two
+from ..compiler.lazy_numba import cuda, types
+from ..lib.fast_math import exponential
+from ..lib.vector_io import (
+    WARP,
+    access,
+    bounded,
+    fitting,
+    group_max,
+    group_sum,
+    row_reader,
+    row_writer,
+    wide,
+)
+from .cross_entropy import THREADS, reduction_steps
+
+HELD = 8  # elements of a row of each array that a thread has at a time
+
+
+@functools.cache
+def soft_plain(dtype):
+    """One thread per sample and position; x, q: (N, C, D); pairs: (2, N, D) loss, 1; stats: (3, N,
+    D) top, log_sum, W."""
+    load, _, T = codec(dtype)
+    exp = exponential(dtype)
+    lowest = T(-math.inf)
+
+    @cuda.jit
+    def soft_plain(x, q, pairs, stats, keep, share):
+        i = cuda.grid(1)
+        samples, classes, depth = x.shape
+        if i < samples * depth:
+            n = i // depth
+            d = i - n * depth
+            top = lowest
+            total = T(0)
+            weight = T(0)
+            dot = T(0)
+            for c in range(classes):
+                v = load(x[n, c, d])
+                if v > top:
+                    if top > lowest:
+                        total *= exp(top - v)
+                        dot += weight * (top - v)
+                    top = v
+                p = load(q[n, c, d]) * keep + share
+                below = v - top if v != lowest else lowest
+                total += exp(below)
+                weight += p
+                dot += p * below
+            log_sum = (
+                math.log(total) if total != T(0) else top - top
+            )  # NaN: -inf throughout, or +inf
+            pairs[0, n, d] = weight * log_sum - dot
+            pairs[1, n, d] = T(1)
+            stats[0, n, d] = top
+            stats[1, n, d] = log_sum
+            stats[2, n, d] = weight
+
+    return soft_plain
+
+
+@functools.cache
+def soft_rows(dtype, threads, width, edges):
+    """A group of `threads` threads per row; x, q: (N * C,); pairs: (2, N); stats: (3, N); block
+    (threads, rows)."""
+    _, _, T = codec(dtype)
+    read = row_reader(dtype, width, edges)
+    exp = exponential(dtype)
+    top_of, total_of = group_max(threads, T), group_sum(threads, T)
+    held = fitting(HELD, dtype)
+    vectors = held // width
+    stride = threads * width
+    lowest = T(-math.inf)
+
+    @bounded(max(threads, 128))
+    def soft_rows(x, q, pairs, stats, classes, count, keep, share):
+        row = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
+        inside = row < count
+        start = row * classes
+        end = classes if inside else 0
+        before = (
+            start % width if edges and inside else 0
+        )  # accesses lie on borders, the first may begin before the row
+        v = cuda.local.array(held, T)
+        p = cuda.local.array(held, T)
+        m = lowest
+        total = T(0)
+        weight = T(0)
+        dot = T(0)
+        for first in range(cuda.threadIdx.x * width - before, end, vectors * stride):
+            for e in range(held):
+                v[e] = lowest
+            for k in range(vectors):
+                if first + k * stride < classes:
+                    read(x, start + first + k * stride, v, k * width, start, start + classes)
+                    read(q, start + first + k * stride, p, k * width, start, start + classes)
+            largest = m
+            for e in range(held):
+                if v[e] > largest or v[e] != v[e]:
+                    largest = v[e]
+            if m > lowest and largest != m:
+                total *= exp(m - largest)
+                dot += weight * (m - largest)
+            m = largest
+            for k in range(vectors):
+                low = -(
+                    first + k * stride
+                )  # elements low ... high - 1 of the access belong to the row
+                high = low + classes
+                for j in range(width):
+                    if j >= low and j < high:
+                        e = k * width + j
+                        target = p[e] * keep + share
+                        below = v[e] - m if v[e] != lowest else lowest
+                        total += exp(below)
+                        weight += target
+                        dot += target * below
+        top = top_of(m)
+        if m > lowest:
+            total *= exp(m - top)
+            dot += weight * (m - top)
+        total = total_of(total)
+        weight = total_of(weight)
+        dot = total_of(dot)
+        if inside and cuda.threadIdx.x == 0:
+            log_sum = math.log(total) if total != T(0) else top - top  # NaN: -inf throughout
+            pairs[0, row] = weight * log_sum - dot
+            pairs[1, row] = T(1)
+            stats[0, row] = top
+            stats[1, row] = log_sum
+            stats[2, row] = weight
+
+    return soft_rows
+
+
+@functools.cache
+def soft_plain_grad(dtype, reduced):
+    """One thread per element; x, q, dx: (N, C, D); stats: (3, N, D); divisor: (1,); g: (1,) or (N,
+    D)."""
+    load, store, T = codec(dtype)
+    exp = exponential(dtype)
+
+    @cuda.jit
+    def soft_plain_grad(g, x, q, stats, divisor, dx, keep, share):
+        i = cuda.grid(1)
+        _, classes, depth = x.shape
+        if i < dx.size:
+            rest = i // depth
+            d = i - rest * depth
+            n = rest // classes
+            c = rest - n * classes
+            factor = (load(g[0]) if reduced else load(g[n, d])) / divisor[0]
+            p = exp(load(x[n, c, d]) - stats[0, n, d] - stats[1, n, d])
+            dx[n, c, d] = store((p * stats[2, n, d] - (load(q[n, c, d]) * keep + share)) * factor)
+
+    return soft_plain_grad
+
+
+@functools.cache
+def soft_rows_grad(dtype, reduced, threads, rows, width, edges):
+    """x, q, dx: (N * C,); stats: (3, N); divisor: (1,); g: (1,) or (N,). Block (threads, rows);
+    `chunks` blocks share their rows and follow each other, as in memory (see
+    cross_entropy_long_rows.py)."""
+    load, _, T = codec(dtype)
+    read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
+    exp = exponential(dtype)
+    held = fitting(HELD, dtype)
+    vectors = held // width
+
+    @bounded(threads * rows)
+    def soft_rows_grad(g, x, q, stats, divisor, dx, classes, count, keep, share, chunks):
+        block = types.uint32(cuda.blockIdx.x)
+        row = types.int64(block // types.uint32(chunks)) * rows + cuda.threadIdx.y
+        first = (
+            types.int64(block % types.uint32(chunks)) * (threads * held) + cuda.threadIdx.x * width
+        )
+        v = cuda.local.array(held, T)
+        p = cuda.local.array(held, T)
+        if row < count:
+            start = row * classes
+            first -= start % width if edges else 0
+            for k in range(vectors):
+                if first + k * threads * width < classes:
+                    read(
+                        x, start + first + k * threads * width, v, k * width, start, start + classes
+                    )
+                    read(
+                        q, start + first + k * threads * width, p, k * width, start, start + classes
+                    )
+            factor = (load(g[0]) if reduced else load(g[row])) / divisor[0]
+            top = stats[0, row]
+            log_sum = stats[1, row]
+            weight = stats[2, row]
+            for k in range(vectors):
+                column = first + k * threads * width
+                if column < classes:
+                    for j in range(width):
+                        e = k * width + j
+                        v[e] = (exp(v[e] - top - log_sum) * weight - (p[e] * keep + share)) * factor
+                    write(dx, start + column, v, k * width, start, start + classes)
+
+    return soft_rows_grad
+
+
+# -------------------- planners
+
+
+def _numbers(x: Layout, label_smoothing: float) -> list:
+    """keep and share: q' = q keep + share."""
+    T = wide(x.dtype)
+    return [T.type(1 - label_smoothing), T.type(label_smoothing / max(x.shape[1], 1))]
+
+
+def soft_cross_entropy(
+    x: Layout, q: Layout, *, reduction: str, label_smoothing: float, version: str | None = None
+) -> Plan:
+    """x, q: (N, C, D), C order -> loss () or (N, D), stats (3, N, D): top, log_sum, W; divisor
+    ()."""
+    T = wide(x.dtype)
+    n, classes, depth = x.shape
+    version = version or ("rows" if depth == 1 else "plain")
+    outputs = [
+        x.like((n, depth) if reduction == "none" else ()),
+        x.like((3, n, depth), T),
+        x.like((), T),
+    ]
+    numbers = _numbers(x, label_smoothing)
+    if version == "plain":
+        first = Launch(
+            soft_plain(x.dtype),
+            max(blocks(n * depth, 128), 1),
+            128,
+            [Input(0), Input(1), Temp(0), Output(1), *numbers],
+        )
+    else:
+        width, edges = access(classes, x, q)
+        threads = min(power_of_two(blocks(classes, fitting(HELD, x.dtype))), THREADS)
+        block = threads, max(128 // threads, 1) if threads <= WARP else 1
+        first = Launch(
+            soft_rows(x.dtype, threads, width, edges),
+            max(blocks(n, block[1]), 1),
+            block,
+            [
+                Input(0).flat,
+                Input(1).flat,
+                Temp(0).view((2, n)),
+                Output(1).view((3, n)),
+                classes,
+                n,
+                *numbers,
+            ],
+        )
+    rest, temps = reduction_steps(version, x.dtype, x.like((n, depth), T), reduction, Output(2))
+    return Plan(outputs, [first, *rest], temps)
+
+
+def soft_cross_entropy_grad(
+    g: Layout,
+    x: Layout,
+    q: Layout,
+    stats: Layout,
+    divisor: Layout,
+    *,
+    label_smoothing: float,
+    version: str | None = None,
+) -> Plan:
+    """g: () or (N, D), x, q: (N, C, D), stats: (3, N, D), divisor: () -> like x."""
+    n, classes, depth = x.shape
+    reduced, numbers = g.ndim == 0, _numbers(x, label_smoothing)
+    if (version or ("rows" if depth == 1 else "plain")) == "plain":
+        return Plan(
+            [x.like()],
+            [
+                Launch(
+                    soft_plain_grad(x.dtype, reduced),
+                    max(blocks(x.size, 128), 1),
+                    128,
+                    [*map(Input, range(5)), Output(0), *numbers],
+                )
+            ],
+        )
+    width, edges = access(classes, x, q)
+    held = fitting(HELD, x.dtype)
+    threads = min(power_of_two(blocks(classes, held)), THREADS)
+    block = threads, max(128 // threads, 1)
+    chunks = blocks(classes + (width - 1 if edges else 0), threads * held)
+    flat = [
+        Input(0) if reduced else Input(0).flat,
+        Input(1).flat,
+        Input(2).flat,
+        Input(3).view((3, n)),
+        Input(4),
+    ]
+    return Plan(
+        [x.like()],
+        [
+            Launch(
+                soft_rows_grad(x.dtype, reduced, *block, width, edges),
+                max(blocks(n, block[1]), 1) * chunks,
+                block,
+                [*flat, Output(0).flat, classes, n, *numbers, chunks],
+            )
+        ],
+    )

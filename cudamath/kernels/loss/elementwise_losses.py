@@ -1,0 +1,301 @@
+"""Losses that compare two arrays element by element, summed as they are computed, and their
+gradients.
+
+The idea. A loss like the mean of (x - t)^2 reads two arrays and returns a number. Made of
+elementwise functions and a sum it would write differences and squares to memory and read them back:
+6 x the size of an array where 2 x will do. Here each thread adds up the losses of the elements it
+reads. The gradient by one of them is an elementwise kernel (elementwise/generator.py) of the
+incoming gradient, one number, and both arrays; nothing but the inputs is kept for it. Where the
+gradients by both are wanted, `pointwise_slopes` reads the arrays once for the two.
+
+The floor is bytes(x) + bytes(t) forward, and once more that and the gradients' own bytes backward.
+
+Versions of the sum: `plain`, one thread (the simulator); `pointwise_total`, blocks that walk over
+the arrays in strides, two accesses of 16 bytes to each array in flight. What a thread adds is a
+matter of the size alone, so the same numbers give the same bits. The blocks' sums are added by one
+more block.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+import numpy as np
+
+from ...core.dispatch.plan import Input, Launch, Output, Plan, Scalar, Temp
+from ...core.layout import Layout
+from ..compiler.compile import SIMULATOR, blocks, codec
+from ..compiler.lazy_numba import cuda
+from ..elementwise.generator import NAMES, launch, result_layout, scalar_function
+from ..lib.vector_io import RUN, bounded, group_sum, reader, vector_width, wide, writer
+
+THREADS = 256
+UNROLLED = 2  # accesses to each array that a thread has in flight
+MOST_BLOCKS = 1024  # the last block has a thread for each
+
+_D = "(x - t)"
+_RISE, _FALL = (
+    "(maximum(x, 0) + log1p(exp(-abs(x))))",
+    "(maximum(-x, 0) + log1p(exp(-abs(x))))",
+)  # softplus of x, -x
+_LOG, _LOG1 = "maximum(log(x), -100)", "maximum(log1p(-x), -100)"
+
+#: Loss, its slope by x and by t, on x, t and a parameter p; None: minus the other slope.
+#: (cpu/elementwise_losses.py has them too.)
+EXPRESSIONS: dict[str, tuple[str, str, str | None]] = {
+    "mse_loss": (f"{_D} * {_D}", f"2 * {_D}", None),
+    "l1_loss": (f"abs{_D}", f"sign{_D}", None),
+    "huber_loss": (
+        f"0.5 * {_D} * {_D} if abs{_D} <= p else p * (abs{_D} - 0.5 * p)",
+        f"maximum(minimum({_D}, p), -p)",
+        None,
+    ),
+    "smooth_l1_loss": (
+        f"0.5 * {_D} * {_D} / p if abs{_D} < p else abs{_D} - 0.5 * p",
+        f"{_D} / p if abs{_D} < p else sign{_D}",
+        None,
+    ),
+    "bce_with_logits": (
+        f"(1 - t) * {_RISE} + p * t * {_FALL}",
+        "(1 - t) / (1 + exp(-x)) - p * t / (1 + exp(x))",
+        f"p * {_FALL} - {_RISE}",
+    ),
+    "binary_cross_entropy": (
+        f"-t * {_LOG} - (1 - t) * {_LOG1}",
+        "(x - t) / maximum(x * (1 - x), 1e-12)",
+        f"{_LOG1} - {_LOG}",
+    ),
+    "kl_div": ("t * (log(t) - x) if t != 0 else t", "-t", "log(t) + 1 - x"),
+    "kl_div (log)": (
+        "exp(t) * (t - x) if exp(t) > 0 else exp(t)",
+        "-exp(t)",
+        "exp(t) * (t - x + 1) if exp(t) > 0 else exp(t)",
+    ),
+}
+
+
+def named(expression: str, **names: str) -> str:
+    """The expression with other names in it."""
+    return re.sub(rf"\b({'|'.join(names)})\b", lambda found: names[found[1]], expression)
+
+
+@functools.cache
+def value(kind: str, dtype: np.dtype):
+    """Device function (x, t, p) -> loss, all of the compute type."""
+    T = wide(dtype)
+    return scalar_function(named(EXPRESSIONS[kind][0], t="y", p="z"), (T, T, T), T, T, stored=False)
+
+
+@functools.cache
+def plain(kind: str, dtype: np.dtype):
+    """One thread; x, t: (n,); p: the parameter; total: (1,), their sum over `divisor`."""
+    load, store, T = codec(dtype)
+    loss = value(kind, dtype)
+
+    @cuda.jit
+    def pointwise_plain(x, t, p, total, n, divisor):
+        s = T(0)
+        for start in range(0, n, RUN):
+            part = T(0)
+            for i in range(start, min(start + RUN, n)):
+                part += loss(load(x[i]), load(t[i]), p)
+            s += part
+        total[0] = store(s / divisor)
+
+    return pointwise_plain
+
+
+@functools.cache
+def pointwise_total(kind: str, dtype: np.dtype, width: int, alone: bool):
+    """Blocks of THREADS; x, t: (n,); p: the parameter; sums: (blocks,), or, `alone`, the result
+    (1,)."""
+    load, store, T = codec(dtype)
+    loss = value(kind, dtype)
+    read = reader(dtype, width)
+    total_of = group_sum(THREADS, T)
+    held = UNROLLED * width
+    chunk = THREADS * held  # elements that a block reads at a time
+
+    @bounded(THREADS)
+    def pointwise_total(x, t, p, sums, n, divisor):
+        a = cuda.local.array(held, T)
+        b = cuda.local.array(held, T)
+        total = T(0)
+        whole = n // chunk
+        for c in range(cuda.blockIdx.x, whole, cuda.gridDim.x):
+            first = c * chunk + cuda.threadIdx.x * width
+            for k in range(UNROLLED):
+                read(x, first + k * (THREADS * width), a, k * width)
+                read(t, first + k * (THREADS * width), b, k * width)
+            part = T(0)
+            for e in range(held):
+                part += loss(a[e], b[e], p)
+            total += part
+        if cuda.blockIdx.x == whole % cuda.gridDim.x:  # what is left is less than a chunk
+            for i in range(whole * chunk + cuda.threadIdx.x, n, THREADS):
+                total += loss(load(x[i]), load(t[i]), p)
+        total = total_of(total)
+        if cuda.threadIdx.x == 0:
+            if alone:
+                sums[0] = store(total / divisor)
+            else:
+                sums[cuda.blockIdx.x] = total
+
+    return pointwise_total
+
+
+@functools.cache
+def pointwise_finish(dtype: np.dtype):
+    """One block of MOST_BLOCKS threads; sums: (blocks,); out: (1,), their sum over `divisor`."""
+    _, store, T = codec(dtype)
+    total_of = group_sum(MOST_BLOCKS, T)
+
+    @bounded(MOST_BLOCKS)
+    def pointwise_finish(sums, out, divisor):
+        i = cuda.threadIdx.x
+        total = total_of(sums[i] if i < sums.size else T(0))
+        if i == 0:
+            out[0] = store(total / divisor)
+
+    return pointwise_finish
+
+
+# -------------------- planners
+
+
+def loss(x: Layout, t: Layout, *, kind: str, reduction: str, version: str | None = None) -> Plan:
+    """x, t of one shape and dtype; scalars: parameter -> the loss () (both contiguous then), or
+    that of each element."""
+    dtype, T = x.dtype, wide(x.dtype)
+    if reduction == "none":
+        expression = named(EXPRESSIONS[kind][0], t="y", p="z")
+        out = result_layout([x, t], x.shape, dtype)
+        return Plan(
+            [out],
+            [
+                launch(
+                    scalar_function(expression, (dtype, dtype, T), T, dtype),
+                    [x, t, T],
+                    out,
+                    Output(0),
+                )
+            ],
+        )
+    out = x.like(())
+    arrays = [Input(0).flat, Input(1).flat, Scalar(0, T)]
+    divisor = T.type(x.size if reduction == "mean" else 1)
+    if version == "plain" or SIMULATOR:
+        return Plan(
+            [out], [Launch(plain(kind, dtype), 1, 1, [*arrays, Output(0), x.size, divisor])]
+        )
+    width = vector_width(0, x, t)  # 0 is a multiple of anything
+    grid = min(max(blocks(x.size, THREADS * UNROLLED * width), 1), MOST_BLOCKS)
+    kernel = pointwise_total(kind, dtype, width, grid == 1)
+    if grid == 1:
+        return Plan([out], [Launch(kernel, 1, THREADS, [*arrays, Output(0), x.size, divisor])])
+    return Plan(
+        [out],
+        [
+            Launch(kernel, grid, THREADS, [*arrays, Temp(0), x.size, T.type(1)]),
+            Launch(pointwise_finish(dtype), 1, MOST_BLOCKS, [Temp(0), Output(0), divisor]),
+        ],
+        [x.like((grid,), T)],
+    )
+
+
+def _slope(kind: str, by: int, x: str, t: str) -> str:
+    """The gradient by x (0) or t (1) with these names for x and t: an expression of x (the incoming
+    gradient), both, the parameter and the scale."""
+    slope = EXPRESSIONS[kind][1 + by]
+    if (
+        slope is None
+    ):  # a loss of the distance alone: by t it is what it is by x with both exchanged
+        slope, x, t = EXPRESSIONS[kind][1], t, x
+    return f"x * {NAMES[4]} * ({named(slope, x=x, t=t, p=NAMES[3])})"
+
+
+@functools.cache
+def pointwise_slopes(kind: str, dtype: np.dtype, single: bool, width: int):
+    """Both gradients, `width` neighbours per thread. g: (1,) if `single`, else as x, t, dx and dt:
+    (n,)."""
+    load, store, T = codec(dtype)
+    read, write, C = reader(dtype, width), writer(dtype, width), wide(dtype)
+    by_x, by_t = (
+        scalar_function(_slope(kind, by, "y", "z"), (C,) * 5, C, C, stored=False) for by in (0, 1)
+    )
+
+    @bounded(THREADS)
+    def pointwise_slopes(g, x, t, p, scale, dx, dt):
+        a = cuda.local.array(width, T)
+        b = cuda.local.array(width, T)
+        c = cuda.local.array(width, T)
+        i = cuda.grid(1) * width
+        if i + width <= x.size:
+            read(x, i, a, 0)
+            read(t, i, b, 0)
+            if single:
+                one = load(g[0])
+                for e in range(width):
+                    c[e] = one
+            else:
+                read(g, i, c, 0)
+            for e in range(width):
+                by = by_x(c[e], a[e], b[e], p, scale)
+                b[e] = by_t(c[e], a[e], b[e], p, scale)
+                a[e] = by
+            write(dx, i, a, 0)
+            write(dt, i, b, 0)
+        else:
+            for j in range(i, x.size):
+                one = load(g[0 if single else j])
+                dx[j] = store(by_x(one, load(x[j]), load(t[j]), p, scale))
+                dt[j] = store(by_t(one, load(x[j]), load(t[j]), p, scale))
+
+    return pointwise_slopes
+
+
+def _grad_step(
+    g: Layout, x: Layout, t: Layout, out: Layout, kind: str, by: int, place: Output
+) -> Launch:
+    T = wide(x.dtype)
+    function = scalar_function(
+        _slope(kind, by, "y", "z"), (g.dtype, x.dtype, t.dtype, T, T), T, x.dtype
+    )
+    return launch(function, [g, x, t, T, T], out, place)
+
+
+def loss_grad(g: Layout, x: Layout, t: Layout, *, kind: str, by: int) -> Plan:
+    """g: () or like x; scalars: parameter, scale -> g * scale * slope, `by` x (0) or t (1)."""
+    out = result_layout([x, t], x.shape, x.dtype)
+    return Plan([out], [_grad_step(g, x, t, out, kind, by, Output(0))])
+
+
+def loss_grads(g: Layout, x: Layout, t: Layout, *, kind: str) -> Plan:
+    """The same by x and by t: in one launch, where the arrays are contiguous."""
+    out = result_layout([x, t], x.shape, x.dtype)
+    single = g.ndim == 0
+    if not (x.contiguous and t.contiguous and (single or g.contiguous)):
+        return Plan([out, out], [_grad_step(g, x, t, out, kind, by, Output(by)) for by in (0, 1)])
+    width = vector_width(0, x, t) if single else vector_width(0, g, x, t)
+    T = wide(x.dtype)
+    arrays = [
+        Input(0).flat,
+        Input(1).flat,
+        Input(2).flat,
+        Scalar(0, T),
+        Scalar(1, T),
+        Output(0).flat,
+        Output(1).flat,
+    ]
+    return Plan(
+        [out, out],
+        [
+            Launch(
+                pointwise_slopes(kind, x.dtype, single, width),
+                blocks(x.size, THREADS * width),
+                THREADS,
+                arrays,
+            )
+        ],
+    )

@@ -1,0 +1,1 @@
+"""Matrix products, linear layers and perceptrons."""

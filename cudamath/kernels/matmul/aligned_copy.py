@@ -1,0 +1,125 @@
+"""Matrices whose rows begin anywhere, copied so that each begins at a multiple of 16 bytes: what
+TMA and cp.async can read.
+
+A product of odd sizes copies both operands so, in one launch. A thread makes 16 bytes of a row: it
+reads their elements one by one, since nothing is known of where they lie, all under way at a time
+and neighbours of its neighbours' (the first-level cache has the line for the second one), and
+stores them by 16 bytes, bytes by 8. Behind the end of a row it writes zeros.
+
+The floor is reading and writing both matrices.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core import shapes
+from ...core.dispatch.plan import ArrayArg, Launch
+from ...core.layout import Layout
+from ..compiler.compile import SIMULATOR, blocks, numba_type
+from ..compiler.lazy_numba import cuda, types
+from ..lib.vector_io import device, writer
+
+THREADS = 256
+
+
+class Rows(NamedTuple):
+    """A matrix to be moved: where its memory is and goes; rows, elements of one, and elements from
+    one to the next."""
+
+    source: ArrayArg
+    target: ArrayArg
+    count: int
+    columns: int
+    step: int
+    span: int  # elements of the source's memory
+
+
+def rows_of(source: ArrayArg, target: ArrayArg, view: Layout) -> Rows | None:
+    """The matrices of a layout, its rows one after the other; None where these are not evenly
+    spaced, or elements not neighbours."""
+    item = view.itemsize
+    if view.ndim < 2 or view.strides[-1] != item or not view.size:
+        return None
+    shape, strides = shapes.collapse(view.shape[:-1], view.strides[:-1])
+    if len(shape) > 1:
+        return None
+    count, step = (shape[0], strides[0]) if shape else (1, 0)
+    if step < 0 or step % item:
+        return None
+    return Rows(
+        source,
+        target,
+        count,
+        view.shape[-1],
+        step // item,
+        (count - 1) * (step // item) + view.shape[-1],
+    )
+
+
+@functools.cache
+def pitched(word: np.dtype) -> Any:
+    """Elements as the words of their size."""
+    width = 16 // word.itemsize
+    apart = 1 if SIMULATOR else min(width, 8)  # elements of a store
+    store, stored = writer(word, apart), numba_type(word)
+
+    @device
+    def move(x, y, i, count, columns, step):
+        """The 16 bytes number i of y, which has `count` rows."""
+        across = (columns + width - 1) // width
+        row = types.int64(types.uint32(i) // types.uint32(across))
+        column = (i - row * across) * width
+        if row < count:
+            v = cuda.local.array(width, stored)
+            at = row * step + column
+            if column + width <= columns:
+                for e in range(width):
+                    v[e] = x[at + e]
+            else:
+                for e in range(width):
+                    v[e] = stored(0)
+                    if column + e < columns:
+                        v[e] = x[at + e]
+            for e in range(0, width, apart):
+                store(y, i * width + e, v, e)
+
+    @cuda.jit
+    def pitched(x, y, count, columns, step, x_2, y_2, count_2, columns_2, step_2, first):
+        """x, y: memory of a matrix of `count` rows, each `step` elements behind the last, and of
+        its copy; x_2 ...: of another one, or none (count_2 0), which all blocks but the `first`
+        ones move."""
+        block = types.int64(cuda.blockIdx.x)
+        if block < first:
+            move(x, y, block * THREADS + cuda.threadIdx.x, count, columns, step)
+        else:
+            move(x_2, y_2, (block - first) * THREADS + cuda.threadIdx.x, count_2, columns_2, step_2)
+
+    return pitched
+
+
+def fits(rows: Rows, itemsize: int) -> bool:
+    """Whether numbers of threads have 32 bits."""
+    return rows.count * blocks(rows.columns * itemsize, 16) < 1 << 31
+
+
+def launch(matrices: Sequence[Rows], itemsize: int) -> Launch:
+    """The launch that moves one or two matrices of elements of this size."""
+    word = np.dtype(f"u{itemsize}")
+    args: list[Any] = []
+    grids = []
+    for matrix in matrices:
+        pieces = matrix.count * blocks(matrix.columns * itemsize, 16)
+        grids.append(blocks(pieces, THREADS))
+        args += [
+            matrix.source.view((matrix.span,), None, word),
+            matrix.target.view((pieces * 16 // itemsize,), None, word),
+            *map(np.int64, (matrix.count, matrix.columns, matrix.step)),
+        ]
+    if len(matrices) == 1:
+        args += [args[0], args[0], *map(np.int64, (0, 1, 0))]
+    return Launch(pitched(word), sum(grids), THREADS, [*args, np.int64(grids[0])])

@@ -1,0 +1,527 @@
+"""Planner of products on tensor cores: which operand is copied first, which tile is used, how k is
+split.
+
+The kernels: sm90.py (compute capability 9.0), sm80.py (8.0 and later). Sizes and
+strides come as a `Product` (problem.py).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core import shapes
+from ...core.dispatch.plan import ArrayArg, Input, Launch, Output, Plan, Temp, TensorMap
+from ...core.layout import Layout
+from ...runtime import device as devices
+from ..compiler.compile import blocks, codec
+from ..compiler.lazy_numba import cuda
+from ..copy.strided import Part, copy_part
+from ..lib import split_k_reduce
+from . import aligned_copy, sm80
+from .dispatch import measured
+from .problem import Product
+from .sm90 import Tile, box_of, matmul_wgmma
+
+KINDS = {
+    "bfloat16": "bf16",
+    "float16": "f16",
+    "float32": "tf32",
+    "int8": "s8",
+    "float8_e4m3fn": "e4m3",
+    "float8_e5m2": "e5m2",
+}
+
+
+class Choice(NamedTuple):
+    """What `wgmma` may choose: the tile of C, whether warpgroups take turns, the parts of k, or how
+    many blocks of a cluster share the k of one tile."""
+
+    m: int
+    n: int
+    pingpong: bool = False
+    splits: int = 1
+    share: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> Choice:
+        """From text: "128x256", then "pingpong", "split 4" and "share 4" as wanted."""
+        size, *words = text.split()
+        m, n = map(int, size.split("x"))
+        splits = int(words[words.index("split") + 1]) if "split" in words else 1
+        share = int(words[words.index("share") + 1]) if "share" in words else 1
+        return cls(m, n, "pingpong" in words, splits, share)
+
+    def __str__(self) -> str:
+        words = [
+            f"{self.m}x{self.n}",
+            "pingpong" * self.pingpong,
+            f"split {self.splits}" * (self.splits > 1),
+            f"share {self.share}" * (self.share > 1),
+        ]
+        return " ".join(w for w in words if w)
+
+
+# -------------------- operands
+
+
+class _Operand(NamedTuple):
+    """An operand as TMA reads it: "K" or "M" (contiguous along k, or along m or n), sizes, strides
+    in bytes."""
+
+    major: str
+    shape: tuple[int, int, int]
+    strides: tuple[int, int, int]
+    both: int  # 1: one matrix for each of the batch
+
+
+def _operand(
+    layout: Layout,
+    batch: int,
+    rows: int,
+    depth: int,
+    strides: tuple[int, int, int],
+    offsets: list[int],
+    majors: str,
+) -> _Operand | None:
+    """(batch, rows, depth) with these strides as TMA reads it, or None if it cannot."""
+    step, along_rows, along_k = strides
+    both = int(batch > 1 and step != 0)
+    if not layout.aligned or any(o % 16 for o in offsets) or both and (step % 16 or step < 0):
+        return None
+    size = layout.itemsize
+    for major, inner, outer, width, count in (
+        ("K", along_k, along_rows, depth, rows),
+        ("M", along_rows, along_k, rows, depth),
+    ):
+        if major not in majors:
+            continue
+        if count == 1:
+            outer = -(-width * size // 16) * 16
+        if (inner == size or width == 1) and outer % 16 == 0 and outer >= width * size:
+            return _Operand(
+                major,
+                (batch if both else 1, count, width),
+                (step if both else outer * count, outer, size),
+                both,
+            )
+    return None
+
+
+def _padded(layout: Layout) -> Layout:
+    """A layout whose last axis is contiguous and whose rows begin at multiples of 16 bytes."""
+    if layout.ndim < 2:
+        return layout.like()
+    unit = 16 // layout.itemsize
+    row = -(-layout.shape[-1] // unit) * unit
+    strides = shapes.contiguous_strides((*layout.shape[:-1], row), layout.itemsize)
+    return Layout.of(layout.shape, strides, layout.dtype, layout.device)
+
+
+def _sides(
+    p: Product, a: Layout, b: Layout, majors: str
+) -> tuple[_Operand | None, _Operand | None]:
+    flipped = (p.strides_b[0], p.strides_b[2], p.strides_b[1])
+    return (
+        _operand(a, p.batch, p.m, p.k, p.strides_a, [x for x, _, _ in p.parts], majors),
+        _operand(b, p.batch, p.n, p.k, flipped, [y for _, y, _ in p.parts], majors),
+    )
+
+
+class _Prepared(NamedTuple):
+    """A product whose operands TMA and cp.async can read: where they lie, and the copies that bring
+    them there."""
+
+    product: Product
+    sides: tuple[_Operand, _Operand]
+    arguments: list[ArrayArg]
+    steps: list[Launch]
+    temps: list[Layout]
+
+    def launches(self, wider: int = 1) -> Iterator[tuple[tuple[int, int, int], int]]:
+        """(byte offsets in A, B, C, matrices) of the launches of a kernel that finds C's matrices
+        behind each other. wider: how many times as wide as the operands' C's numbers are."""
+        p = self.product
+        if p.batch == 1 or p.strides_c[0] == p.m * p.n * p.out.itemsize:
+            yield from (((x, y, z * wider), count) for (x, y, z), count in p.launches())
+        else:
+            steps = (p.strides_a[0], p.strides_b[0], p.strides_c[0])
+            for x, y, z in p.parts:
+                for i in range(p.batch):
+                    yield (x + i * steps[0], y + i * steps[1], (z + i * steps[2]) * wider), 1
+
+
+def _prepared(a: Layout, b: Layout, majors: str) -> _Prepared:
+    """Operands that cannot be read as they lie are copied to scratch, contiguous along their last
+    axis; such as only begin their rows elsewhere, in one launch (aligned_copy.py)."""
+    p = Product(a, b)
+    operands, arguments = [a, b], [Input(0), Input(1)]
+    temps: list[Layout] = []
+    steps: list[Launch] = []
+    moved: list[aligned_copy.Rows] = []
+    for i, found in enumerate(_sides(p, a, b, majors)):
+        if found is not None:
+            continue
+        given = operands[i]
+        flip = majors == "K" and i == 1 and given.ndim > 1  # B (k, n) is wanted as its transpose
+        view = _transposed(given) if flip else given
+        layout = _padded(view)
+        arguments[i] = Temp(len(temps))
+        whole_rows = layout.strides[0] * layout.shape[0] // layout.itemsize
+        temps.append(Layout.new((whole_rows,), layout.dtype, layout.device))
+        rows = aligned_copy.rows_of(Input(i), arguments[i], view)
+        if rows is not None and aligned_copy.fits(rows, view.itemsize):
+            moved.append(rows)
+        else:
+            steps += copy_part(
+                Part(Input(i).view(view.shape, view.strides), view),
+                Part(arguments[i].view(layout.shape, layout.strides), layout),
+            )
+        operands[i] = _transposed(layout) if flip else layout
+    if moved:
+        steps.append(aligned_copy.launch(moved, a.itemsize))
+    if temps:
+        p = Product(*operands)
+    side_a, side_b = _sides(p, *operands, majors)
+    if side_a is None or side_b is None:
+        raise AssertionError(f"matmul: {operands} cannot be read by 16 bytes")
+    return _Prepared(p, (side_a, side_b), arguments, steps, temps)
+
+
+def _transposed(layout: Layout) -> Layout:
+    """The last two axes exchanged."""
+    shape, strides = layout.shape, layout.strides
+    return layout.view(
+        (*shape[:-2], shape[-1], shape[-2]), (*strides[:-2], strides[-1], strides[-2])
+    )
+
+
+# -------------------- summing parts
+
+
+@functools.cache
+def sum_parts(part: np.dtype, dtype: np.dtype) -> Any:
+    """C = sum of its parts, in ascending order of k."""
+    _, _, S = codec(part)
+    _, store, T = codec(dtype)
+
+    @cuda.jit
+    def sum_parts(parts, out, splits, size):
+        """parts: (batch, splits, size) float32 or int32, out: (batch, size), both flat. A thread an
+        element."""
+        i = cuda.grid(1)
+        if i < out.size:
+            batch = i // size
+            at = batch * (splits - 1) * size + i
+            total = S(0)
+            for _ in range(splits):
+                total = S(total + parts[at])
+                at += size
+            out[i] = store(T(total))
+
+    return sum_parts
+
+
+# -------------------- planners
+
+
+def mma(a: Layout, b: Layout, *, tf32: bool = False, wide: bool = False) -> Plan:
+    """Plan of a @ b by mma.sync: 16-bit numbers, int8, float64, float32 rounded to TF32 (`tf32`);
+    compute capability 8.0.
+
+    wide: int8 is summed to int32.
+    """
+    if (a.dtype == np.float32) != tf32:
+        raise AssertionError("mma: float32 is multiplied as TF32 or not at all")
+    made = _prepared(a, b, "KM" if a.itemsize == 2 else "K")
+    p, (side_a, side_b) = made.product, made.sides
+    columns = sm80.SIDE
+    if a.dtype == np.float64:
+        kernel = sm80.matmul_mma_double(devices.capability(a.device) >= (9, 0))
+    else:
+        kind = KINDS[a.dtype.name]
+        store = "f32" if tf32 else "s32" if wide else kind
+        columns = sm80.columns_for(p.n, devices.capability(a.device))
+        kernel = sm80.matmul_mma(kind, side_a.major, side_b.major, store, a.itemsize, columns)
+    tiles_m, tiles_n = blocks(p.m, sm80.SIDE), blocks(p.n, columns)
+    steps = list(made.steps)
+    out = p.out.like(dtype=np.dtype(np.int32)) if wide else p.out
+    for offsets, batch in made.launches(4 if wide else 1):
+        arrays = [
+            ArrayArg(x.kind, x.index).view((size,), None, dtype, offset)
+            for x, offset, size, dtype in zip(
+                (*made.arguments, Output(0)),
+                offsets,
+                (1, 1, batch * p.m * p.n),
+                (a.dtype, a.dtype, out.dtype),
+                strict=True,
+            )
+        ]
+        numbers = [np.int32(x) for x in (p.m, p.n, p.k)]
+        pitches = [np.int64(side.strides[1]) for side in made.sides]
+        strides = [np.int64(side.strides[0] * side.both) for side in made.sides]
+        steps.append(
+            Launch(
+                kernel,
+                (tiles_m * tiles_n, batch),
+                sm80.THREADS,
+                [*arrays, *numbers, *pitches, *strides, np.int32(tiles_m), np.int32(tiles_n)],
+                sm80.shared_bytes(columns),
+            )
+        )
+    return Plan([out], steps, made.temps)
+
+
+#: What a slab of k and the rest of a tile cost on an H200, in microseconds under steady load, by
+#: tile; "pingpong" hides the rest behind the other warpgroup's tile. From measurements of 2,048 to
+#: 8,192: enough to rank tiles, not to foretell times.
+COSTS: dict[tuple[int, int, bool], tuple[float, float]] = {
+    (128, 256, False): (0.75, 2.5),
+    (64, 256, True): (0.41, 0.2),
+    (128, 192, False): (0.58, 2.0),
+    (128, 128, False): (0.41, 1.2),
+    (128, 128, True): (0.43, 0.3),
+    (128, 64, False): (0.29, 0.8),
+    (64, 128, False): (0.29, 0.7),
+    (64, 64, False): (0.2, 0.5),
+    (256, 128, False): (0.76, 2.5),
+    (192, 128, False): (0.6, 2.0),
+    (192, 192, False): (0.88, 3.0),
+}
+MOST_SHARE = 8  # blocks of a cluster, on any device
+PARTS = 2.5  # microseconds of a second kernel that sums parts
+
+
+def choices(
+    m: int, k: int, n: int, batch: int, multiprocessors: int, whole: bool = False, itemsize: int = 2
+) -> list[Choice]:
+    """Tiles and splits, those that should be fastest first; `whole`: without splits. A slab has 128
+    bytes of k, and takes the same time whatever numbers these are."""
+    slabs = blocks(k * itemsize, 128)
+    ranked = []
+    for (tile_m, tile_n, pingpong), (slab, rest) in COSTS.items():
+        for splits in (1,) if whole else (1, 2, 4, 8):
+            tiles = blocks(m, tile_m) * blocks(n, tile_n) * batch * splits
+            if splits > 1 and (tiles > 2 * multiprocessors or slabs < 4 * splits):
+                continue
+            time = blocks(tiles, multiprocessors) * (slab * blocks(slabs, splits) + rest)
+            if splits > 1:
+                time += (
+                    PARTS + batch * m * n * 4e-6 * splits / 2
+                )  # parts are written and read at some 4 TB/s
+            ranked.append((time, Choice(tile_m, tile_n, pingpong, splits)))
+    return [choice for _, choice in sorted(ranked)]
+
+
+def contenders(
+    m: int, k: int, n: int, batch: int, multiprocessors: int, itemsize: int = 2
+) -> list[Choice]:
+    """The choices worth timing: the best ranked, and where tiles are few, as many blocks that share
+    k as there is room for."""
+    ranked = choices(m, k, n, batch, multiprocessors, False, itemsize)
+    found = ranked[:7]
+    for choice in ranked:
+        tiles = blocks(m, choice.m) * blocks(n, choice.n) * batch
+        share = min(multiprocessors // tiles, k * itemsize // (4 * 128), MOST_SHARE)
+        if (
+            itemsize > 1
+            and share > 1
+            and choice.splits == 1
+            and not choice.pingpong  # sums in float32
+            and tiles * share >= 0.7 * multiprocessors
+        ):
+            found.append(choice._replace(share=share))
+    return found
+
+
+def choose(p: Product, device: int, whole: bool = False, itemsize: int = 2) -> Choice:
+    """The tile that suits the sizes, and the splits unless `whole`."""
+    return choices(p.m, p.k, p.n, p.batch, devices.multiprocessors(device), whole, itemsize)[0]
+
+
+class Epilogue(NamedTuple):
+    """What happens to C on its way out: f(C scale_a scale_b + bias) + residual; see
+    sm90.Tile (`scaled`, `keep` and `slope` too). Inputs of the plan, or None. What is kept
+    is the plan's second output."""
+
+    activation: str = ""
+    bias: ArrayArg | None = None
+    residual: ArrayArg | None = None
+    scaled: str = ""
+    scale_a: ArrayArg | None = None
+    scale_b: ArrayArg | None = None
+    keep: bool = False
+    slope: bool = False
+
+
+def wgmma(
+    a: Layout,
+    b: Layout,
+    choice: str = "",
+    *,
+    tf32: bool = False,
+    out: np.dtype | None = None,
+    epilogue: Epilogue | None = None,
+) -> Plan:
+    """Plan of a @ b by wgmma: 16-bit numbers, 8-bit ones, float32 rounded to TF32 (`tf32`); compute
+    capability 9.0.
+
+    choice: see Choice.parse; by default the fastest measured, else what `choose` says. out: C's
+    dtype where it is not the operands': int32 for int8, float32 for float8, or with an epilogue a
+    16-bit one for both. epilogue: for C of 16-bit numbers; all but scales for such whose rows are
+    `boxed`.
+    """
+    if (a.dtype == np.float32) != tf32:
+        raise AssertionError("wgmma: float32 is multiplied as TF32 or not at all")
+    ready = _prepared(a, b, "KM" if a.itemsize == 2 else "K")
+    p = ready.product
+    if (
+        not choice
+    ):  # the fastest tile measured; with an epilogue, of those that finish what they begin
+        found = measured(p, a, b, ["wgmma"], tf32, "-" if epilogue is None else "split")
+        choice = found.choice.removeprefix("wgmma").strip() if found else ""
+    made = Choice.parse(choice) if choice else choose(p, a.device, epilogue is not None, a.itemsize)
+    if epilogue and made.splits > 1:
+        raise AssertionError(f"wgmma: what follows a product cannot follow its parts, got {choice}")
+    steps, temps = list(ready.steps), list(ready.temps)
+    c = p.out if out is None else p.out.like(dtype=out)
+    for offsets, batch in ready.launches(c.itemsize // p.out.itemsize):
+        made_steps, made_temps = _launches(ready, a, c, batch, offsets, made, epilogue, len(temps))
+        steps += made_steps
+        temps += made_temps
+    return Plan([c, c] if epilogue and epilogue.keep else [c], steps, temps)
+
+
+def boxed(n: int, offset: int = 0) -> bool:
+    """Whether TMA can store rows of n 16-bit numbers."""
+    return n % 8 == 0 and offset % 16 == 0
+
+
+def _launches(
+    ready: _Prepared,
+    a: Layout,
+    c: Layout,
+    batch: int,
+    offsets: tuple[int, int, int],
+    choice: Choice,
+    epilogue: Epilogue | None,
+    first_temp: int,
+) -> tuple[list[Launch], list[Layout]]:
+    """The launches for one part of a product, and their scratch."""
+    p = ready.product
+    m, n, k = p.m, p.n, p.k
+    kind = KINDS[a.dtype.name]
+    depth = 128 // a.itemsize
+    share = min(choice.share, blocks(k, depth))
+    slabs = blocks(blocks(k, depth), min(choice.splits * share, blocks(k, depth)))
+    splits = 1 if share > 1 else blocks(blocks(k, depth), slabs)
+    if splits > 1 or c.itemsize == 4:
+        store = "pairs" if n % 2 == 0 else "wide"
+    elif c.dtype == np.int8:
+        store = "s8"
+    else:
+        store = "box" if boxed(n, offsets[2]) else KINDS[c.dtype.name]
+    extra = epilogue or Epilogue()
+    if store != "box" and (extra.activation or extra.bias or extra.residual or extra.keep):
+        raise AssertionError(
+            f"wgmma: of what follows a product only scales go with rows of {n} numbers"
+        )
+    tile = Tile(
+        kind,
+        ready.sides[0].major,
+        ready.sides[1].major,
+        choice.m,
+        choice.n,
+        choice.pingpong,
+        store,
+        extra.activation,
+        extra.bias is not None,
+        extra.residual is not None,
+        share,
+        KINDS[c.dtype.name] if c.itemsize == 2 * a.itemsize == 2 else "",
+        extra.scaled,
+        extra.keep,
+        extra.slope,
+    )
+    tiles_m, tiles_n = blocks(m, tile.m), blocks(n, tile.n)
+    tiles = tiles_m * tiles_n * batch * splits
+    maps: list[Any] = []
+    for argument, side, offset, rows in zip(
+        ready.arguments, ready.sides, offsets, (tile.m, tile.n), strict=False
+    ):
+        view = ArrayArg(argument.kind, argument.index, offset=offset, dtype=a.dtype)
+        shape = (batch if side.both else 1, *side.shape[1:])
+        maps.append(
+            TensorMap(
+                view,
+                shape,
+                side.strides,
+                box_of(tile, side.major, rows),
+                kind="tf32" if kind == "tf32" else None,
+            )
+        )
+    size = batch * m * n
+    out = Output(0).view((size,), offset=offsets[2])
+    temps: list[Layout] = []
+    target: ArrayArg = out
+    if splits > 1:
+        temps = [
+            Layout.new(
+                (splits * size,), np.dtype(np.int32 if kind == "s8" else np.float32), a.device
+            )
+        ]
+        target = Temp(first_temp)
+    for i in range(2):
+        stored = store == "box" and (extra.keep or i == 0)
+        maps.append(
+            TensorMap(ArrayArg("y", i, offset=offsets[2]), (batch, m, n), None, (1, 64, 64))
+            if stored
+            else np.int64(0)
+        )
+    beside = [
+        array or target for array in (extra.bias, extra.residual, extra.scale_a, extra.scale_b)
+    ]
+    numbers = [
+        np.int32(x)
+        for x in (
+            m,
+            n,
+            slabs,
+            splits,
+            tiles_m,
+            tiles_n,
+            tiles,
+            *(side.both for side in ready.sides),
+        )
+    ]
+    grid = tiles * share if share > 1 else min(devices.multiprocessors(a.device), tiles)
+    steps = [
+        Launch(
+            matmul_wgmma(tile),
+            grid,
+            tile.threads,
+            [*maps, target, *beside, *numbers],
+            tile.shared,
+            share,
+            early=True,
+        )
+    ]
+    if splits > 1 and batch == 1 and kind != "s8" and size % 4 == offsets[2] % 16 == 0:
+        steps.append(
+            split_k_reduce.add(
+                Layout.new((size,), c.dtype, c.device), splits, target, out, early=True
+            )
+        )
+    elif splits > 1:
+        steps.append(
+            Launch(
+                sum_parts(temps[0].dtype, c.dtype),
+                blocks(size, 256),
+                256,
+                [target, out, np.int64(splits), np.int64(m * n)],
+            )
+        )
+    return steps, temps

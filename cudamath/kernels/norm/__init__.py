@@ -1,0 +1,1 @@
+"""Layer, group and batch normalisation: forward and backward."""

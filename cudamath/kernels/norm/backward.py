@@ -1,0 +1,647 @@
+"""Gradients of layer norm and RMS norm (forward.py explains the picture and the versions).
+
+Measured (row versions_norm_grad):
+gradient of layer norm, 87,040 x 768, bfloat16; NVIDIA H200, commit 52457ee46004, 2026-11-23
+
+                    GB/s     of a copy
+    plain           17.0          0.00
+    long_rows        466          0.11
+    rows           3,632          0.86
+    ring           3,761          0.89
+
+(end of what was measured)
+"""
+
+import functools
+
+from ...core.dispatch.plan import Input, Launch, Output, Plan, Temp
+from ...core.layout import Layout
+from ...runtime.device import multiprocessors
+from ..compiler.compile import blocks, codec, numba_type
+from ..compiler.lazy_numba import cuda, types
+from ..lib.vector_io import (
+    WARP,
+    Rows,
+    bounded,
+    device,
+    fetcher,
+    fitting,
+    group_sum,
+    group_sums,
+    reader,
+    vector_width,
+    wide,
+    writer,
+)
+from .forward import LONG, Parts, fitting_rows, numbered, sum_into
+
+# elements of a row a thread holds: g, x, the next of both, and the sums of dweight and dbias ..
+HELD = 16
+HELD_WARP = 24  # .. more of them where a warp then has a row of 16-bit numbers to itself
+THREADS = 512  # threads of a row, at most: these may have 128 registers each
+# threads on a multiprocessor, so of 128 registers; there are no more blocks than can run at once
+RESIDENT = 512
+RESIDENT_WARP = 384  # .. of 168 registers
+# threads of a row of 16-bit numbers at least, if it has an access for each; with one access each ..
+SHORT = 16
+RESIDENT_SHORT = 896  # .. 72 registers will do, ..
+RESIDENT_SHORT_ADDED = 768  # .. or 80 where a third array is under way
+SPLITS = 64  # parts the rows are cut into where a kernel of its own sums over them
+LANES, PARTS = 32, 16  # sums over rows: accesses per block, threads per column
+ROWS, BUSY = (
+    8,
+    4,
+)  # .. rows a thread adds up, unless there are fewer than so many blocks for each multiprocessor
+LAST = 32  # .. of the last sums
+FEW, AHEAD = (
+    256,
+    8,
+)  # threads of a block, where one thread adds up a column's, so many of them in flight
+KEPT = 8  # weights that a thread keeps in registers
+i32 = types.int32
+
+
+@functools.cache
+def plain(dtype, param, parts):
+    """One thread per row; g, x, extra, dx: (rows, columns); weight: (columns,); mean, rstd:
+    (rows,)."""
+    load, store, T = codec(dtype)
+    load_param, _, _ = codec(param)
+    center, weighted, _, residual, _ = parts
+
+    @cuda.jit
+    def norm_plain_grad(g, x, weight, mean, rstd, extra, dx):
+        row = cuda.grid(1)
+        if row < x.shape[0]:
+            columns = x.shape[1]
+            middle = mean[row] if center else T(0)
+            scale = rstd[row]
+            sum_g = T(0)
+            sum_gx = T(0)
+            for c in range(columns):
+                gw = load(g[row, c]) * load_param(weight[c]) if weighted else load(g[row, c])
+                sum_g += gw
+                sum_gx += gw * ((load(x[row, c]) - middle) * scale)
+            mean_g = sum_g / T(columns) if center else T(0)
+            mean_gx = sum_gx / T(columns)
+            for c in range(columns):
+                gw = load(g[row, c]) * load_param(weight[c]) if weighted else load(g[row, c])
+                slope = scale * (gw - mean_g - (load(x[row, c]) - middle) * scale * mean_gx)
+                dx[row, c] = store(slope + load(extra[row, c]) if residual else slope)
+
+    return norm_plain_grad
+
+
+@functools.cache
+def plain_sums(dtype, param, parts):
+    """One thread per column; g, x: (rows, columns); mean, rstd: (rows,); dweight, dbias:
+    (columns,)."""
+    load, _, T = codec(dtype)
+    _, store_param, _ = codec(param)
+    center, weighted, biased, _, _ = parts
+
+    @cuda.jit
+    def norm_plain_sums(g, x, mean, rstd, dweight, dbias):
+        c = cuda.grid(1)
+        if c < x.shape[1]:
+            sum_gx = T(0)
+            sum_g = T(0)
+            for row in range(x.shape[0]):
+                d = load(x[row, c]) - mean[row] if center else load(x[row, c])
+                sum_gx += load(g[row, c]) * (d * rstd[row])
+                sum_g += load(g[row, c])
+            if weighted:
+                dweight[c] = store_param(sum_gx)
+            if biased:
+                dbias[c] = store_param(sum_g)
+
+    return norm_plain_sums
+
+
+@functools.cache
+def gathered(parts):
+    """Device function (a, v, e, weight, middle, scale, dweight, dbias, sum_g, sum_gx) -> the two
+    sums with element e in them: a[e], v[e] = g, x become gw, xhat, and dweight[e], dbias[e] grow by
+    what they add."""
+    center, weighted, biased, _, _ = parts
+
+    @device
+    def gather(a, v, e, weight, middle, scale, dweight, dbias, sum_g, sum_gx):
+        v[e] = (v[e] - middle) * scale
+        if weighted:
+            dweight[e] += a[e] * v[e]
+        if biased:
+            dbias[e] += a[e]
+        if weighted:
+            a[e] *= weight
+        return sum_g + a[e] if center else sum_g, sum_gx + a[e] * v[e]
+
+    return gather
+
+
+@functools.cache
+def rows(dtype, param, shape, parts):
+    """Groups of threads take rows in turn; g, x, extra: accesses (see rows.fetcher); dx: (rows *
+    columns,).
+
+    weight: (columns,); mean, rstd: (rows,); sums: (2, blocks, columns), each block's dweight and
+    dbias.
+    """
+    _, _, T = codec(dtype)
+    threads, together, width, vectors = shape
+    fetch, widen, words, kind = fetcher(dtype, width)
+    raw = numba_type(kind)
+    read_param, write = reader(param, width), writer(dtype, width)
+    sums_of, gather = group_sums(threads, T), gathered(parts)
+    held, packed = vectors * width, vectors * words
+    kept = held <= KEPT
+    center, weighted, biased, residual, _ = parts
+    size = threads * held
+
+    @bounded((threads * together, resident(shape, dtype, residual)))
+    def norm_rows_grad(g, x, weight, mean, rstd, extra, dx, sums, rows, columns):
+        tx = i32(cuda.threadIdx.x)
+        groups = cuda.gridDim.x * together
+        group = cuda.blockIdx.x * together + cuda.threadIdx.y
+        accesses = i32(columns // width)
+        part = T(1) / T(columns)
+        next_g = cuda.local.array(packed, raw)
+        next_x = cuda.local.array(packed, raw)
+        beside = cuda.local.array(packed, raw)
+        a = cuda.local.array(held, T)
+        v = cuda.local.array(held, T)
+        w = cuda.local.array(width, T)
+        own = cuda.local.array(held if kept else width, T)
+        dweight = cuda.local.array(held, T)
+        dbias = cuda.local.array(held, T)
+        for e in range(held):
+            dweight[e] = T(0)
+            dbias[e] = T(0)
+        if weighted and kept:
+            for k in range(vectors):
+                if i32(k * threads + tx) < accesses:
+                    read_param(weight, (k * threads + tx) * width, own, k * width)
+        next_scale = T(0)
+        next_middle = T(0)
+        if group < rows:
+            next_scale = rstd[group]
+            if center:
+                next_middle = mean[group]
+            for k in range(vectors):
+                if i32(k * threads + tx) < accesses:
+                    fetch(g, group * accesses + (k * threads + tx), next_g, k * words)
+                    fetch(x, group * accesses + (k * threads + tx), next_x, k * words)
+        # All groups of a block go round equally often (the reductions are joint work), the last
+        # time perhaps idly.
+        for turn in range((rows + groups - 1) // groups):
+            row = turn * groups + group
+            scale = next_scale
+            middle = next_middle
+            for k in range(vectors):
+                if row < rows and i32(k * threads + tx) < accesses:
+                    widen(next_g, k * words, a, k * width)
+                    widen(next_x, k * words, v, k * width)
+                    if residual:
+                        fetch(extra, row * accesses + (k * threads + tx), beside, k * words)
+                else:
+                    for e in range(k * width, (k + 1) * width):
+                        a[e] = T(0)
+                        v[e] = middle
+            following = row + groups
+            if following < rows:
+                next_scale = rstd[following]
+                if center:
+                    next_middle = mean[following]
+                for k in range(vectors):
+                    if i32(k * threads + tx) < accesses:
+                        fetch(g, following * accesses + (k * threads + tx), next_g, k * words)
+                        fetch(x, following * accesses + (k * threads + tx), next_x, k * words)
+            sum_g = T(0)
+            sum_gx = T(0)
+            for k in range(vectors):
+                if i32(k * threads + tx) < accesses:
+                    at = k * width if kept else 0
+                    if weighted and not kept:
+                        read_param(weight, (k * threads + tx) * width, own, at)
+                    for j in range(width):
+                        e = k * width + j
+                        sum_g, sum_gx = gather(
+                            a, v, e, own[at + j], middle, scale, dweight, dbias, sum_g, sum_gx
+                        )
+            sum_g, sum_gx = sums_of(sum_g, sum_gx, turn)
+            mean_g = sum_g * part
+            mean_gx = sum_gx * part
+            for k in range(vectors):
+                if row < rows and i32(k * threads + tx) < accesses:
+                    if residual:
+                        widen(beside, k * words, w, 0)
+                    for j in range(width):
+                        e = k * width + j
+                        a[e] = scale * (a[e] - mean_g - v[e] * mean_gx)
+                        if residual:
+                            a[e] += w[j]
+                    write(dx, (row * accesses + (k * threads + tx)) * width, a, k * width)
+        if together > 1 and (weighted or biased):  # the groups of a block, one after the other
+            room = cuda.shared.array(size, T)
+            for which in range(2):
+                if weighted if which == 0 else biased:
+                    for other in range(together):
+                        cuda.syncthreads()
+                        if cuda.threadIdx.y == other:
+                            for e in range(held):
+                                mine = dweight[e] if which == 0 else dbias[e]
+                                if other > 0:
+                                    mine += room[e * threads + tx]
+                                room[e * threads + tx] = mine
+                                if which == 0:
+                                    dweight[e] = mine
+                                else:
+                                    dbias[e] = mine
+        if cuda.threadIdx.y == together - 1:
+            for k in range(vectors):
+                column = (k * threads + tx) * width
+                if column < columns:
+                    for j in range(width):
+                        if weighted:
+                            sums[0, cuda.blockIdx.x, column + j] = dweight[k * width + j]
+                        if biased:
+                            sums[1, cuda.blockIdx.x, column + j] = dbias[k * width + j]
+
+    return norm_rows_grad
+
+
+@functools.cache
+def long_rows(dtype, param, width, parts):
+    """One block of LONG threads per row of any length; g, x, dx: (rows * columns,); grid: rows.
+
+    weight: (columns,); mean, rstd: (rows,).
+    """
+    _, _, T = codec(dtype)
+    read, read_param, write = reader(dtype, width), reader(param, width), writer(dtype, width)
+    total_of = group_sum(LONG, T)
+    center, weighted, _, _, _ = parts
+
+    @bounded(LONG)
+    def norm_long_rows_grad(g, x, weight, mean, rstd, dx, columns):
+        row = cuda.blockIdx.x
+        start = row * columns
+        first = cuda.threadIdx.x * width
+        a = cuda.local.array(width, T)
+        v = cuda.local.array(width, T)
+        w = cuda.local.array(width, T)
+        scale = rstd[row]
+        middle = mean[row] if center else T(0)
+        sum_g = T(0)
+        sum_gx = T(0)
+        for column in range(first, columns, LONG * width):
+            read(g, start + column, a, 0)
+            read(x, start + column, v, 0)
+            if weighted:
+                read_param(weight, column, w, 0)
+            for j in range(width):
+                gw = a[j] * w[j] if weighted else a[j]
+                sum_g += gw
+                sum_gx += gw * ((v[j] - middle) * scale)
+        mean_g = total_of(sum_g) / T(columns) if center else T(0)
+        mean_gx = total_of(sum_gx) / T(columns)
+        for column in range(first, columns, LONG * width):
+            read(g, start + column, a, 0)
+            read(x, start + column, v, 0)
+            if weighted:
+                read_param(weight, column, w, 0)
+            for j in range(width):
+                gw = a[j] * w[j] if weighted else a[j]
+                a[j] = scale * (gw - mean_g - (v[j] - middle) * scale * mean_gx)
+            write(dx, start + column, a, 0)
+
+    return norm_long_rows_grad
+
+
+@functools.cache
+def column_sums(dtype, width, center):
+    """Sums over a part of the rows; g, x: (rows * columns,); block (LANES accesses, PARTS), grid
+    (columns, splits).
+
+    mean, rstd: (rows,); sums: (2, splits, columns), each split's dweight and dbias.
+    """
+    _, _, T = codec(dtype)
+    read = reader(dtype, width)
+    covered = LANES * width  # columns of a block
+
+    @bounded(LANES * PARTS)
+    def norm_column_sums(g, x, mean, rstd, sums, rows, columns):
+        room = cuda.shared.array((2, PARTS, covered), T)
+        lane, part = cuda.threadIdx.x, cuda.threadIdx.y
+        begin = cuda.blockIdx.x * covered
+        column = begin + lane * width
+        dweight = cuda.local.array(width, T)
+        dbias = cuda.local.array(width, T)
+        a = cuda.local.array(width, T)
+        v = cuda.local.array(width, T)
+        for j in range(width):
+            dweight[j] = T(0)
+            dbias[j] = T(0)
+        if column < columns:
+            for row in range(cuda.blockIdx.y * PARTS + part, rows, cuda.gridDim.y * PARTS):
+                read(g, row * columns + column, a, 0)
+                read(x, row * columns + column, v, 0)
+                middle = mean[row] if center else T(0)
+                scale = rstd[row]
+                for j in range(width):
+                    dweight[j] += a[j] * ((v[j] - middle) * scale)
+                    dbias[j] += a[j]
+        for j in range(width):
+            room[0, part, lane * width + j] = dweight[j]
+            room[1, part, lane * width + j] = dbias[j]
+        cuda.syncthreads()
+        for e in range(part * LANES + lane, 2 * covered, LANES * PARTS):
+            which, place = e // covered, e % covered
+            if begin + place < columns:
+                total = T(0)
+                for p in range(PARTS):
+                    total += room[which, p, place]
+                sums[which, cuda.blockIdx.y, begin + place] = total
+
+    return norm_column_sums
+
+
+@functools.cache
+def finish(param, parts):
+    """The last sums; sums: (2, groups, columns); dweight, dbias: (columns,); block (LANES columns,
+    LAST), grid (columns, 2)."""
+    _, store_param, T = codec(param)
+    _, weighted, biased, _, _ = parts
+
+    @bounded(LANES * LAST)
+    def norm_finish(sums, dweight, dbias):
+        room = cuda.shared.array((LAST, LANES), T)
+        lane, part, which = cuda.threadIdx.x, cuda.threadIdx.y, cuda.blockIdx.y
+        if not (weighted if which == 0 else biased):
+            return
+        column = cuda.blockIdx.x * LANES + lane
+        groups, columns = sums.shape[1], sums.shape[2]
+        total = T(0)
+        if column < columns:
+            for group in range(part, groups, LAST):
+                total += sums[which, group, column]
+        room[part, lane] = total
+        cuda.syncthreads()
+        if part == 0 and column < columns:
+            total = T(0)
+            for p in range(LAST):
+                total += room[p, lane]
+            if which == 0:
+                if weighted:
+                    dweight[column] = store_param(total)
+            elif biased:
+                dbias[column] = store_param(total)
+
+    return norm_finish
+
+
+@functools.cache
+def finish_few(param, parts):
+    """As finish, for few groups and many columns: one thread per column; grid (columns, 2)."""
+    _, store_param, T = codec(param)
+    _, weighted, biased, _, _ = parts
+
+    @bounded(FEW)
+    def norm_finish_few(sums, dweight, dbias):
+        column, which = cuda.grid(1), cuda.blockIdx.y
+        groups = sums.shape[1]
+        part = cuda.local.array(AHEAD, T)
+        if column < sums.shape[2]:
+            total = T(0)
+            for group in range(0, groups, AHEAD):
+                for j in range(AHEAD):
+                    part[j] = sums[which, min(group + j, groups - 1), column]
+                for j in range(AHEAD):
+                    if group + j < groups:
+                        total += part[j]
+            if which == 0:
+                if weighted:
+                    dweight[column] = store_param(total)
+            elif biased:
+                dbias[column] = store_param(total)
+
+    return norm_finish_few
+
+
+# Planners. g, x, extra: rows, no gaps; weight: as many elements as a row, or None; biased: whether
+# there was a bias.
+
+
+def backward(
+    version: str,
+    g: Layout,
+    x: Layout,
+    weight: Layout | None,
+    mean: Layout | None,
+    rstd: Layout,
+    extra: Layout | None,
+    columns: int,
+    biased: bool,
+) -> Plan:
+    """The plan of one version by name, "plain", "rows", "ring", "cluster" or "long_rows" -> dx, and
+    dweight, dbias if there."""
+    rows_, T = x.size // columns, wide(x.dtype)
+    parts = Parts(mean is not None, weight is not None, biased, extra is not None)
+    given = weight if weight is not None else x.like((columns,))
+    outputs = [x.like(), *[given.like()] * (parts.weight + parts.bias)]
+    arguments = numbered(g, x, weight, mean, rstd, extra)
+    w, m, s, e = (arguments[1].flat if each is None else each.flat for each in arguments[2:])
+    other = Input(1) if extra is None else arguments[5]
+    dweight, dbias = (
+        Output(1).flat if parts.weight else s,
+        Output(len(outputs) - 1).flat if biased else s,
+    )
+    summed = parts.weight or biased
+    if (
+        version == "plain" or x.size == 0
+    ):  # without rows, `plain_sums` writes the zeros of dweight and dbias
+        seen = [a.view((rows_, columns)) for a in (Input(0), Input(1), other, Output(0))]
+        steps = [
+            Launch(
+                plain(x.dtype, given.dtype, parts),
+                blocks(rows_, 128),
+                128,
+                [*seen[:2], w, m, s, *seen[2:]],
+            ),
+            Launch(
+                plain_sums(x.dtype, given.dtype, parts),
+                blocks(columns, 128),
+                128,
+                [*seen[:2], m, s, dweight, dbias],
+            ),
+        ]
+        return Plan(outputs, steps[rows_ == 0 : 1 + summed], several=True)
+    width = vector_width(columns, *[a for a in (g, x, weight, extra) if a is not None])
+    flat = [a.flat for a in (Input(0), Input(1), Output(0))]
+    added = [] if extra is None else [sum_into(Output(0), x, (Output(0), x), (other, extra))]
+    if version == "cluster":
+        from . import backward_cluster
+
+        groups = backward_cluster.clusters_for(rows_, columns, width, x)
+        steps = [
+            backward_cluster.launch(
+                x,
+                weight,
+                columns,
+                width,
+                parts,
+                groups,
+                [
+                    *flat[:2],
+                    arguments[1] if weight is None else arguments[2],
+                    m,
+                    s,
+                    flat[2],
+                    Temp(0).flat,
+                ],
+            ),
+            *added,
+        ]
+    elif version == "long_rows":
+        across = blocks(columns, LANES * width)
+        enough = max(blocks(rows_, PARTS * ROWS), blocks(BUSY * multiprocessors(x.device), across))
+        groups = min(SPLITS, blocks(rows_, PARTS), enough)
+        steps = [
+            Launch(
+                long_rows(x.dtype, given.dtype, width, parts),
+                rows_,
+                LONG,
+                [*flat[:2], w, m, s, flat[2], columns],
+            ),
+            *added,
+        ]
+        if summed:
+            steps.append(
+                Launch(
+                    column_sums(x.dtype, width, parts.center),
+                    (across, groups),
+                    (LANES, PARTS),
+                    [*flat[:2], m, s, Temp(0), rows_, columns],
+                )
+            )
+    else:
+        shape = spread_grad(columns, width, x.dtype, parts.residual)
+        if shape is None:
+            raise ValueError(
+                f"norm: version 'rows' cannot hold a row of {columns} elements of {x.dtype} in "
+                "registers"
+            )
+        groups = min(
+            shape.grid(rows_), multiprocessors(x.device) * resident(shape, x.dtype, parts.residual)
+        )
+        _, _, words, kind = fetcher(x.dtype, width)
+        packed = [
+            a.view((x.size * words // width,), dtype=kind) for a in (Input(0), Input(1), other)
+        ]
+        if version == "ring":
+            from . import backward_tma
+
+            given_arrays = [*flat[:2], other.flat, arguments[1] if weight is None else arguments[2]]
+            steps = [
+                backward_tma.launch(
+                    x,
+                    weight,
+                    shape,
+                    parts,
+                    groups,
+                    given_arrays,
+                    [m, s, flat[2], Temp(0).flat, rows_, columns],
+                )
+            ]
+        else:
+            steps = [
+                Launch(
+                    rows(x.dtype, given.dtype, shape, parts),
+                    groups,
+                    shape.block,
+                    [*packed[:2], w, m, s, packed[2], flat[2], Temp(0), rows_, columns],
+                )
+            ]
+    if (
+        summed and groups <= LAST and columns >= LANES * BUSY * multiprocessors(x.device)
+    ):  # these are threads enough
+        steps.append(
+            Launch(
+                finish_few(given.dtype, parts),
+                (blocks(columns, FEW), 2),
+                FEW,
+                [Temp(0), dweight, dbias],
+            )
+        )
+    elif summed:
+        steps.append(
+            Launch(
+                finish(given.dtype, parts),
+                (blocks(columns, LANES), 2),
+                (LANES, LAST),
+                [Temp(0), dweight, dbias],
+            )
+        )
+    return Plan(outputs, steps, [x.like((2, groups if summed else 1, columns), T)], several=True)
+
+
+def spread_grad(columns: int, width: int, dtype, residual: bool) -> Rows | None:
+    """How a row is spread over threads; None where it is too long."""
+    alone = fitting_rows(columns, width, HELD_WARP, WARP, SHORT) if width == 8 else None
+    held = (
+        HELD // 2 if residual and dtype.itemsize > 2 else HELD
+    )  # a third array is under way, not packed
+    return alone or fitting_rows(columns, width, fitting(held, dtype), THREADS)
+
+
+def resident(shape: Rows, dtype, residual: bool) -> int:
+    """Blocks on a multiprocessor."""
+    held = shape.vectors * shape.width
+    if held <= KEPT and shape.width == 8:
+        most = RESIDENT_SHORT_ADDED if residual else RESIDENT_SHORT
+    else:
+        most = RESIDENT_WARP if held > HELD or dtype.itemsize == 8 else RESIDENT
+    return max(most // (shape.threads * shape.rows), 1)
+
+
+def best(columns: int, width: int, x: Layout, residual: bool) -> str:
+    """The fastest version."""
+    shape = spread_grad(columns, width, x.dtype, residual)
+    if shape and width > 1 and (shape.threads > WARP or not residual):
+        from . import backward_tma
+
+        if backward_tma.fits(shape, columns, x):
+            return "ring"
+    if shape is None:
+        from . import backward_cluster
+
+        if backward_cluster.fits(columns, width, x):
+            return "cluster"
+    return "rows" if shape else "long_rows"
+
+
+def layer_norm_grad(
+    g: Layout,
+    x: Layout,
+    weight: Layout | None,
+    mean: Layout,
+    rstd: Layout,
+    extra: Layout | None,
+    *,
+    columns: int,
+    biased: bool,
+) -> Plan:
+    """g, x, extra: (..., columns); weight: columns; mean, rstd: (rows,) -> dx, dweight, dbias."""
+    width = vector_width(columns, *[a for a in (g, x, weight, extra) if a is not None])
+    return backward(
+        best(columns, width, x, extra is not None), g, x, weight, mean, rstd, extra, columns, biased
+    )
+
+
+def rms_norm_grad(
+    g: Layout, x: Layout, weight: Layout | None, rstd: Layout, extra: Layout | None, *, columns: int
+) -> Plan:
+    """g, x, extra: (..., columns); weight: columns; rstd: (rows,) -> dx, dweight."""
+    width = vector_width(columns, *[a for a in (g, x, weight, extra) if a is not None])
+    return backward(
+        best(columns, width, x, extra is not None), g, x, weight, None, rstd, extra, columns, False
+    )

@@ -1,0 +1,319 @@
+"""Gradients of layer norm and RMS norm for rows that only a cluster of blocks can hold: each is
+read once (9.0 and 10.0).
+
+A row of 131,072 numbers in bfloat16, with its gradient, is 512 KB, and its sums for weight and bias
+are another megabyte: they fill eight multiprocessors, the sums in registers, the rows in shared
+memory. So a block of each takes an eighth of the columns, and the cluster goes through rows r, r +
+clusters, r + 2 clusters, ... as a block of backward_tma.py does, by TMA loads that are issued
+ahead of time.
+
+A row needs two passes: one for its two sums, which the blocks exchange (lib/cluster_exchange.py),
+and one for dx. Between them lies the way through the cluster, a microsecond. It is filled with the
+first pass of the next row:
+
+    first pass    row 0   row 1           row 2           row 3
+    sums on the way  ----0----   ----1----       ----2----
+    second pass           .       row 0           row 1           row 2
+
+The second pass reads the row from shared memory once more: what the first pass made of it would
+take 64 registers. Of three stages two thus hold the rows at work, and the third is loaded. The
+weights lie behind them: in registers there is no room.
+
+Measured (row versions_norm_grad_long):
+gradient of layer norm, 512 x 131,072, bfloat16; NVIDIA H200, commit 52457ee46004, 2026-11-23
+
+                    GB/s     of a copy
+    long_rows      1,602          0.38
+    cluster        3,284          0.78
+
+(end of what was measured)
+"""
+
+import functools
+
+import numpy as np
+
+from ...core.dispatch.plan import Launch
+from ...core.layout import Layout
+from ...runtime.device import capability, multiprocessors
+from ..compiler.compile import blocks, codec, numba_type, power_of_two
+from ..compiler.lazy_numba import cuda, types
+from ..lib.cluster_exchange import cluster_wait, tables
+from ..lib.vector_io import WARP, bounded, device, fetcher, group_sum, wide, writer
+from ..ptx.intrinsics import store_vector
+from ..ptx.sm80 import global_address, shared_address
+from ..ptx.sm90 import (
+    barrier_expect,
+    barrier_init,
+    barrier_wait,
+    bulk_load,
+    cluster_rank,
+    fence_async_shared,
+    fence_barrier_init,
+)
+from .backward import gathered
+from .forward import Parts
+
+DEVICES = ((9, 0), (10, 0))  # of those with TMA the ones that have shared memory for it
+THREADS = 512  # a block: these may have 128 registers each
+VECTORS = 4  # accesses of a row that a thread has: 32 columns of 16 bits, their sums 64 registers
+STAGES = 3
+RANKS = 2, 8  # blocks of a cluster: at least; at most, on any device
+PAIR, PART = (
+    2,
+    18,
+    # multiprocessors that lie together on the chip, and in its parts at most: of one part are a
+    # cluster's
+)
+# .. of those of a part, so that clusters of four and eight run at once even where it has fewer
+USED = 16
+i32, f32 = types.int32, types.float32
+
+
+def ranks_for(columns: int, width: int) -> int:
+    """Blocks that share a row."""
+    return max(power_of_two(blocks(columns, THREADS * VECTORS * width)), RANKS[0])
+
+
+def fits(columns: int, width: int, x: Layout) -> bool:
+    """Whether a cluster can hold rows of x: TMA copies multiples of 16 bytes."""
+    return bool(
+        width > 1
+        and wide(x.dtype).itemsize == 4
+        and columns * x.itemsize % 16 == 0
+        and ranks_for(columns, width) <= RANKS[1]
+        and capability(x.device) in DEVICES
+    )
+
+
+def clusters_for(rows: int, columns: int, width: int, x: Layout) -> int:
+    """Clusters that run at a time, one block on a multiprocessor."""
+    ranks, many = ranks_for(columns, width), multiprocessors(x.device)
+    return min(rows, max(many // PAIR if ranks == PAIR else many // PART * USED // ranks, 1))
+
+
+@functools.cache
+def putter(words):
+    """Device function (a, i, r): access number i of a = the words r[0], ..., as `vector_io.fetcher`
+    gives them."""
+
+    @device
+    def put_2(a, i, r):
+        store_vector(a, i * 2, (r[0], r[1]))
+
+    @device
+    def put_4(a, i, r):
+        store_vector(a, i * 4, (r[0], r[1], r[2], r[3]))
+
+    return {2: put_2, 4: put_4}[words]
+
+
+@functools.cache
+def rows(dtype, param, width, ranks, parts):
+    """Clusters of `ranks` blocks take rows in turn; g, x, dx: (rows * columns,); most: columns of
+    all blocks but the last.
+
+    weight: accesses (see rows.fetcher); mean, rstd: (rows,); sums: (2 * clusters * columns,), each
+    cluster's dweight and dbias. Shared memory: STAGES times the block's part of a row of g and of
+    x, and that of the weights.
+    """
+    _, _, T = codec(dtype)
+    fetch, widen, words, kind = fetcher(dtype, width)
+    fetch_param, widen_param, param_words, param_kind = fetcher(param, width)
+    raw, raw_param, nbytes = numba_type(kind), numba_type(param_kind), dtype.itemsize
+    write, write_sums = writer(dtype, width), writer(np.dtype(np.float32), 4)
+    warps, held = THREADS // WARP, VECTORS * width
+    warp_sum, block_sum, cluster_sum = group_sum(WARP, T), group_sum(warps, T), group_sum(ranks, T)
+    (meet, tell, hear), gather, halvings = tables(ranks), gathered(parts), ranks.bit_length() - 1
+    put = putter(param_words)
+    center, weighted, biased, _, _ = parts
+    array_bytes = THREADS * held * nbytes
+    behind = (
+        STAGES * 2 * array_bytes // (param.itemsize * width)
+    )  # the stages, in accesses of weights
+
+    @device
+    def ask(ring, full, stage, g, x, place, count):
+        """The block's part of a row, `count` bytes `place` bytes from the beginning, into that
+        stage (one thread)."""
+        barrier = i32(full + 8 * stage)
+        target = i32(ring + 2 * array_bytes * stage)
+        barrier_expect(barrier, i32(2 * count))
+        bulk_load(target, g + place, count, barrier)
+        bulk_load(i32(target + array_bytes), x + place, count, barrier)
+
+    @bounded((THREADS, 1))
+    def norm_cluster_grad(g, x, weight, mean, rstd, dx, sums, rows, columns, most):
+        ring = cuda.shared.array(0, raw)
+        weights = cuda.shared.array(0, raw_param)  # the same memory
+        barriers = cuda.shared.array(STAGES, types.int64)
+        found = cuda.shared.array((2, 2, warps), T)
+        tx = i32(cuda.threadIdx.x)
+        exchange = meet()
+        cluster = cuda.blockIdx.x >> halvings
+        clusters = cuda.gridDim.x >> halvings
+        begin = cluster_rank() * most
+        count = min(most, columns - begin)
+        accesses, amount = i32(count // width), i32(count * nbytes)
+        turns = i32((rows - cluster + clusters - 1) // clusters)  # rows of this cluster
+        at, full = i32(shared_address(ring)), i32(shared_address(barriers))
+        from_g, from_x = global_address(g), global_address(x)
+        if tx == 0:
+            for stage in range(STAGES):
+                barrier_init(i32(full + 8 * stage), i32(1))
+            fence_barrier_init()
+            fence_async_shared()
+            for stage in range(STAGES):
+                if stage < turns:
+                    ask(
+                        at,
+                        full,
+                        i32(stage),
+                        from_g,
+                        from_x,
+                        ((cluster + stage * clusters) * columns + begin) * nbytes,
+                        amount,
+                    )
+        r = cuda.local.array(words, raw)
+        a = cuda.local.array(held, T)
+        v = cuda.local.array(held, T)
+        w = cuda.local.array(width, T)
+        q = cuda.local.array(param_words, raw_param)
+        dweight = cuda.local.array(held, T)
+        dbias = cuda.local.array(held, T)
+        for e in range(held):
+            dweight[e] = T(0)
+            dbias[e] = T(0)
+        if weighted:
+            for k in range(VECTORS):
+                if i32(k * THREADS + tx) < accesses:
+                    fetch_param(weight, begin // width + i32(k * THREADS + tx), q, 0)
+                    put(weights, behind + i32(k * THREADS + tx), q)
+        next_scale = rstd[cluster]
+        next_middle = mean[cluster] if center else T(0)
+        scale, middle = T(0), T(0)
+        turn, stage, before, phase = i32(0), i32(0), i32(0), i32(0)
+        row = cluster
+        cuda.syncthreads()
+        cluster_wait()
+        while turn <= turns:
+            old_scale, old_middle = scale, middle
+            if turn < turns:  # the first pass of this row
+                scale, middle = next_scale, next_middle
+                if turn < turns - 1:
+                    next_scale = rstd[row + clusters]
+                    if center:
+                        next_middle = mean[row + clusters]
+                mine = i32(2 * VECTORS * THREADS * stage + tx)
+                barrier_wait(i32(full + 8 * stage), phase)
+                sum_g = T(0)
+                sum_gx = T(0)
+                for k in range(VECTORS):
+                    if i32(k * THREADS + tx) < accesses:
+                        fetch(ring, i32(mine + k * THREADS), r, 0)
+                        widen(r, 0, a, k * width)
+                        fetch(ring, i32(mine + (VECTORS + k) * THREADS), r, 0)
+                        widen(r, 0, v, k * width)
+                        if weighted:
+                            fetch_param(weights, behind + i32(k * THREADS + tx), q, 0)
+                            widen_param(q, 0, w, 0)
+                        for j in range(width):
+                            sum_g, sum_gx = gather(
+                                a,
+                                v,
+                                k * width + j,
+                                w[j],
+                                middle,
+                                scale,
+                                dweight,
+                                dbias,
+                                sum_g,
+                                sum_gx,
+                            )
+                half = i32(turn & 1)
+                sum_gx = warp_sum(sum_gx)
+                if center:
+                    sum_g = warp_sum(sum_g)
+                if tx % WARP == 0:
+                    found[half, 0, tx // WARP] = sum_g
+                    found[half, 1, tx // WARP] = sum_gx
+                cuda.syncthreads()
+                if tx < WARP:
+                    sum_g = block_sum(found[half, 0, tx % warps])
+                    sum_gx = block_sum(found[half, 1, tx % warps])
+                    tell(exchange, turn, sum_g / T(columns), sum_gx / T(columns))
+            if turn > 0:  # the second pass of the row before
+                sum_g, sum_gx = hear(exchange, i32(turn - 1))
+                mean_g = old_scale * cluster_sum(sum_g)
+                mean_gx = old_scale * old_scale * cluster_sum(sum_gx)
+                mine = i32(2 * VECTORS * THREADS * before + tx)
+                start = (row - clusters) * columns + begin
+                for k in range(VECTORS):
+                    if i32(k * THREADS + tx) < accesses:
+                        fetch(ring, i32(mine + k * THREADS), r, 0)
+                        widen(r, 0, a, k * width)
+                        fetch(ring, i32(mine + (VECTORS + k) * THREADS), r, 0)
+                        widen(r, 0, v, k * width)
+                        if weighted:
+                            fetch_param(weights, behind + i32(k * THREADS + tx), q, 0)
+                            widen_param(q, 0, w, 0)
+                        for e in range(k * width, (k + 1) * width):
+                            if weighted:
+                                a[e] *= w[e - k * width]
+                            a[e] = old_scale * a[e] - ((v[e] - old_middle) * mean_gx + mean_g)
+                        write(dx, start + i32(k * THREADS + tx) * width, a, k * width)
+                cuda.syncthreads()  # nobody needs the stage any more
+                if tx == 0 and turn - 1 + STAGES < turns:
+                    ask(
+                        at,
+                        full,
+                        before,
+                        from_g,
+                        from_x,
+                        (start + STAGES * clusters * columns) * nbytes,
+                        amount,
+                    )
+            row += clusters
+            turn = i32(turn + 1)
+            before = stage
+            stage = i32(stage + 1)
+            if stage == STAGES:
+                stage = i32(0)
+                phase = i32(phase ^ 1)
+        for k in range(VECTORS):
+            if i32(k * THREADS + tx) < accesses:
+                column = begin + i32(k * THREADS + tx) * width
+                for j in range(0, width, 4):
+                    if weighted:
+                        write_sums(sums, cluster * columns + column + j, dweight, k * width + j)
+                    if biased:
+                        write_sums(
+                            sums, (clusters + cluster) * columns + column + j, dbias, k * width + j
+                        )
+
+    return norm_cluster_grad
+
+
+def launch(
+    x: Layout,
+    weight: Layout | None,
+    columns: int,
+    width: int,
+    parts: Parts,
+    clusters: int,
+    arrays: list,
+) -> Launch:
+    """arrays: g, x, weight, mean, rstd, dx, sums."""
+    param, ranks = (weight or x).dtype, ranks_for(columns, width)
+    _, _, words, kind = fetcher(param, width)
+    packed = arrays[2].view(((weight or x).size * words // width,), dtype=kind)
+    most = blocks(columns, ranks * 8) * 8
+    kernel = rows(x.dtype, param, width, ranks, parts._replace(residual=False))
+    return Launch(
+        kernel,
+        clusters * ranks,
+        THREADS,
+        [*arrays[:2], packed, *arrays[3:], x.size // columns, columns, most],
+        shared=THREADS * VECTORS * width * (STAGES * 2 * x.itemsize + param.itemsize),
+        cluster=ranks,
+    )

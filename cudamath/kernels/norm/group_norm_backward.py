@@ -1,0 +1,350 @@
+"""The gradient of group norm. (forward.py has the forward pass, and the picture of rows.)
+
+A sample's channels c lie in groups k of `share` channels, a channel is a run of `run` elements.
+With the mean and rstd of its group, d = x - mean, and a channel's two sums
+
+    S[n, c] = sum of g,     X[n, c] = rstd * sum of g d                                       (over
+                            the run)
+
+everything follows:
+
+    dbias[c]   = sum over n of S[n, c]                 mean_g[n, k]  = sum of w[c] S[n, c] / columns
+    dweight[c] = sum over n of X[n, c]                 mean_gx[n, k] = sum of w[c] X[n, c] / columns
+        (over the group)
+    dx         = rstd (g w[c] - mean_g - d rstd mean_gx),                                 columns =
+               share * run
+
+The floor is memory: read g and x, write dx (3 x size bytes).
+
+Versions.
+
+1. `plain`  one thread per channel of a sample for its sums, one thread per group for dx. Any GPU,
+   and the simulator.
+2. `shared` (group_norm_backward_cluster.py)  a group in the registers of a block, or of a cluster
+                                              of
+   blocks (9.0 on). Read once.
+3. `long`   groups of any length, in three kernels: the sums of pieces of channels, the means of
+            groups, dx. Read twice.
+
+Each leaves the sums of the pieces that channels were cut into, whose sum over samples and pieces,
+in order, is `finish` of backward.py: (2, samples * pieces, channels), X first.
+
+Measured (row versions_norm_group_grad):
+gradient of group norm, 32 groups, 64 x 256 x 64 x 64, float32; NVIDIA H200, commit 52457ee46004,
+2026-11-23
+
+                 GB/s     of a copy
+    plain        59.6          0.01
+    long        2,429          0.57
+    shared      4,074          0.96
+
+(end of what was measured)
+"""
+
+import functools
+import math
+
+from ...core.dispatch.plan import Launch, Output, Plan, Temp
+from ...core.layout import Layout
+from ...runtime.device import capability
+from ..compiler.compile import blocks, codec, power_of_two
+from ..compiler.lazy_numba import cuda
+from ..lib.vector_io import RUN, WARP, bounded, group_sums, reader, wide, writer
+from .backward import LANES, LAST, finish
+from .forward import LONG, Channels, Parts, numbered, width_of
+
+THREADS = 256  # of a block of `long`
+PIECE = 16_384  # elements of a channel that a block adds up
+BLOCK = 256  # threads of a block of `shared`, where at most eight hold a group
+MOST = 8  # blocks of a cluster, on any device
+HELD = 64  # bytes of g and of x that a thread holds
+SINGLE = 8  # accesses, where each moves one number
+# threads that a channel has at least, if it has an access for each: they read a quarter of a
+# kilobyte
+NEIGHBOURS = 16
+
+
+@functools.cache
+def plain_sums(dtype):
+    """One thread per channel of a sample; g, x: (N * C * run,); mean, rstd: (N * groups,); sums:
+    (2, N, C)."""
+    load, _, T = codec(dtype)
+
+    @cuda.jit
+    def group_plain_sums(g, x, mean, rstd, sums, share, run):
+        i = cuda.grid(1)
+        channels = sums.shape[2]
+        if i < sums.shape[1] * channels:
+            middle = mean[i // share]
+            sum_g = T(0)
+            sum_gd = T(0)
+            for start in range(i * run, (i + 1) * run, RUN):
+                part_g = T(0)
+                part_gd = T(0)
+                for e in range(start, min(start + RUN, (i + 1) * run)):
+                    part_g += load(g[e])
+                    part_gd += load(g[e]) * (load(x[e]) - middle)
+                sum_g += part_g
+                sum_gd += part_gd
+            sums[0, i // channels, i % channels] = sum_gd * rstd[i // share]
+            sums[1, i // channels, i % channels] = sum_g
+
+    return group_plain_sums
+
+
+@functools.cache
+def plain(dtype, param, weighted):
+    """One thread per group; g, x, dx: (N * C * run,); weight: (C,); mean, rstd: (N * groups,);
+    sums: (2, N, C)."""
+    load, store, T = codec(dtype)
+    load_param = codec(param)[0]
+
+    @cuda.jit
+    def group_plain_grad(g, x, weight, mean, rstd, sums, dx, share, run):
+        row = cuda.grid(1)
+        if row < rstd.size:
+            channels = sums.shape[2]
+            middle = mean[row]
+            scale = rstd[row]
+            mean_g = T(0)
+            mean_gx = T(0)
+            for i in range(row * share, (row + 1) * share):
+                w = load_param(weight[i % channels]) if weighted else T(1)
+                mean_g += w * sums[1, i // channels, i % channels]
+                mean_gx += w * sums[0, i // channels, i % channels]
+            mean_g /= T(share * run)
+            mean_gx /= T(share * run)
+            for e in range(row * share * run, (row + 1) * share * run):
+                w = load_param(weight[e // run % channels]) if weighted else T(1)
+                dx[e] = store(
+                    scale * (load(g[e]) * w - mean_g - (load(x[e]) - middle) * scale * mean_gx)
+                )
+
+    return group_plain_grad
+
+
+@functools.cache
+def piece_sums(dtype, width):
+    """One block per piece of a channel; g, x: (N * C * run,); mean, rstd: (N * groups,); sums: (2,
+    N * pieces, C)."""
+    _, _, T = codec(dtype)
+    read, sums_of = reader(dtype, width), group_sums(THREADS, T)
+
+    @bounded(THREADS)
+    def group_piece_sums(g, x, mean, rstd, sums, share, run, pieces):
+        channels = sums.shape[2]
+        i = cuda.blockIdx.x // pieces
+        piece = cuda.blockIdx.x % pieces
+        middle = mean[i // share]
+        begin = i * run + piece * PIECE
+        end = min(begin + PIECE, (i + 1) * run)
+        a = cuda.local.array(width, T)
+        v = cuda.local.array(width, T)
+        sum_g = T(0)
+        sum_gd = T(0)
+        for e in range(begin + cuda.threadIdx.x * width, end, THREADS * width):
+            read(g, e, a, 0)
+            read(x, e, v, 0)
+            for j in range(width):
+                sum_g += a[j]
+                sum_gd += a[j] * (v[j] - middle)
+        sum_g, sum_gd = sums_of(sum_g, sum_gd, 0)
+        if cuda.threadIdx.x == 0:
+            place = i // channels * pieces + piece
+            sums[0, place, i % channels] = sum_gd * rstd[i // share]
+            sums[1, place, i % channels] = sum_g
+
+    return group_piece_sums
+
+
+@functools.cache
+def means(param, T, weighted):
+    """One block per group; weight: (C,); sums: (2, N * pieces, C); found: (2, N * groups), mean_g
+    and mean_gx."""
+    load_param = codec(param)[0]
+    sums_of = group_sums(THREADS, T)
+
+    @bounded(THREADS)
+    def group_means(weight, sums, found, share, run, pieces):
+        row = cuda.blockIdx.x
+        channels = sums.shape[2]
+        sum_g = T(0)
+        sum_gx = T(0)
+        for e in range(cuda.threadIdx.x, share * pieces, THREADS):
+            i = row * share + e // pieces
+            place = i // channels * pieces + e % pieces
+            w = T(load_param(weight[i % channels])) if weighted else T(1)
+            sum_g += w * sums[1, place, i % channels]
+            sum_gx += w * sums[0, place, i % channels]
+        sum_g, sum_gx = sums_of(sum_g, sum_gx, 0)
+        if cuda.threadIdx.x == 0:
+            found[0, row] = sum_g / T(share * run)
+            found[1, row] = sum_gx / T(share * run)
+
+    return group_means
+
+
+@functools.cache
+def long(dtype, param, width, weighted):
+    """One block per piece of a channel; g, x, dx: (N * C * run,); weight: (C,); mean, rstd: (N *
+    groups,); found: (2, them)."""
+    _, _, T = codec(dtype)
+    read, write, load_param = reader(dtype, width), writer(dtype, width), codec(param)[0]
+
+    @bounded(THREADS)
+    def group_long_grad(g, x, weight, mean, rstd, found, dx, channels, share, run, pieces):
+        i = cuda.blockIdx.x // pieces
+        row = i // share
+        scale = rstd[row]
+        middle = mean[row]
+        mean_g = found[0, row] * scale
+        mean_gx = found[1, row] * scale * scale
+        factor = scale * load_param(weight[i % channels]) if weighted else scale
+        begin = i * run + cuda.blockIdx.x % pieces * PIECE
+        end = min(begin + PIECE, (i + 1) * run)
+        a = cuda.local.array(width, T)
+        v = cuda.local.array(width, T)
+        for e in range(begin + cuda.threadIdx.x * width, end, THREADS * width):
+            read(g, e, a, 0)
+            read(x, e, v, 0)
+            for j in range(width):
+                a[j] = a[j] * factor - mean_g - (v[j] - middle) * mean_gx
+            write(dx, e, a, 0)
+
+    return group_long_grad
+
+
+def gradient(
+    version: str,
+    g: Layout,
+    x: Layout,
+    weight: Layout | None,
+    mean: Layout,
+    rstd: Layout,
+    groups: int,
+    biased: bool,
+) -> Plan:
+    """The plan of one version by name, "plain", "shared" or "long" -> dx, and dweight, dbias if
+    there."""
+    samples, count, run = x.shape[0], x.shape[1], math.prod(x.shape[2:])
+    channels = Channels(groups, count // groups, run)
+    T, weighted = wide(x.dtype), weight is not None
+    given = weight if weight is not None else x.like((count,), T)
+    outputs = [x.like(), *[given.like()] * (weighted + biased)]
+    slope, data, w, m, s = numbered(g, x, weight, mean, rstd)
+    m, s = m.flat, s.flat
+    w = s if w is None else w.flat
+    seen, rows = [slope.flat, data.flat], samples * groups
+    width = width_of(channels.share * run, channels, g, x)
+    temps, pieces = [], 1
+    if x.size == 0:
+        steps = []
+    elif version == "plain":
+        steps = [
+            Launch(
+                plain_sums(x.dtype),
+                blocks(samples * count, 128),
+                128,
+                [*seen, m, s, Temp(0), channels.share, run],
+            ),
+            Launch(
+                plain(x.dtype, given.dtype, weighted),
+                blocks(rows, 128),
+                128,
+                [*seen, w, m, s, Temp(0), Output(0).flat, channels.share, run],
+            ),
+        ]
+    elif version == "shared":
+        if not fits(x, width, channels):
+            raise ValueError(
+                f"norm: version 'shared' cannot hold groups of {channels.share} x {run} elements "
+                f"of {x.dtype}"
+            )
+        from . import group_norm_backward_cluster
+
+        step, pieces = group_norm_backward_cluster.launch(
+            x,
+            given.dtype,
+            width,
+            channels,
+            weighted,
+            [slope, data, w, m, s, Output(0).flat, Temp(0).flat],
+        )
+        steps = [step]
+    else:
+        pieces = blocks(run, PIECE)
+        grid, sizes = samples * count * pieces, [channels.share, run, pieces]
+        temps = [x.like((2, rows), T)]
+        steps = [
+            Launch(piece_sums(x.dtype, width), grid, THREADS, [*seen, m, s, Temp(0), *sizes]),
+            Launch(
+                means(given.dtype, codec(x.dtype)[2], weighted),
+                rows,
+                THREADS,
+                [w, Temp(0), Temp(1), *sizes],
+            ),
+            Launch(
+                long(x.dtype, given.dtype, width, weighted),
+                grid,
+                THREADS,
+                [*seen, w, m, s, Temp(1), Output(0).flat, count, *sizes],
+            ),
+        ]
+    if len(outputs) > 1:  # without samples, zeros
+        dweight, dbias = (
+            Output(1).flat if weighted else s,
+            Output(len(outputs) - 1).flat if biased else s,
+        )
+        kernel = finish(given.dtype, Parts(weight=weighted, bias=biased))
+        steps.append(
+            Launch(kernel, (blocks(count, LANES), 2), (LANES, LAST), [Temp(0), dweight, dbias])
+        )
+    return Plan(outputs, steps, [x.like((2, samples * pieces, count), T), *temps], several=True)
+
+
+def pieces_of(dtype, width: int, run: int) -> tuple[int, int, int, int]:
+    """(pieces of a channel, accesses of a piece, threads of a piece, accesses of a thread)."""
+    accesses, most = run // width, HELD // (dtype.itemsize * width) if width > 1 else SINGLE
+    lanes = min(
+        max(power_of_two(blocks(accesses, most)), min(NEIGHBOURS, power_of_two(accesses))), WARP
+    )
+    pieces = blocks(accesses, lanes * most)
+    part = blocks(accesses, pieces)
+    return pieces, part, lanes, blocks(part, lanes)
+
+
+def spread(x: Layout, width: int, channels: Channels) -> tuple[int, int, int]:
+    """(blocks that share a group, threads of such a block, pieces it has)."""
+    pieces, _, lanes, _ = pieces_of(x.dtype, width, channels.run)
+    units = channels.share * pieces
+    clusters = capability(x.device) >= (9, 0) and wide(x.dtype).itemsize == 4
+    ranks = min(power_of_two(blocks(units * lanes, BLOCK)), MOST) if clusters else 1
+    most = blocks(units, ranks)
+    return ranks, max(power_of_two(most * lanes), WARP), most
+
+
+def fits(x: Layout, width: int, channels: Channels) -> bool:
+    """Whether `shared` can take groups of x."""
+    return spread(x, width, channels)[1] <= LONG
+
+
+def best(x: Layout, width: int, channels: Channels) -> str:
+    """The fastest version."""
+    return "shared" if fits(x, width, channels) else "long"
+
+
+def group_norm_grad(
+    g: Layout,
+    x: Layout,
+    weight: Layout | None,
+    mean: Layout,
+    rstd: Layout,
+    *,
+    groups: int,
+    biased: bool,
+) -> Plan:
+    """g, x: (N, C, ...), C order; weight: (C,) or None; mean, rstd: (N * groups,) -> dx, dweight,
+    dbias."""
+    channels = Channels(groups, x.shape[1] // groups, math.prod(x.shape[2:]))
+    version = best(x, width_of(channels.share * channels.run, channels, g, x), channels)
+    return gradient(version, g, x, weight, mean, rstd, groups, biased)

@@ -1,0 +1,1 @@
+"""Fourier transforms, convolution of signals, finite differences, frexp."""

@@ -1,0 +1,1 @@
+"""Optimizer steps and the norm of all gradients."""

@@ -1,0 +1,1 @@
+"""Quantisation to 8 and 4 bits, and products of quantised arrays."""

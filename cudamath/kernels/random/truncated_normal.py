@@ -1,0 +1,80 @@
+"""Truncated normal numbers out of uniform ones: each goes through the inverse of the distribution
+function, in one launch.
+
+The idea. For p uniform between erf(low) and erf(high), sqrt(2) times the x with erf(x) = p has the
+normal distribution between low and high. That x is p times a polynomial: in w = -ln(1 - p^2) up to
+w = 5 (|x| < 2.2), in sqrt(w) further out; to about 3e-7 up to 5.5 standard deviations, 4e-4 at 6.4,
+beyond which two numbers in 10^10 lie. It is then scaled, shifted, and kept between the bounds,
+which rounding may have left. The logarithm and the multiply-adds are those of reproducible_math.py,
+so cpu/truncated_normal.py gets the same bits.
+
+One version: the elementwise kernels (elementwise/generator.py) with this function. The floor is one
+read of p, in float64, and one write.
+
+Source: Giles, "Approximating the erfinv function", GPU Computing Gems, 2011: the polynomials.
+"""
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.dispatch.plan import Output, Plan
+from ...core.layout import Layout
+from ..compiler.compile import codec
+from ..compiler.lazy_numba import cuda, types
+from ..elementwise.generator import launch
+from ..lib.vector_io import device
+from .reproducible_math import log64
+
+F64 = np.dtype(np.float64)
+NEAR = (
+    2.81022636e-08,
+    3.43273939e-07,
+    -3.5233877e-06,
+    -4.39150654e-06,
+    0.00021858087,
+    -0.00125372503,
+    -0.00417768164,
+    0.246640727,
+    1.50140941,
+)
+FAR = (
+    -0.000200214257,
+    0.000100950558,
+    0.00134934322,
+    -0.00367342844,
+    0.00573950773,
+    -0.0076224613,
+    0.00943887047,
+    1.00167406,
+    2.83297682,
+)
+
+
+@functools.cache
+def inverse(dtype: np.dtype) -> Any:
+    """The device function (p, scale, mean, low, high) -> scale times the x with erf(x) = p, plus
+    mean, between low and high; as `dtype` is stored."""
+    store, R = codec(dtype)[1:]
+    F = types.float64
+
+    @device
+    def inverse(p, scale, mean, low, high):
+        w = -log64(max((F(1) - p) * (F(1) + p), F(1e-16)))
+        near = w < F(5)
+        z = w - F(2.5) if near else math.sqrt(w) - F(3)
+        y = F(NEAR[0]) if near else F(FAR[0])
+        for k in range(1, len(NEAR)):
+            y = cuda.fma(y, z, F(NEAR[k]) if near else F(FAR[k]))
+        return store(R(min(max(cuda.fma(y * p, scale, mean), low), high)))
+
+    return inverse
+
+
+def truncated(p: Layout, *, dtype: np.dtype) -> Plan:
+    """Planner. Scalars: scale, mean, low, high. p: float64, contiguous, between -1 and 1 ->
+    dtype."""
+    out = p.like(dtype=dtype)
+    return Plan([out], [launch(inverse(dtype), (p, *[F64] * 4), out, Output(0))])

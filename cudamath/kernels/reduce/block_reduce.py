@@ -1,0 +1,349 @@
+"""What the kernels of dispatch.py are made of: walking over dimensions, combining tuples of
+accumulators, and the ways in which the threads of a warp or of a block bring their accumulators
+together.
+
+Everything here is a factory: it takes a `Reduction` (or sizes known at compile time) and returns a
+device function. Functions on tuples of 2^k items are built by halves, so the compiler sees
+straight-line code with constant indices.
+"""
+
+import functools
+from typing import Any
+
+from ..compiler.lazy_numba import cuda, dtype_of, types
+from ..lib.accumulators import Reduction
+from ..lib.vector_io import device
+
+FULL = 0xFFFFFFFF  # all lanes of a warp
+
+
+# -------------------- walking
+
+
+@functools.cache
+def index_walker(first: int, rank: int, narrow: bool) -> Any:
+    """Device function (x, j) -> index tuple of the j-th element of the dimensions first .. first +
+    rank - 1 of x.
+
+    narrow: fewer than 2**31 elements, so that 32-bit division will do (about a quarter of the
+    cost).
+    """
+    if rank == 1:
+
+        @device
+        def unravel(x, j):
+            return (j,)
+
+        return unravel
+    rest = index_walker(first, rank - 1, narrow)
+    last = first + rank - 1
+    number = types.uint32 if narrow else types.int64
+
+    @device
+    def unravel(x, j):
+        size = number(x.shape[last])
+        row = number(j) // size
+        return rest(x, types.int64(row)) + (types.int64(number(j) - row * size),)
+
+    return unravel
+
+
+@functools.cache
+def offset_walker(first: int, rank: int, narrow: bool, itemsize: int) -> Any:
+    """Device function (x, j) -> distance, in elements, of the j-th element of those dimensions from
+    the first."""
+    last = first + rank - 1
+    if rank == 1:
+
+        @device
+        def offset(x, j):
+            return j * (x.strides[first] // itemsize)
+
+        return offset
+    rest = offset_walker(first, rank - 1, narrow, itemsize)
+    number = types.uint32 if narrow else types.int64
+
+    @device
+    def offset(x, j):
+        size = number(x.shape[last])
+        row = number(j) // size
+        column = types.int64(number(j) - row * size)
+        return rest(x, types.int64(row)) + column * (x.strides[last] // itemsize)
+
+    return offset
+
+
+@functools.cache
+def lift_all(reduce: Reduction, width: int, along: bool) -> Any:
+    """Device function (numbers, j) -> `width` accumulators, of elements j, j + 1, ... (`along`) or
+    all of number j."""
+    lift = reduce.lift
+    step = 1 if along else 0
+    if width == 1:
+
+        @device
+        def read(v, j):
+            return (lift(v[0], j),)
+
+        return read
+    half = width // 2
+    low = lift_all(reduce, half, along)
+
+    @device
+    def read(v, j):
+        return low(v[:half], j) + low(v[half:], j + step * half)
+
+    return read
+
+
+@functools.cache
+def tree_of(reduce: Reduction, width: int) -> Any:
+    """Device function: a tuple of `width` accumulators -> one."""
+    combine = reduce.combine
+    if width == 1:
+
+        @device
+        def tree(a):
+            return a[0]
+
+        return tree
+    half = width // 2
+    low = tree_of(reduce, half)
+
+    @device
+    def tree(a):
+        return combine(low(a[:half]), low(a[half:]))
+
+    return tree
+
+
+@functools.cache
+def taking(reduce: Reduction, width: int) -> Any:
+    """Device function (numbers of a load, number of the first) -> their accumulator."""
+    if reduce.together is not None and width == 8:
+        return reduce.together
+    read, tree = lift_all(reduce, width, True), tree_of(reduce.in_order, width)
+
+    @device
+    def take(v, j):
+        return tree(read(v, j))
+
+    return take
+
+
+@functools.cache
+def pairwise(reduce: Reduction, width: int) -> Any:
+    """Device function: two tuples of `width` accumulators -> one such tuple."""
+    combine = reduce.combine
+    if width == 1:
+
+        @device
+        def pairs(a, b):
+            return (combine(a[0], b[0]),)
+
+        return pairs
+    half = width // 2
+    low = pairwise(reduce, half)
+
+    @device
+    def pairs(a, b):
+        return low(a[:half], b[:half]) + low(a[half:], b[half:])
+
+    return pairs
+
+
+# -------------------- meeting
+
+
+@functools.cache
+def lane_exchange(kind: Any) -> Any:
+    """Device function (value, lane distance) -> the value of the lane that many bits away."""
+    if dtype_of(kind).kind == "c":
+        part = lane_exchange(kind.underlying_float)
+
+        @device
+        def exchange(value, distance):
+            return kind(complex(part(value.real, distance), part(value.imag, distance)))
+
+    elif kind == types.uint64:
+
+        @device
+        def exchange(value, distance):
+            return types.uint64(cuda.shfl_xor_sync(FULL, types.int64(value), distance))
+
+    else:
+
+        @device
+        def exchange(value, distance):
+            return kind(cuda.shfl_xor_sync(FULL, value, distance))
+
+    return exchange
+
+
+@functools.cache
+def lane_swap(reduce: Reduction) -> Any:
+    """Device function (accumulator, lane distance) -> that lane's accumulator."""
+    parts = [lane_exchange(kind) for kind in reduce.kinds]
+    first, second, third = (parts * 3)[:3]
+    if len(parts) == 1:
+
+        @device
+        def swap(a, distance):
+            return (first(a[0], distance),)
+
+    elif len(parts) == 2:
+
+        @device
+        def swap(a, distance):
+            return first(a[0], distance), second(a[1], distance)
+
+    else:
+
+        @device
+        def swap(a, distance):
+            return first(a[0], distance), second(a[1], distance), third(a[2], distance)
+
+    return swap
+
+
+@functools.cache
+def components(reduce: Reduction) -> tuple[Any, Any]:
+    """Device functions put(arrays, i, accumulator) and get(arrays, i): one 1-d array per number, in
+    a tuple of three."""
+    if len(reduce.kinds) == 1:
+
+        @device
+        def put(arrays, i, a):
+            arrays[0][i] = a[0]
+
+        @device
+        def get(arrays, i):
+            return (arrays[0][i],)
+
+    elif len(reduce.kinds) == 2:
+
+        @device
+        def put(arrays, i, a):
+            arrays[0][i], arrays[1][i] = a
+
+        @device
+        def get(arrays, i):
+            return arrays[0][i], arrays[1][i]
+
+    else:
+
+        @device
+        def put(arrays, i, a):
+            arrays[0][i], arrays[1][i], arrays[2][i] = a
+
+        @device
+        def get(arrays, i):
+            return arrays[0][i], arrays[1][i], arrays[2][i]
+
+    return put, get
+
+
+@functools.cache
+def across_threads(reduce: Reduction, threads: int) -> Any:
+    """Device function: the accumulators of `threads` neighbouring threads -> one, valid in the
+    first of them.
+
+    Up to 32 threads: butterfly shuffles. More (a whole block then): the first lanes of the warps
+    meet in shared memory.
+    """
+    combine, identity, swap = reduce.combine, reduce.identity, lane_swap(reduce)
+    put, get = components(reduce)
+    first, second, third = (reduce.kinds * 3)[:3]
+    lanes, warps = min(threads, 32), threads // 32
+
+    @device
+    def pairs(a):
+        distance = lanes // 2
+        while distance:
+            a = combine(a, swap(a, distance))
+            distance //= 2
+        return a
+
+    warp = reduce.meet(lanes) if reduce.meet else pairs
+    if threads <= 32:
+        return warp
+
+    @device
+    def block(a):
+        shared = (
+            cuda.shared.array(32, first),
+            cuda.shared.array(32, second),
+            cuda.shared.array(32, third),
+        )
+        a = warp(a)
+        if cuda.threadIdx.x & 31 == 0:
+            put(shared, cuda.threadIdx.x >> 5, a)
+        cuda.syncthreads()
+        if cuda.threadIdx.x < 32:
+            a = get(shared, cuda.threadIdx.x) if cuda.threadIdx.x < warps else identity()
+            a = warp(a)
+        return a
+
+    return block
+
+
+@functools.cache
+def columns_exchange(reduce: Reduction, width: int, room: int) -> tuple[Any, Any, Any]:
+    """For `width` accumulators at once, place i of `room`: device functions put, get (as in
+    components), and none()."""
+    put_one, get_one = components(reduce)
+    identity = reduce.identity
+    if width == 1:
+
+        @device
+        def put(arrays, i, a):
+            put_one(arrays, i, a[0])
+
+        @device
+        def get(arrays, i):
+            return (get_one(arrays, i),)
+
+        @device
+        def none():
+            return (identity(),)
+
+        return put, get, none
+    half = width // 2
+    put_half, get_half, none_half = columns_exchange(reduce, half, room)
+
+    @device
+    def put(arrays, i, a):
+        put_half(arrays, i, a[:half])
+        put_half(arrays, i + half * room, a[half:])
+
+    @device
+    def get(arrays, i):
+        return get_half(arrays, i) + get_half(arrays, i + half * room)
+
+    @device
+    def none():
+        return none_half() + none_half()
+
+    return put, get, none
+
+
+@functools.cache
+def for_each(act: Any, width: int) -> Any:
+    """Device function (arguments, o, accumulators): act(arguments, o + i, accumulator i) for all of
+    them."""
+    if width == 1:
+
+        @device
+        def each(arguments, o, a):
+            act(arguments, o, a[0])
+
+        return each
+    half = width // 2
+    low = for_each(act, half)
+
+    @device
+    def each(arguments, o, a):
+        low(arguments, o, a[:half])
+        low(arguments, o + half, a[half:])
+
+    return each

@@ -1,0 +1,299 @@
+"""What the kernels of scans are made of: combining elements and totals, and handing totals from
+block to block."""
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.dtypes import compute_dtype
+from ..compiler.compile import SIMULATOR, codec, numba_type
+from ..compiler.lazy_numba import cuda, dtype_of, types
+from ..lib.accumulators import accumulator
+from ..lib.vector_io import FULL, WARP, device, writer
+
+if not SIMULATOR:
+    from ..ptx.lookback import bits, load_relaxed, number, store_relaxed
+
+THREADS = 512
+WARPS = THREADS // WARP
+_READY = 1 << 32  # the flag beside 32 bits
+
+
+class Combining(NamedTuple):
+    """What a scan does: lift an element to the type A of totals, combine two totals, and the total
+    of nothing."""
+
+    lift: Any
+    combine: Any
+    identity: Any
+    A: Any
+
+
+@functools.cache
+def combining(kind: str, source: np.dtype, target: np.dtype) -> Combining:
+    """kind: sum, prod, max, min, or nansum, nanprod, nanmax, nanmin, which skip NaNs; dtypes of
+    elements and result."""
+    A = accumulator(target) if kind.endswith(("sum", "prod")) else numba_type(compute_dtype(target))
+    load = codec(source)[0]
+    skip = kind in ("nansum", "nanprod") and source.kind in "fcV"
+    skipped = 1 if kind.endswith("prod") else 0  # what stands for a NaN, in NumPy too
+    if kind.endswith("sum"):
+        # Not 0.0, to which -0.0 adds up to 0.0: NumPy's sums begin with the first element.
+        identity = A({"f": -0.0, "c": complex(-0.0, -0.0)}.get(dtype_of(A).kind, 0))
+    elif kind.endswith("prod"):
+        identity = A(1)
+    elif dtype_of(A).kind in "iu":
+        identity = A(
+            np.iinfo(dtype_of(A)).min if kind.endswith("max") else np.iinfo(dtype_of(A)).max
+        )
+    elif kind.startswith("nan"):
+        identity = A(math.nan)  # where only NaNs came before
+    else:
+        identity = A(-math.inf if kind == "max" else math.inf)
+
+    @device
+    def lift(value):
+        v = A(load(value))
+        if skip and v != v:
+            v = A(skipped)
+        return v
+
+    if kind.endswith("sum"):
+
+        @device
+        def combine(a, b):
+            return A(a + b)
+
+    elif kind.endswith("prod"):
+
+        @device
+        def combine(a, b):
+            return A(a * b)
+
+    elif kind == "max":
+
+        @device
+        def combine(a, b):  # x != x: NaN wins
+            return a if a >= b or a != a else b
+
+    elif kind == "min":
+
+        @device
+        def combine(a, b):
+            return a if a <= b or a != a else b
+
+    elif kind == "nanmax":
+
+        @device
+        def combine(a, b):  # x != x: NaN loses
+            return a if a >= b or b != b else b
+
+    else:
+
+        @device
+        def combine(a, b):
+            return a if a <= b or b != b else b
+
+    return Combining(lift, combine, identity, A)
+
+
+@functools.cache
+def handing(A: Any) -> tuple[Any, Any, Any, Any, int]:
+    """Device functions for totals of type A: shift (a, lanes): that of a lower lane; last (a): that
+    of the warp's last lane; publish (words, slot, a); await (words, slot); and how many words a
+    total takes."""
+    if dtype_of(A).kind == "c":
+        F = A.underlying_float
+        shift_part, last_part, publish_part, await_part, parts = handing(F)
+
+        @device
+        def shift(a, lanes):
+            return A(complex(shift_part(a.real, lanes), shift_part(a.imag, lanes)))
+
+        @device
+        def last(a):
+            return A(complex(last_part(a.real), last_part(a.imag)))
+
+        @device
+        def publish(words, at, a):
+            publish_part(words, at, a.real)
+            publish_part(words, at + parts, a.imag)
+
+        @device
+        def await_(words, at):
+            return A(complex(await_part(words, at), await_part(words, at + parts)))
+
+        return shift, last, publish, await_, 2 * parts
+
+    floating = dtype_of(A).kind == "f"
+    S = A if floating else types.int64 if A.bitwidth == 64 else types.int32  # what shuffles move
+
+    @device
+    def shift(a, lanes):
+        return A(cuda.shfl_up_sync(FULL, S(a), lanes))
+
+    @device
+    def last(a):
+        return A(cuda.shfl_sync(FULL, S(a), WARP - 1))
+
+    @device
+    def wait(words, at):
+        word = load_relaxed(words, at)
+        while word < types.uint64(_READY):
+            word = load_relaxed(words, at)
+        return word & types.uint64(0xFFFFFFFF)
+
+    if A.bitwidth <= 32:
+
+        @device
+        def publish(words, at, a):
+            store_relaxed(
+                words,
+                at,
+                types.uint64(bits(a) if floating else types.uint32(a)) | types.uint64(_READY),
+            )
+
+        @device
+        def await_(words, at):
+            low = types.uint32(wait(words, at))
+            return number(low) if floating else A(low)
+
+        return shift, last, publish, await_, 1
+
+    @device
+    def publish(words, at, a):
+        w = bits(a) if floating else types.uint64(a)
+        store_relaxed(words, at, (w & types.uint64(0xFFFFFFFF)) | types.uint64(_READY))
+        store_relaxed(words, at + 1, (w >> types.uint64(32)) | types.uint64(_READY))
+
+    @device
+    def await_(words, at):
+        low, high = (
+            load_relaxed(words, at),
+            load_relaxed(words, at + 1),
+        )  # both on their way at once
+        while low < types.uint64(_READY):
+            low = load_relaxed(words, at)
+        while high < types.uint64(_READY):
+            high = load_relaxed(words, at + 1)
+        w = types.uint64((low & types.uint64(0xFFFFFFFF)) | (high << types.uint64(32)))
+        return number(w) if floating else A(w)
+
+    return shift, last, publish, await_, 2
+
+
+def moved(A: Any, shuffle: Any) -> Any:
+    """Device function (a, i): a of another lane, by a shuffle of Numba's and what it takes beside
+    the number."""
+    if dtype_of(A).kind == "c":
+        part, F = moved(A.underlying_float, shuffle), A.underlying_float
+
+        @device
+        def move(a, i):
+            return A(complex(part(F(a.real), i), part(F(a.imag), i)))
+
+        return move
+    S = (
+        A if dtype_of(A).kind == "f" else types.int64 if A.bitwidth == 64 else types.int32
+    )  # what shuffles move
+
+    @device
+    def move(a, i):
+        return A(shuffle(FULL, S(a), i))
+
+    return move
+
+
+def among(A: Any, combine: Any, lanes: int) -> Any:
+    """Device function (a, lane): the a of this lane and of the lower ones of its `lanes`, a power
+    of two, combined."""
+    shift, steps = moved(A, cuda.shfl_up_sync), lanes.bit_length() - 1
+
+    @device
+    def scanned(a, lane):
+        for s in range(steps):
+            lower = shift(a, 1 << s)
+            if lane & (lanes - 1) >= 1 << s:
+                a = combine(lower, a)
+        return a
+
+    return scanned
+
+
+@functools.cache
+def side_by_side(
+    kinds: tuple[str, np.dtype, np.dtype], lanes: int, width: int, vectors: int
+) -> Any:
+    """Device function (v, place, end, carry): scans what `lanes` neighbouring lanes hold, v:
+    `vectors` accesses of `width` elements each, those of the lanes side by side; this one is number
+    `place`, the last one lane `end` of the warp. `carry` comes before them all. Returns everything
+    combined."""
+    _, combine, _, A = combining(*kinds)
+    lower, from_lane = moved(A, cuda.shfl_up_sync), moved(A, cuda.shfl_sync)
+    steps = lanes.bit_length() - 1
+
+    @device
+    def scanned(v, place, end, carry):
+        up_to = cuda.local.array(vectors, A)
+        for r in range(vectors):  # each access by itself
+            for j in range(1, width):
+                v[r * width + j] = combine(v[r * width + j - 1], v[r * width + j])
+            up_to[r] = v[r * width + width - 1]
+        for s in range(steps):
+            for r in range(vectors):
+                before = lower(up_to[r], 1 << s)
+                if place >= 1 << s:
+                    up_to[r] = combine(before, up_to[r])
+        for r in range(vectors):  # then `carry` goes from one to the next
+            before = lower(up_to[r], 1)
+            before = carry if place == 0 else combine(carry, before)
+            for j in range(width):
+                v[r * width + j] = combine(before, v[r * width + j])
+            carry = combine(carry, from_lane(up_to[r], end))
+        return carry
+
+    return scanned
+
+
+@functools.cache
+def putting(A: Any, target: np.dtype, width: int) -> Any:
+    """Device function (y, base, first, n, lane, v, e): an access of `width` results v[e], .. of
+    type A goes to the row that begins at y[base], from its element `first` on; nothing beyond its
+    n. All lanes call it, with accesses side by side.
+
+    Results wider than what was read take several stores. Neighbours then swap halves, so that a
+    store of theirs fills whole sectors of 32 bytes, where 16 bytes in every 32 would keep the L2
+    cache busy twice.
+    """
+    per = max(1, min(width, 16 // target.itemsize))  # results that a store takes
+    write = writer(target, per)
+    if width == per:
+
+        @device
+        def put(y, base, first, n, lane, v, e):
+            if first < n:
+                write(y, base + first, v, e)
+
+        return put
+    swap = moved(A, cuda.shfl_xor_sync)
+
+    @device
+    def put_swapped(y, base, first, n, lane, v, e):
+        odd = lane & 1
+        pair = first - odd * width  # where the accesses of both begin
+        for q in range(0, width, 2 * per):
+            for i in range(q, q + per):
+                other = swap(v[e + i] if odd else v[e + per + i], 1)
+                if odd:
+                    v[e + i] = other
+                else:
+                    v[e + per + i] = other
+            at = pair + q + odd * per
+            if pair < n:
+                write(y, base + at, v, e + q)
+            if pair + width < n:
+                write(y, base + at + width, v, e + q + per)
+
+    return put_swapped

@@ -1,0 +1,468 @@
+"""Running totals along long lines on compute capability 9.0: ``scan_ring``, tiles that are on their
+way before their turn.
+
+What limits ``scan_tiles`` (dispatch.py). A tile reads, adds, tells its total, waits for all totals
+before it, writes. Nobody can write before the slowest tile before it has read, so the tiles of a
+multiprocessor go through these steps together, and while they add and wait the memory has little to
+do.
+
+``scan_ring`` takes reads and totals out of that. A block stays and takes tile after tile; each of
+its warps has a ring in shared memory, of its parts of the next ``stages`` tiles:
+
+    warp 0    | tile 300, being scanned | tile 561, total told | tile 822, total told now |
+    warp 1    | tile 300, being scanned | tile 561, total told | tile 822, total told now |
+    ...                 |
+                        +-- once it is in registers, one lane asks for the same part of tile 1,090
+                        (bulk copy)
+
+A thread scans neighbouring elements, so that lanes exchange one total each and not one per access.
+What is before it within the tile is known since the tile's total was told. Results go through
+shared memory too, a warp's as one piece (bulk store).
+
+Reads are in flight whatever the block waits for, writes need no waiting, and totals are told
+``lead`` tiles ahead: where the memory is busy, a word takes some 4 us from one multiprocessor to
+another. So totals are asked for before a tile is scanned. By hand, 2^26, H200, us: float32 266 with
+totals told when their tile is scanned, 143 to 161 one tile ahead, 139 to 142 two ahead, 137 for a
+kernel that waits for nobody. With each access scanned by the warp and written from registers,
+float64 took 302 to 320, int32 232, bool 237, float16 93; as it is 264, 206, 188, 81, float32 136
+(two blocks of small tiles: float64 291, float32 139; totals told one tile ahead: 388 and 169).
+
+What came before. A warp reads the totals of 32 tiles and adds them as a tree. Half of the warps
+take the group of tiles that the block has not seen yet, half the tile's own group; so a block reads
+a total once or twice, and nobody hands on sums of totals. The order of additions depends on
+positions alone.
+
+Tickets. Blocks take the next tile by a counter, ``stages`` tiles ahead of time. A tile that is
+waited for then belongs to a block that runs, and which finishes first what it took first: nobody
+waits forever, whatever else runs on the GPU. A block asks for a ticket when it has the one before,
+since tiles next to each other must not all go to the same block.
+
+The floor is a read and a write of each element.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.dispatch.plan import Launch, Temp
+from ...core.layout import Layout
+from ...runtime.device import capability, multiprocessors
+from ..compiler.compile import blocks, numba_type
+from ..compiler.lazy_numba import cuda, dtype_of, types
+from ..copy.strided import fill_part, whole
+from ..lib.vector_io import WARP, bounded, device, vector_width, writer
+from ..ptx import sm90 as ptx
+from ..ptx.intrinsics import load_vector
+from ..ptx.lookback import load_relaxed, number
+from ..ptx.sm80 import divide_unsigned, global_address, shared_address
+from .decoupled_lookback import _READY, THREADS, WARPS, among, combining, handing, moved
+
+i32, i64, u32, u64 = types.int32, types.int64, types.uint32, types.uint64
+ALIGNMENT = 128  # bytes to whose multiple the ring begins
+QUEUE = 8  # tickets that a block remembers: two more than stages at least
+HELD = 192  # bytes of totals that a thread holds, where a block has the multiprocessor to itself
+ROOM = 224 << 10  # bytes of its rings and results
+# tiles per block: with fewer, filling the ring takes longer than it saves (2^22 float32: 16 us,
+# scan_tiles 13)
+WORTH = 5
+FILLED = 0.8  # of the tiles of a row
+
+
+class Shape(NamedTuple):
+    """How ``scan_ring`` is cut: blocks per multiprocessor, accesses that a thread holds (an odd
+    number, so that those of neighbours begin in different banks), stages of the ring, and how many
+    tiles ahead totals are told, at most the stages."""
+
+    blocks: int
+    vectors: int
+    stages: int
+    lead: int
+
+
+def shape_of(kinds: tuple[str, np.dtype, np.dtype], width: int) -> Shape:
+    """One block per multiprocessor, whose threads have twice the registers, of tiles as large as
+    fit; two for short elements, which take more registers than shared memory."""
+    _, source, target = kinds
+    size = max(dtype_of(combining(*kinds).A).itemsize, 4)  # of its registers
+    vectors = max(v for v in (1, 3, 5, 7) if v == 1 or v * size * width <= HELD)
+    if vectors < 7 and target.itemsize <= source.itemsize and target.kind != "c":
+        return Shape(2, 3, 3, 2)
+    access = THREADS * vectors * width
+    return Shape(
+        1, vectors, min(4, (ROOM - access * target.itemsize) // (access * source.itemsize)), 2
+    )
+
+
+@functools.cache
+def decoding(A: Any, at: int) -> Any:
+    """Device function (words): the total of type A that was published as words[at], words[at + 1],
+    ..."""
+    if dtype_of(A).kind == "c":
+        real, imag = (
+            decoding(A.underlying_float, at),
+            decoding(A.underlying_float, at + A.bitwidth // 64),
+        )
+
+        @device
+        def decode_complex(words):
+            return A(complex(real(words), imag(words)))
+
+        return decode_complex
+    floating, low = dtype_of(A).kind == "f", u64(0xFFFFFFFF)
+
+    @device
+    def decode_narrow(words):
+        w = u32(words[at] & low)
+        return number(w) if floating else A(w)
+
+    @device
+    def decode_wide(words):
+        w = u64((words[at] & low) | (words[at + 1] << u64(32)))
+        return number(w) if floating else A(w)
+
+    return decode_wide if A.bitwidth == 64 else decode_narrow
+
+
+@functools.cache
+def asking(A: Any) -> tuple[Any, Any]:
+    """Device functions (totals, at, words) for a total of type A: ask: words = what is there so
+    far; answer: the total that was requested, when it is there. Between them a thread has other
+    work."""
+    parts, decode = handing(A)[4], decoding(A, 0)
+
+    @device
+    def ask(totals, at, words):
+        for p in range(parts):
+            words[p] = load_relaxed(totals, at + p)
+
+    @device
+    def answer(totals, at, words):
+        for p in range(parts):
+            while words[p] < u64(_READY):
+                words[p] = load_relaxed(totals, at + p)
+        return decode(words)
+
+    return ask, answer
+
+
+@functools.cache
+def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: Shape) -> Any:
+    """Rows of neighbours in tiles of 512 threads x ``vectors`` accesses of ``width`` elements."""
+    lift, combine, identity, A = combining(kind, source, target)
+    shift, last, publish, _, parts = handing(A)
+    ask, answer = asking(A)
+    _, vectors, stages, lead = shape
+    held = vectors * width
+    stride = WARP * width
+    warp_size = stride * vectors
+    tile_size = warp_size * WARPS
+    itemsize = source.itemsize
+    warp_bytes = warp_size * itemsize
+    places = WARPS * stages  # of the rings of all warps
+    raw = numba_type(source)
+    half = WARPS // 2  # runs of 32 tiles in a group
+    group_size = half * WARP
+    of_lanes, of_warp, of_half = (among(A, combine, lanes) for lanes in (WARP, WARPS, half))
+    pick, leads, sums = moved(A, cuda.shfl_sync), lead + 1, numba_type(target)
+    result_bytes, ring_bytes = target.itemsize, places * warp_bytes
+    per = max(
+        1, min(width, 16 // result_bytes)
+    )  # results that are written to shared memory at once
+    write, read_out = writer(target, per), ptx.bulk_wait(0, read=True)
+    crosswise = held // per % 2 == 0
+
+    @device
+    def fetch(x, tile, n, per_row, warp, to, barrier):
+        """Ask for this warp's part of a tile."""
+        row = divide_unsigned(tile, per_row)
+        first = i64(i32(tile - row * per_row)) * tile_size + warp * warp_size
+        count = i32(max(min(n - first, i64(warp_size)), i64(0)) * itemsize)
+        ptx.barrier_expect(barrier, count)
+        if count > 0:
+            ptx.bulk_load(to, i64(global_address(x) + (row * n + first) * itemsize), count, barrier)
+
+    @bounded((THREADS, shape.blocks))
+    def scan_ring(x, y, totals, tickets, n, per_row, tiles):
+        # x, y: (rows * n,); totals: (tiles * parts,), published words; tickets: (1,); both 0 at
+        # first n: elements per row, per_row: tiles per row
+        room = cuda.shared.array(0, raw)
+        barriers = cuda.shared.array(places, types.uint64)
+        queue = cuda.shared.array(QUEUE, types.int32)
+        of_next = cuda.shared.array(WARPS, A)
+        of_runs = cuda.shared.array(WARPS, A)
+        v = cuda.local.array(held, A)
+        ahead_of = cuda.local.array(
+            leads, A
+        )  # within this tile and the next ones: all before this thread's elements
+        words = cuda.local.array(parts, u64)
+        t = i32(cuda.threadIdx.x)
+        lane = i32(t & 31)
+        warp = i32(t >> 5)
+        part = i32(warp * stages)
+        skip = i32(-shared_address(room) & (ALIGNMENT - 1))
+        ring = i32(shared_address(room) + skip + part * warp_bytes)
+        full = i32(shared_address(barriers) + part * 8)
+        mine = i32(divide_unsigned(skip, i32(itemsize)) + part * warp_size + lane * held)
+        results = cuda.shared.array(0, sums)  # behind the rings
+        leaves = i32(shared_address(room) + skip + ring_bytes + warp * (warp_size * result_bytes))
+        place = i32(
+            divide_unsigned(i32(skip + ring_bytes), i32(result_bytes))
+            + warp * warp_size
+            + lane * held
+        )
+        many = i32(tiles)
+        rows_of = i32(per_row)
+        if lane == 0:
+            for s in range(stages):
+                ptx.barrier_init(i32(full + 8 * s), i32(1))
+            ptx.fence_barrier_init()
+            ptx.fence_async_shared()
+        ptx.wait_for_previous()  # tickets and totals are 0 from here on
+        if t == 0:
+            ticket = i32(0)
+            for i in range(stages):
+                ticket = i32(
+                    cuda.atomic.add(tickets, ticket >> 31, u32(1))
+                )  # 0, but not before the last one is known
+                queue[i] = ticket
+        cuda.syncthreads()
+        for s in range(stages):
+            ahead = queue[s]
+            if lane == 0 and ahead < many:
+                fetch(x, ahead, n, rows_of, warp, i32(ring + s * warp_bytes), i32(full + 8 * s))
+
+        for s in range(leads):
+            ahead_of[s] = identity
+        turn = i32(-lead)
+        stage = i32(0)
+        last_stage = i32(0)
+        phase = i32(0)
+        row_before = i32(-1)
+        done = i32(0)  # groups of this row that are in `base`
+        base = identity
+        tile = i32(-1)
+        while tile < many:
+            following = queue[(turn + lead) & (QUEUE - 1)]
+            row = divide_unsigned(i32(max(tile, 0)), rows_of)
+            k = i32(max(tile, 0) - row * rows_of)
+            of_this = i64(k) * tile_size + warp * warp_size  # warp: where its part begins
+            first = of_this + lane * held
+            if row != row_before:
+                row_before = row
+                done = i32(0)
+                base = identity
+            group = divide_unsigned(k, i32(group_size))
+            run = i32(done * half + warp) if warp < half else i32((group - 1) * half + warp)
+            stop = i32(group * group_size) if warp < half else k
+            at = i32(run * WARP + lane)
+            if at < stop:
+                ask(totals, i64(i32(tile - k + at)) * parts, words)
+
+            # 1. This tile within the thread.
+            if tile >= 0:
+                for r in range(vectors):
+                    if first + r * width < n:
+                        packed = load_vector(
+                            room, i64(i32(mine + last_stage * warp_size + r * width)), width
+                        )
+                        for j in range(width):
+                            v[r * width + j] = lift(packed[j])
+                    else:
+                        for j in range(width):
+                            v[r * width + j] = identity
+                cuda.syncwarp()  # all have read: the same part of a later tile may come
+                ahead = queue[(turn + stages) & (QUEUE - 1)]
+                if lane == 0 and ahead < many:
+                    fetch(
+                        x,
+                        ahead,
+                        n,
+                        rows_of,
+                        warp,
+                        i32(ring + last_stage * warp_bytes),
+                        i32(full + 8 * last_stage),
+                    )
+                for j in range(1, held):
+                    v[j] = combine(v[j - 1], v[j])
+
+            # 2. A later tile's total, which others wait for, and what is before this thread in it.
+            total, before = identity, identity
+            if following < many:
+                next_row = divide_unsigned(following, rows_of)
+                next_first = (
+                    i64(i32(following - next_row * rows_of)) * tile_size
+                    + warp * warp_size
+                    + lane * held
+                )
+                ptx.barrier_wait(i32(full + 8 * stage), phase)
+                for r in range(vectors):
+                    if next_first + r * width < n:
+                        packed = load_vector(
+                            room, i64(i32(mine + stage * warp_size + r * width)), width
+                        )
+                        access = lift(packed[0])
+                        for j in range(1, width):
+                            access = combine(access, lift(packed[j]))
+                        total = combine(total, access)
+                total = of_lanes(total, lane)
+                before = shift(total, 1)
+                if lane == 0:
+                    before = identity
+                if lane == WARP - 1:
+                    of_next[warp] = total
+            cuda.syncthreads()
+            if following < many:
+                total = of_warp(of_next[lane & (WARPS - 1)], lane)
+                of_warps = pick(total, max(warp - 1, 0))
+                if warp > 0:
+                    before = combine(of_warps, before)
+                if warp == 0 and lane == WARP - 1:
+                    publish(totals, i64(following) * parts, total)
+            for s in range(lead):
+                ahead_of[s] = ahead_of[s + 1]
+            ahead_of[lead] = before
+            ticket = i32(0)
+            if turn >= -1 and t == THREADS - 1:
+                ticket = i32(cuda.atomic.add(tickets, 0, u32(1)))
+
+            # 3. What is before this tile: the groups that this block has not seen, and this group.
+            if tile >= 0:
+                while True:  # once, or twice where a group was left out
+                    earlier = identity
+                    if at < stop:
+                        earlier = answer(totals, i64(i32(tile - k + at)) * parts, words)
+                    earlier = of_lanes(earlier, lane)
+                    if lane == WARP - 1:
+                        of_runs[warp] = earlier
+                    if t == THREADS - 1:
+                        queue[(turn + stages + 1) & (QUEUE - 1)] = ticket
+                    cuda.syncthreads()
+                    earlier = of_half(of_runs[lane & (WARPS - 1)], lane)
+                    if done < group:
+                        base = combine(base, last(shift(earlier, half)))
+                        done = i32(done + 1)
+                    if done == group:
+                        break
+                    cuda.syncthreads()
+                    run = i32(done * half + warp) if warp < half else i32((group - 1) * half + warp)
+                    at = i32(run * WARP + lane)
+                    if at < stop:
+                        ask(totals, i64(i32(tile - k + at)) * parts, words)
+                before = combine(combine(base, last(earlier)), ahead_of[0])
+                for j in range(held):
+                    v[j] = combine(before, v[j])
+
+                # 4. Results go out as one piece a warp. Its last one has been read by now.
+                if lane == 0:
+                    read_out()
+                cuda.syncwarp()
+                # lanes 4 apart would meet in the same banks: every other four go by pairs, the
+                # second one first
+                if crosswise:
+                    turned = i32((lane >> 2) & 1)
+                    for e in range(0, held, 2 * per):
+                        for i in range(e, e + per):
+                            one, other = v[i], v[i + per]
+                            v[i] = other if turned else one
+                            v[i + per] = one if turned else other
+                        write(results, i64(i32(place + e + turned * per)), v, e)
+                        write(results, i64(i32(place + e + (1 - turned) * per)), v, e + per)
+                else:
+                    for e in range(0, held, per):
+                        write(results, i64(i32(place + e)), v, e)
+                ptx.fence_async_shared()
+                cuda.syncwarp()
+                count = i32(max(min(n - of_this, i64(warp_size)), i64(0)) * result_bytes)
+                if lane == 0 and count > 0:
+                    ptx.bulk_store(
+                        i64(global_address(y) + (row * n + of_this) * result_bytes), leaves, count
+                    )
+                    ptx.bulk_commit()
+            else:
+                if turn == -1 and t == THREADS - 1:
+                    queue[stages] = ticket
+                cuda.syncthreads()
+            if tile >= 0:
+                last_stage = i32(last_stage + 1)
+                if last_stage == stages:
+                    last_stage = i32(0)
+            turn = i32(turn + 1)
+            if turn >= 0:
+                tile = queue[turn & (QUEUE - 1)]
+            stage = i32(stage + 1)
+            if stage == stages:
+                stage = i32(0)
+                phase = i32(phase ^ 1)
+        if lane == 0:
+            read_out()
+
+    return scan_ring
+
+
+def widths(kinds: tuple[str, np.dtype, np.dtype], n: int, x: Layout) -> tuple[int, Shape]:
+    """(elements of an access, shape) for rows of n elements of layout x."""
+    width = min(vector_width(n, x), 8)
+    return width, shape_of(kinds, width)
+
+
+def worth(kinds: tuple[str, np.dtype, np.dtype], rows: int, n: int, x: Layout) -> bool:
+    """Whether rows of n elements are long enough, fill their tiles, and begin at the borders of
+    accesses."""
+    target = kinds[2]
+    if (
+        capability(x.device) != (9, 0)
+        or vector_width(n, x) == 1
+        or n * target.itemsize % 16
+        or target.kind == "c"
+    ):
+        return False  # complex numbers: scan_tiles is as fast
+    width, shape = widths(kinds, n, x)
+    tile = THREADS * width * shape.vectors
+    per_row = blocks(n, tile)
+    return (
+        per_row > 1
+        and n >= FILLED * per_row * tile
+        and rows * per_row >= WORTH * shape.blocks * multiprocessors(x.device)
+    )
+
+
+def ring_steps(
+    kinds: tuple[str, np.dtype, np.dtype],
+    source: Any,
+    target: Any,
+    rows: int,
+    n: int,
+    x: Layout,
+    temps: list[Layout],
+) -> list[Launch]:
+    """Steps of ``scan_ring`` for arguments of shape (rows, n) and contiguous, whose rows begin at
+    the borders of accesses; x: layout of the elements."""
+    width, shape = widths(kinds, n, x)
+    access = THREADS * width * shape.vectors
+    per_row = blocks(n, access)
+    tiles = rows * per_row
+    words = tiles * handing(combining(*kinds).A)[4]
+    temps.append(Layout.new((words + 1,), np.dtype(np.uint64), x.device))
+    state, zero = Temp(len(temps) - 1), np.uint64(0)
+    return [
+        *fill_part(whole(state, temps[-1]), zero, zero, None),
+        Launch(
+            scan_ring(*kinds, width, shape),
+            min(tiles, shape.blocks * multiprocessors(x.device)),
+            THREADS,
+            [
+                source.view((x.size,), dtype=x.dtype),
+                target.view((x.size,), dtype=kinds[2]),
+                state.view((words,)),
+                state.view((1,), offset=8 * words, dtype=np.dtype(np.uint32)),
+                n,
+                per_row,
+                tiles,
+            ],
+            shared=ALIGNMENT + access * (shape.stages * x.dtype.itemsize + kinds[2].itemsize),
+            early=True,
+        ),
+    ]

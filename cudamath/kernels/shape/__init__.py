@@ -1,0 +1,1 @@
+"""Joining, rolling and filling arrays."""

@@ -1,0 +1,247 @@
+"""Softmax of long lines in the registers of a cluster's blocks (9.0 on; dispatch.py has the
+formulas, lib/cluster_exchange.py the meeting).
+
+A line of 50,257 numbers, 201 KB in float32, takes a multiprocessor's shared memory for itself:
+while it is reduced nothing is read. Eight blocks of 256 threads hold it in registers, 28 numbers a
+thread, and a multiprocessor has blocks of four lines at a time, of which one is read while others
+are reduced and written. A block finds the maximum m of its part and the sum of exp(. - m); those of
+the cluster are merged as the parts of a line elsewhere. 16-bit numbers stay packed, two in a
+register.
+
+The ends of a line are handled as in shared_memory.py, by threads of the first block; accesses
+begin at the borders of the cache's lines.
+"""
+
+import functools
+import math
+
+import numpy as np
+
+from ...core.dispatch.plan import Launch
+from ...core.layout import Layout
+from ...runtime.device import capability
+from ..compiler.compile import blocks, codec, numba_type, power_of_two
+from ..compiler.lazy_numba import cuda, types
+from ..lib.cluster_exchange import table
+from ..lib.vector_io import (
+    bounded,
+    device,
+    fetcher,
+    group_max,
+    group_sum,
+    vector_width,
+    wide,
+    writer,
+)
+from ..ptx.sm80 import exp2
+from ..ptx.sm90 import cluster_rank
+from .dispatch import formula, rescale
+from .shared_memory import ends
+
+THREADS = 256
+MOST = 8  # blocks of a cluster, on any device
+RANKS = 2  # blocks of a cluster at least
+HELD = 8  # accesses of 16 bytes that a thread holds: 32 registers
+LINE = 128  # bytes of a line of the cache, where accesses begin
+RESIDENT = 1024  # threads of a multiprocessor, of 64 registers
+i32 = types.int32
+
+
+def spread(n: int, width: int, arrays: int) -> tuple[int, int, int]:
+    """(blocks, threads of a block, accesses of a thread) for lines of n elements of so many
+    arrays."""
+    inner, each = blocks(n, width), HELD // arrays
+    ranks = max(min(power_of_two(blocks(inner, THREADS * each)), MOST), RANKS)
+    threads = max(power_of_two(blocks(inner, ranks * each)), THREADS)
+    return ranks, threads, blocks(blocks(inner, ranks), threads)
+
+
+def fits(x: Layout, n: int, arrays: int) -> bool:
+    """Whether a cluster can hold lines of n elements of x's dtype."""
+    width = vector_width(0, x)
+    return (
+        capability(x.device) >= (9, 0)
+        and width in (4, 8)
+        and wide(x.dtype).itemsize == 4
+        and (spread(n, width, arrays)[1] <= 1024)
+    )
+
+
+@functools.cache
+def power(dtype):
+    """Device functions: exponent(x), and power(v, exponent(x)) = exp(v - x). For 16-bit numbers
+    these are one multiplication and addition and one instruction, within (|v| + |x|) / 10^7 of the
+    whole: v is what a line's largest number leaves, however large that is, and x the logarithm of
+    the sum."""
+    log2e = np.float32(1 / math.log(2))
+
+    @device
+    def exponent(x):
+        return x
+
+    @device
+    def power(v, x):
+        return math.exp(v - x)
+
+    @device
+    def exponent_short(x):
+        return x * log2e
+
+    @device
+    def power_short(v, x):
+        return exp2(v * log2e - x)
+
+    return (exponent_short, power_short) if dtype.itemsize == 2 else (exponent, power)
+
+
+@functools.cache
+def block_portion(dtype, width, ranks):
+    """Device function (columns, most, t) -> where the block's line begins, the block's first
+    access, how many it has, and the element that thread t has at one of the line's ends, or -1."""
+    place, halvings = ends(width, LINE // dtype.itemsize), ranks.bit_length() - 1
+
+    @device
+    def portion(columns, most, t):
+        rank = cluster_rank()
+        start = (cuda.blockIdx.x >> halvings) * columns
+        head, inner, lone = place(start, columns, t)
+        if rank > 0:
+            lone = types.int64(-1)
+        return (
+            start,
+            (start + head) // width + rank * most,
+            i32(max(min(most, inner - rank * most), 0)),
+            lone,
+        )
+
+    return portion
+
+
+@functools.cache
+def rows(dtype, width, log, ranks, threads, vectors):
+    """`ranks` blocks per line; x: accesses (rows.fetcher), x1, y: (lines * columns,); most:
+    accesses of a block."""
+    load, store, T = codec(dtype)
+    fetch, widen, words, kind = fetcher(dtype, width)
+    raw, portion, write = numba_type(kind), block_portion(dtype, width, ranks), writer(dtype, width)
+    rescaled, (meet, tell), (exponent, power_of) = rescale(dtype), table(ranks), power(dtype)
+    group_top, group_total = group_max(threads, T), group_sum(threads, T)
+    top_of, total_of = group_max(ranks, T), group_sum(ranks, T)
+    lowest, packed = T(-math.inf), vectors * words
+    keep = words == width and not log  # registers have room for the exponentials
+
+    @bounded((threads, max(RESIDENT // threads, 1)))
+    def softmax_cluster(x, x1, y, columns, most):
+        t = i32(cuda.threadIdx.x)
+        pairs = meet()
+        start, first, count, lone = portion(columns, most, t)
+        r = cuda.local.array(packed, raw)
+        v = cuda.local.array(width, T)
+        for k in range(vectors):
+            if i32(k * threads + t) < count:
+                fetch(x, first + i32(k * threads + t), r, k * words)
+        end = load(x1[start + lone]) if lone >= 0 else lowest
+        m = end
+        for k in range(vectors):
+            if i32(k * threads + t) < count:
+                widen(r, k * words, v, 0)
+                for e in range(width):
+                    m = max(m, v[e])
+        m = group_top(m)
+        shift = m if m != lowest else T(0)  # -inf minus -inf would be NaN
+        s = power_of(end - shift, T(0))
+        for k in range(vectors):
+            if i32(k * threads + t) < count:
+                widen(r, k * words, v, 0)
+                for e in range(width):
+                    v[e] = power_of(v[e] - shift, T(0))
+                    s += v[e]
+                    if keep:
+                        r[k * words + e] = v[e]
+        theirs, sums = tell(pairs, m, group_total(s))
+        top = top_of(theirs)
+        s = total_of(rescaled(theirs, sums, top))
+        log_sum = math.log(s)
+        scale = T(1) / s
+        away = exponent(log_sum)
+        if lone >= 0:
+            y[start + lone] = store(end - top - log_sum if log else math.exp(end - top) * scale)
+        factor = math.exp(m - top) * scale
+        for k in range(vectors):
+            if i32(k * threads + t) < count:
+                widen(r, k * words, v, 0)
+                for e in range(width):
+                    if keep:
+                        v[e] *= factor
+                    elif log:
+                        v[e] = v[e] - top - log_sum
+                    else:
+                        v[e] = power_of(v[e] - top, away)
+                write(y, (first + i32(k * threads + t)) * width, v, 0)
+
+    return softmax_cluster
+
+
+@functools.cache
+def rows_grad(dtype, width, log, ranks, threads, vectors):
+    """`ranks` blocks per line; g, y: accesses (rows.fetcher), g1, y1, dx: (lines * columns,); most:
+    accesses of a block."""
+    load, store, T = codec(dtype)
+    fetch, widen, words, kind = fetcher(dtype, width)
+    raw, portion, write = numba_type(kind), block_portion(dtype, width, ranks), writer(dtype, width)
+    (term, slope), (meet, tell) = formula(dtype, log), table(ranks)
+    group_total, total_of = group_sum(threads, T), group_sum(ranks, T)
+    packed = vectors * words
+
+    @bounded((threads, max(RESIDENT // threads, 1)))
+    def softmax_cluster_grad(g, y, g1, y1, dx, columns, most):
+        t = i32(cuda.threadIdx.x)
+        pairs = meet()
+        start, first, count, lone = portion(columns, most, t)
+        r = cuda.local.array(packed, raw)
+        q = cuda.local.array(packed, raw)
+        a = cuda.local.array(width, T)
+        b = cuda.local.array(width, T)
+        for k in range(vectors):
+            if i32(k * threads + t) < count:
+                fetch(g, first + i32(k * threads + t), r, k * words)
+                fetch(y, first + i32(k * threads + t), q, k * words)
+        total = term(load(g1[start + lone]), load(y1[start + lone])) if lone >= 0 else T(0)
+        for k in range(vectors):
+            if i32(k * threads + t) < count:
+                widen(r, k * words, a, 0)
+                widen(q, k * words, b, 0)
+                for e in range(width):
+                    total += term(a[e], b[e])
+        total, _ = tell(pairs, group_total(total), T(0))
+        total = total_of(total)
+        if lone >= 0:
+            dx[start + lone] = store(slope(load(g1[start + lone]), load(y1[start + lone]), total))
+        for k in range(vectors):
+            if i32(k * threads + t) < count:
+                widen(r, k * words, a, 0)
+                widen(q, k * words, b, 0)
+                for e in range(width):
+                    a[e] = slope(a[e], b[e], total)
+                write(dx, (first + i32(k * threads + t)) * width, a, 0)
+
+    return softmax_cluster_grad
+
+
+def launch(x: Layout, arrays: list, n: int, log: bool) -> Launch:
+    """The launch for lines of n elements; arrays: (x, y), or for the gradient (g, y, dx)."""
+    width = vector_width(0, x)
+    _, _, words, kind = fetcher(x.dtype, width)
+    packed = [a.view((x.size * words // width,), dtype=kind) for a in arrays[:-1]]
+    ranks, threads, vectors = spread(n, width, len(arrays) - 1)
+    most = (
+        blocks(n * x.itemsize, ranks * LINE) * LINE // 16
+    )  # a block's part is whole lines of the cache
+    make = rows if len(arrays) == 2 else rows_grad
+    return Launch(
+        make(x.dtype, width, log, ranks, threads, vectors),
+        x.size // n * ranks,
+        threads,
+        [*packed, *(a.flat for a in arrays), n, most],
+        cluster=ranks,
+    )

@@ -1,0 +1,324 @@
+"""Softmax of long lines that are read once: what a block has read stays in its shared memory
+(dispatch.py has the formulas).
+
+A vocabulary of 50,257 in bfloat16 is a line of 98 KB, and two such lines fit into the 227 KB of a
+multiprocessor of 9.0: while one block waits at its reduction the other one reads. A line of twice
+that, 50,257 in float32, has the multiprocessor to itself, and blocks that stay take such lines in
+turn (`turns`): what a thread has written of one line makes room for the same access of the next,
+which cp.async loads meanwhile. A thread touches no access but its own, so only the reductions need
+barriers. (Two blocks fill each other's gaps: for them staying was slower, 250 us in place of 240
+for 50,257 in bfloat16.) Longer lines, and such in the gradient, are kept as far as they fit, and
+the rest is read again, from the L2 cache. From 9.0 on clusters hold all of a line
+(cluster.py).
+
+A line begins anywhere. Its `inner` accesses of 16 bytes lie on their borders; what sticks out at
+both ends, less than one access each, is handled element by element, one for each of the first 2 x
+width threads.
+
+16-bit numbers stay packed in shared memory (rows.fetcher). The gradient keeps g. Log-softmax then
+needs y once, softmax twice.
+
+Measured (row versions_softmax_cached):
+log-softmax of 4,096 x 50,257, bfloat16; NVIDIA H200, commit 52457ee46004, 2026-11-23
+
+                      GB/s     of a copy
+    long_rows        2,185          0.52
+    cached_rows      3,445          0.81
+    cluster          3,778          0.89
+
+(end of what was measured)
+"""
+
+import functools
+import math
+
+from ...core.dispatch.plan import Launch
+from ...core.layout import Layout
+from ...runtime.device import capability, multiprocessors
+from ..compiler.compile import blocks, codec, numba_type
+from ..compiler.lazy_numba import cuda, types
+from ..lib.fast_math import exponential
+from ..lib.vector_io import bounded, device, fetcher, group_max, group_sum, vector_width, writer
+from ..ptx.intrinsics import load_vector, store_vector
+from ..ptx.sm80 import copy_16, copy_commit, copy_wait, global_address, shared_address
+from .dispatch import CACHE, formula, online, rescale
+
+THREADS = 512  # a line; two blocks per multiprocessor
+ALONE = 1024  # a line that has the multiprocessor to itself
+SEVERAL = 2  # accesses of such a line that a thread reads from shared memory at a time
+PARTS = 4  # groups of copies of such a line: reading begins when the first has come
+i32 = types.int32
+
+
+def under_way(width):
+    """Independent accesses in flight in a thread: of 16-bit numbers, which widen to eight registers
+    each, one fewer."""
+    return 3 if width == 8 else 4
+
+
+@functools.cache
+def ends(width, border):
+    """Device function (start, columns, t) -> (elements before the first border, accesses inside,
+    the element that thread t has at one of the ends, or -1). border: elements from one to the next,
+    a multiple of `width`."""
+
+    @device
+    def found(start, columns, t):
+        head = min((border - start % border) % border, columns)
+        inner = (columns - head) // width
+        tail = columns - head - inner * width
+        lone = (
+            t
+            if t < head
+            else (columns - tail + t - border if t >= border and t < border + tail else -1)
+        )
+        return head, inner, lone
+
+    return found
+
+
+@functools.cache
+def rows(dtype, width, log):
+    """A block of THREADS threads per line, two a multiprocessor; x: accesses (rows.fetcher), x1, y:
+    (lines * columns,); kept: accesses that fit."""
+    load, store, T = codec(dtype)
+    fetch, widen, words, kind = fetcher(dtype, width)
+    raw, place, write = numba_type(kind), ends(width, width), writer(dtype, width)
+    take, rescaled, exp = online(dtype), rescale(dtype), exponential(dtype)
+    group_top, group_total = group_max(THREADS, T), group_sum(THREADS, T)
+    several = under_way(width)
+    held, packed, lowest = several * width, several * words, T(-math.inf)
+
+    @bounded((THREADS, 2))
+    def softmax_cached(x, x1, y, columns, kept):
+        line = cuda.shared.array(0, raw)
+        t = cuda.threadIdx.x
+        start = cuda.blockIdx.x * columns
+        head, inner, lone = place(start, columns, t)
+        first = (start + head) // width
+        r = cuda.local.array(packed, raw)
+        v = cuda.local.array(held, T)
+        m = lowest
+        s = T(0)
+        if lone >= 0:
+            m = load(x1[start + lone])
+            s = exp(m - m)  # 1, or NaN
+            if m == lowest:
+                s = T(0)
+        for i in range(t, inner, several * THREADS):
+            for k in range(several):
+                if i + k * THREADS < inner:
+                    fetch(x, first + i + k * THREADS, r, k * words)
+            for k in range(several):
+                n = i + k * THREADS
+                if n < inner:
+                    widen(r, k * words, v, k * width)
+                    if n < kept:
+                        store_vector(
+                            line,
+                            n * words,
+                            (r[k * words], r[k * words + 1], r[k * words + 2], r[k * words + 3]),
+                        )
+                else:
+                    for e in range(k * width, (k + 1) * width):
+                        v[e] = lowest
+            m, s = take(m, s, v, held)
+        top = group_top(m)  # its barriers also make the line visible
+        s = group_total(rescaled(m, s, top))
+        shift = math.log(s)
+        scale = T(1) / s
+        if lone >= 0:
+            d = load(x1[start + lone]) - top
+            y[start + lone] = store(d - shift if log else exp(d) * scale)
+        for i in range(t, inner, THREADS):
+            if i < kept:
+                taken = load_vector(line, i * words, words)
+                for j in range(words):
+                    r[j] = taken[j]
+            else:
+                fetch(x, first + i, r, 0)
+            widen(r, 0, v, 0)
+            for e in range(width):
+                v[e] = v[e] - top - shift if log else exp(v[e] - top) * scale
+            write(y, (first + i) * width, v, 0)
+
+    return softmax_cached
+
+
+@functools.cache
+def turns(dtype, width, log):
+    """A block of ALONE threads per multiprocessor; the blocks take lines in turn. x: accesses
+    (rows.fetcher), x1, y: (lines * columns,); share: accesses of a thread in a group of copies.
+    Shared memory: the accesses of a line."""
+    load, store, T = codec(dtype)
+    fetch, widen, words, kind = fetcher(dtype, width)
+    raw, place, write = numba_type(kind), ends(width, width), writer(dtype, width)
+    take, rescaled, exp = online(dtype), rescale(dtype), exponential(dtype)
+    group_top, group_total = group_max(ALONE, T), group_sum(ALONE, T)
+    lowest = T(-math.inf)
+    held, packed = SEVERAL * width, SEVERAL * words
+    come = tuple(copy_wait(PARTS - 1 - p) for p in range(PARTS))
+
+    @bounded(ALONE)
+    def softmax_turns(x, x1, y, lines, columns, share):
+        room = cuda.shared.array(0, raw)
+        t = cuda.threadIdx.x
+        at = shared_address(room)
+        source = global_address(x)
+        r = cuda.local.array(packed, raw)
+        v = cuda.local.array(held, T)
+        line = cuda.blockIdx.x
+        start = line * columns
+        head, inner, lone = place(start, columns, t)
+        first = (start + head) // width
+        for p in range(PARTS):
+            for i in range(t + p * share * ALONE, min((p + 1) * share * ALONE, inner), ALONE):
+                copy_16(i32(at + 16 * i), source + 16 * (first + i))
+            copy_commit()
+        while line < lines:
+            m = lowest
+            s = T(0)
+            if lone >= 0:
+                m = load(x1[start + lone])
+                s = exp(m - m)  # 1, or NaN
+                if m == lowest:
+                    s = T(0)
+            for p in range(PARTS):
+                if p == 0:
+                    come[0]()
+                elif p == 1:
+                    come[1]()
+                elif p == 2:
+                    come[2]()
+                else:
+                    come[3]()
+                end = min((p + 1) * share * ALONE, inner) if p < PARTS - 1 else inner
+                for i in range(t + p * share * ALONE, end, SEVERAL * ALONE):
+                    for k in range(SEVERAL):
+                        n = i + k * ALONE
+                        if n < end:
+                            fetch(room, n, r, k * words)
+                            widen(r, k * words, v, k * width)
+                        else:
+                            for e in range(k * width, (k + 1) * width):
+                                v[e] = lowest
+                    m, s = take(m, s, v, held)
+            top = group_top(m)
+            s = group_total(rescaled(m, s, top))
+            shift = math.log(s)
+            scale = T(1) / s
+            if lone >= 0:
+                d = load(x1[start + lone]) - top
+                y[start + lone] = store(d - shift if log else exp(d) * scale)
+            line += cuda.gridDim.x
+            start += cuda.gridDim.x * columns
+            before, there = inner, first
+            head, inner, lone = place(start, columns, t)
+            first = (start + head) // width
+            coming = inner if line < lines else 0
+            for p in range(PARTS):
+                end = (p + 1) * share * ALONE if p < PARTS - 1 else max(before, coming)
+                for i in range(t + p * share * ALONE, end, ALONE):
+                    if i < before:
+                        fetch(room, i, r, 0)
+                        widen(r, 0, v, 0)
+                        for e in range(width):
+                            v[e] = v[e] - top - shift if log else exp(v[e] - top) * scale
+                        write(y, (there + i) * width, v, 0)
+                    if i < coming:  # the place has been read: what was written came from it
+                        copy_16(i32(at + 16 * i), source + 16 * (first + i))
+                copy_commit()
+
+    return softmax_turns
+
+
+@functools.cache
+def rows_grad(dtype, width, log):
+    """A block of THREADS threads per line; g, y: accesses, g1, y1, dx: (lines * columns,); kept:
+    accesses of g that fit."""
+    load, store, T = codec(dtype)
+    fetch, widen, words, kind = fetcher(dtype, width)
+    raw, place, write = numba_type(kind), ends(width, width), writer(dtype, width)
+    term, slope = formula(dtype, log)
+    group_total = group_sum(THREADS, T)
+    several = under_way(width) if log else 2
+    held, packed = several * width, several * words
+
+    @bounded((THREADS, 2))
+    def softmax_cached_grad(g, y, g1, y1, dx, columns, kept):
+        line = cuda.shared.array(0, raw)
+        t = cuda.threadIdx.x
+        start = cuda.blockIdx.x * columns
+        head, inner, lone = place(start, columns, t)
+        first = (start + head) // width
+        r = cuda.local.array(packed, raw)
+        q = cuda.local.array(packed, raw)
+        a = cuda.local.array(held, T)
+        b = cuda.local.array(held, T)
+        total = T(0)
+        if lone >= 0:
+            total = term(load(g1[start + lone]), load(y1[start + lone]))
+        for i in range(t, inner, several * THREADS):
+            for k in range(several):
+                if i + k * THREADS < inner:
+                    fetch(g, first + i + k * THREADS, r, k * words)
+                    if not log:
+                        fetch(y, first + i + k * THREADS, q, k * words)
+            for k in range(several):
+                n = i + k * THREADS
+                if n < inner:
+                    widen(r, k * words, a, k * width)
+                    if not log:
+                        widen(q, k * words, b, k * width)
+                    if n < kept:
+                        store_vector(
+                            line,
+                            n * words,
+                            (r[k * words], r[k * words + 1], r[k * words + 2], r[k * words + 3]),
+                        )
+                    for e in range(k * width, (k + 1) * width):
+                        total += a[e] if log else term(a[e], b[e])
+        total = group_total(total)
+        if lone >= 0:
+            dx[start + lone] = store(slope(load(g1[start + lone]), load(y1[start + lone]), total))
+        for i in range(t, inner, 2 * THREADS):  # two accesses of y in flight
+            for k in range(2):
+                n = i + k * THREADS
+                if n < inner:
+                    fetch(y, first + n, q, k * words)
+                    if n < kept:
+                        taken = load_vector(line, n * words, words)
+                        for j in range(words):
+                            r[k * words + j] = taken[j]
+                    else:
+                        fetch(g, first + n, r, k * words)
+            for k in range(2):
+                n = i + k * THREADS
+                if n < inner:
+                    widen(r, k * words, a, k * width)
+                    widen(q, k * words, b, k * width)
+                    for e in range(k * width, (k + 1) * width):
+                        a[e] = slope(a[e], b[e], total)
+                    write(dx, (first + n) * width, a, k * width)
+
+    return softmax_cached_grad
+
+
+def launch(x: Layout, arrays: list, n: int, log: bool) -> Launch:
+    """The launch for lines of n elements; arrays: (x, y), or for the gradient (g, y, dx)."""
+    width = vector_width(0, x)
+    _, _, words, kind = fetcher(x.dtype, width)
+    packed = [a.view((x.size * words // width,), dtype=kind) for a in arrays[:-1]]
+    whole, share = (n // width + 1) * 16, CACHE[capability(x.device)]
+    arguments, lines = [*packed, *(a.flat for a in arrays)], x.size // n
+    if len(arrays) == 2 and share < whole <= 2 * share:
+        return Launch(
+            turns(x.dtype, width, log),
+            min(lines, multiprocessors(x.device)),
+            ALONE,
+            [*arguments, lines, n, blocks(n // width, PARTS * ALONE)],
+            shared=whole,
+        )
+    room = min(share, whole)
+    kernel = rows(x.dtype, width, log) if len(arrays) == 2 else rows_grad(x.dtype, width, log)
+    return Launch(kernel, lines, THREADS, [*arguments, n, room // 16], shared=room)

@@ -1,0 +1,1 @@
+"""Sorting, selection, ranks, search and quantiles."""

@@ -1,0 +1,292 @@
+"""What dtypes and this namespace are: limits, kinds, casts, and the array API's inspection
+functions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+from ..core import devices, dtypes
+from ..core.array import ndarray
+from ..core.devices import Device, default_device, device_of, index_of
+from ..runtime.device import device_count
+from .out_argument import casting_rule
+
+__all__ = [
+    "__array_namespace_info__",
+    "can_cast",
+    "finfo",
+    "iinfo",
+    "isdtype",
+    "issubdtype",
+    "promote_types",
+]
+
+
+class FloatInfo(NamedTuple):
+    """Limits of a floating-point dtype, as Python numbers: what `cm.finfo` returns."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    smallest_subnormal: float
+    precision: int
+    dtype: np.dtype
+
+    @property
+    def tiny(self) -> float:
+        """NumPy's name of `smallest_normal`."""
+        return self.smallest_normal
+
+    @property
+    def resolution(self) -> float:
+        """10 ** -precision."""
+        return float(10.0**-self.precision)
+
+
+class IntInfo(NamedTuple):
+    """Limits of an integer dtype, as Python integers: what `cm.iinfo` returns."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: np.dtype
+
+
+def _dtype_of(name: str, obj: Any, category: dtypes.Category) -> np.dtype:
+    found = (
+        obj.dtype
+        if hasattr(obj, "dtype") and not isinstance(obj, type)
+        else dtypes.as_dtype(obj, name)
+    )
+    if found not in category:
+        raise TypeError(f"{name}: wants a {category.name} dtype, got {found}")
+    return found
+
+
+def finfo(dtype: Any, /) -> FloatInfo:
+    """Limits of a floating-point dtype; of a complex one, those of its parts.
+
+    Args: dtype: a dtype or an array. Returns: bits, eps, max, min, smallest_normal,
+    smallest_subnormal, precision (decimal digits), dtype. Raises: TypeError for other dtypes.
+
+    >>> import cudamath as cm
+    >>> cm.finfo(cm.float32).eps, cm.finfo("bfloat16").bits
+    (1.1920928955078125e-07, 16)
+    """
+    try:
+        return _KNOWN[dtype]
+    except (KeyError, TypeError):  # an array has no hash
+        pass
+    found = _dtype_of("finfo", dtype, dtypes.INEXACT)
+    limits = _KNOWN[found] = _KNOWN[found.type] = _limits(dtypes.real_dtype(found))
+    return limits
+
+
+#: By dtypes and by the classes of their numbers.
+_KNOWN: dict[np.dtype | type, FloatInfo] = {}
+
+
+@functools.cache
+def _limits(found: np.dtype) -> FloatInfo:
+    info = ml_dtypes.finfo(found)
+    return FloatInfo(
+        int(info.bits),
+        float(info.eps),
+        float(info.max),
+        float(info.min),
+        float(info.smallest_normal),
+        float(info.smallest_subnormal),
+        int(info.precision),
+        found,
+    )
+
+
+def iinfo(dtype: Any, /) -> IntInfo:
+    """Limits of an integer dtype.
+
+    Args: dtype: a dtype or an array. Returns: bits, max, min, dtype. Raises: TypeError for other
+    dtypes.
+
+    >>> import cudamath as cm
+    >>> cm.iinfo(cm.int8).max
+    127
+    """
+    found = _dtype_of("iinfo", dtype, dtypes.INTEGER)
+    info = np.iinfo(found)
+    return IntInfo(int(info.bits), int(info.max), int(info.min), found)
+
+
+_KINDS = {
+    "bool": dtypes.BOOLEAN,
+    "signed integer": dtypes.SIGNED,
+    "unsigned integer": dtypes.UNSIGNED,
+    "integral": dtypes.INTEGER,
+    "real floating": dtypes.FLOATING,
+    "complex floating": dtypes.COMPLEX,
+    "numeric": dtypes.NUMERIC,
+}
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a dtype is of a kind.
+
+    Args: dtype: the dtype; kind: another dtype, one of "bool", "signed integer", "unsigned
+    integer", "integral", "real floating", "complex floating", "numeric", or a tuple of such.
+    Raises: ValueError for another word, TypeError for what is not a dtype.
+
+    >>> import cudamath as cm
+    >>> cm.isdtype(cm.float32, "real floating"), cm.isdtype(cm.int8, (cm.int16, "bool"))
+    (True, False)
+    """
+    found = dtypes.as_dtype(dtype, "isdtype")
+    if isinstance(kind, tuple):
+        return any([isdtype(found, k) for k in kind])
+    if isinstance(kind, str):
+        if kind not in _KINDS:
+            raise ValueError(
+                f"isdtype: no kind {kind!r}; wants a dtype or one of {', '.join(map(repr, _KINDS))}"
+            )
+        return found in _KINDS[kind]
+    return found == dtypes.as_dtype(kind, "isdtype")
+
+
+def issubdtype(dtype: Any, kind: Any, /) -> bool:
+    """NumPy's test of dtypes by its classes (np.integer, np.floating, ...); bfloat16 is floating as
+    well.
+
+    Args: dtype: a dtype; kind: a dtype or one of NumPy's abstract classes.
+
+    >>> import numpy as np, cudamath as cm
+    >>> cm.issubdtype(cm.float32, np.floating), cm.issubdtype(cm.bfloat16, np.floating)
+    (True, True)
+    """
+    found = dtypes.as_dtype(dtype, "issubdtype")
+    if found == dtypes.bfloat16 and kind in (np.floating, np.inexact, np.number, np.generic):
+        return True
+    return bool(np.issubdtype(found, dtypes.bfloat16 if kind == "bfloat16" else kind))
+
+
+def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+    """Whether a dtype may be converted to another.
+
+    Args: from_: a dtype or an array; to: a dtype; casting: NumPy's rule: "no", "equiv", "safe"
+    (default; every value is kept), "same_kind" or "unsafe". Returns: bool. Raises: TypeError for
+    what is not a dtype, ValueError for another rule.
+
+    >>> import cudamath as cm
+    >>> cm.can_cast(cm.int16, cm.float32), cm.can_cast(cm.float64, cm.float32)
+    (True, False)
+    """
+    source = (
+        from_.dtype
+        if isinstance(from_, ndarray | np.ndarray)
+        else dtypes.as_dtype(from_, "can_cast")
+    )
+    target = dtypes.as_dtype(to, "can_cast")
+    casting_rule("can_cast", casting)
+    if dtypes.bfloat16 in (source, target) and casting in ("safe", "same_kind"):
+        if casting == "safe":
+            return dtypes.promote(source, target) == target
+        source, target = (dtypes.float16 if d == dtypes.bfloat16 else d for d in (source, target))
+    return bool(np.can_cast(source, target, casting))  # type: ignore[arg-type]
+
+
+def promote_types(a: Any, b: Any, /) -> np.dtype:
+    """The dtype to which arrays of two dtypes are promoted: NumPy's, bfloat16 as float16; for the
+    two together float32.
+
+    Args: a, b: dtypes. Returns: np.dtype. Raises: TypeError for what is not a dtype.
+
+    >>> import cudamath as cm
+    >>> cm.promote_types(cm.int32, cm.float32), cm.promote_types(cm.bfloat16, cm.float16)
+    (dtype('float64'), dtype('float32'))
+    """
+    try:
+        return _promoted[a, b]
+    except (KeyError, TypeError):  # not seen before, or nothing that a dict can look up
+        found = dtypes.promote(
+            dtypes.as_dtype(a, "promote_types"), dtypes.as_dtype(b, "promote_types")
+        )
+    if len(_promoted) < _MOST_PAIRS:
+        _promoted[a, b] = found  # as_dtype has looked both up
+    return found
+
+
+#: Pairs of what stands for dtypes -> the common one.
+_promoted: dict[tuple, np.dtype] = {}
+_MOST_PAIRS = 4096
+
+
+# -------------------- the array API's inspection
+
+_STANDARD = [
+    np.dtype(n)
+    for n in (
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    )
+]
+
+
+class Info:
+    """What `cm.__array_namespace_info__()` returns: the inspection functions of the array API."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """Boolean indexing and shapes that depend on data are supported; arrays have at most 64
+        dimensions."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self) -> Device:
+        """The default device: where new arrays are created."""
+        return default_device()
+
+    def devices(self) -> tuple[Device, ...]:
+        """The CPU and every GPU."""
+        return tuple([device_of(i) for i in (devices.CPU, *range(device_count()))])
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype]:
+        """The dtypes of Python's floats, complex numbers and integers, and of indices."""
+        index_of(device)
+        return {
+            "real floating": dtypes.scalar_dtype(float),
+            "complex floating": dtypes.scalar_dtype(complex),
+            "integral": np.dtype(np.int64),
+            "indexing": np.dtype(np.int64),
+        }
+
+    def dtypes(
+        self, *, device: Any = None, kind: str | Sequence[str] | None = None
+    ) -> dict[str, np.dtype]:
+        """Name -> dtype, of those of the standard that are of a kind (see `cm.isdtype`); every
+        device has all of them."""
+        index_of(device)
+        return {d.name: d for d in _STANDARD if kind is None or isdtype(d, kind)}
+
+
+def __array_namespace_info__() -> Info:
+    """The array API's inspection functions: capabilities, devices and dtypes of this namespace.
+
+    >>> import cudamath as cm
+    >>> info = cm.__array_namespace_info__()
+    >>> info.default_dtypes()["integral"], "float32" in info.dtypes(kind="real floating")
+    (dtype('int64'), True)
+    """
+    return Info()

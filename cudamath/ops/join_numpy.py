@@ -1,0 +1,539 @@
+"""More ways to join, cut and turn arrays, by NumPy's names: what ``join.py`` and ``shape.py`` do,
+along given axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import array, shapes
+from ..core.array import ndarray
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import MISTAKES, as_of, coerce, members, require, speaks_for
+from ..core.shapes import normalize_axes, normalize_axis, normalize_shape
+from . import reduce
+from .creation import asarray, ones, zeros
+from .index import take
+from .join import _cut, _inputs, _joined, concat, tile
+from .masks import nonzero
+from .shape import (
+    astype,
+    atleast_2d,
+    broadcast_to,
+    diagonal,
+    expand_dims,
+    flip,
+    moveaxis,
+    ravel,
+    reshape,
+    span,
+    swapaxes,
+)
+
+__all__ = [
+    "append",
+    "atleast_3d",
+    "block",
+    "broadcast_arrays",
+    "column_stack",
+    "cross",
+    "delete",
+    "dsplit",
+    "dstack",
+    "fliplr",
+    "flipud",
+    "hsplit",
+    "insert",
+    "resize",
+    "rollaxis",
+    "rot90",
+    "trace",
+    "trim_zeros",
+    "vsplit",
+]
+
+
+@fast_path("*arrays")
+def broadcast_arrays(*arrays: Any) -> tuple[ndarray, ...]:
+    """Views of the arrays, all repeated to their common shape.
+
+    Args: arrays: of any shapes and dtypes. Returns: tuple of as many views. Raises: ValueError if
+    the shapes do not broadcast. Gradient: summed over the repeated axes.
+
+    >>> import cudamath as cm
+    >>> [a.shape for a in cm.broadcast_arrays(cm.zeros((3, 1)), cm.zeros(4))]
+    [(3, 4), (3, 4)]
+    """
+    inputs = [require("broadcast_arrays", x) for x in arrays]
+    shape = shapes.broadcast_shapes("broadcast_arrays", *[x.shape for x in inputs])
+    return tuple([broadcast_to(x, shape) for x in inputs])
+
+
+@fast_path("*arrays")
+def atleast_3d(*arrays: Any) -> Any:
+    """Each array with at least three dimensions: a vector as (1, n, 1), a matrix as (n, m, 1).
+
+    Args: arrays: of any shape. Returns: view or the array itself; a tuple if several are given.
+    Gradient: g in the old shape.
+
+    >>> import cudamath as cm
+    >>> cm.atleast_3d(cm.zeros(3)).shape
+    (1, 3, 1)
+    """
+    out = []
+    for a in arrays:
+        x = require("atleast_3d", a)
+        shape = {0: (1, 1, 1), 1: (1, *x.shape, 1), 2: (*x.shape, 1)}.get(x.ndim, x.shape)
+        out.append(reshape(x, shape))
+    return out[0] if len(out) == 1 else tuple(out)
+
+
+@fast_path("x")
+def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> ndarray:
+    """A view rotated by ``k`` quarter turns in the plane of two axes, from the first towards the
+    second.
+
+    Args: x: array of at least 2 dimensions; k: an integer; axes: two different axes. Raises:
+    ValueError (axes), TypeError (k, axes). Gradient: rotated back.
+
+    >>> import cudamath as cm
+    >>> cm.rot90(cm.asarray([[1, 2], [3, 4]]))
+    array([[2, 4],
+           [1, 3]])
+    """
+    x = require("rot90", x)
+    plane = normalize_axes("rot90", members("rot90", axes, "two axes"), x.ndim)
+    if len(plane) != 2:
+        raise ValueError(f"rot90: axes must be two, got {axes}")
+    k = shapes.as_integer("rot90", "k", k) % 4
+    if k == 1:
+        return swapaxes(flip(x, axis=plane[1]), *plane)
+    if k == 2:
+        return flip(x, axis=plane)
+    if k == 3:
+        return flip(swapaxes(x, *plane), axis=plane[1])
+    return flip(x, axis=())
+
+
+@fast_path("*arrays")
+def column_stack(arrays: Sequence[Any], /) -> ndarray:
+    """Vectors as the columns of a matrix; matrices side by side.
+
+    Args: arrays: at least one, of 1 or 2 dimensions and equally many rows. Returns: matrix of the
+    common dtype. Raises: ValueError (shapes, no array). Gradient: g's part at each array.
+
+    >>> import cudamath as cm
+    >>> cm.column_stack([[1, 2], [3, 4]]).tolist()
+    [[1, 3], [2, 4]]
+    """
+    columns = [
+        expand_dims(x, axis=1) if x.ndim == 1 else atleast_2d(x)
+        for x in _inputs("column_stack", arrays)
+    ]
+    return _joined("column_stack", columns, 1)
+
+
+@fast_path("*arrays")
+def dstack(arrays: Sequence[Any], /) -> ndarray:
+    """The arrays stacked in depth: along axis 2, those of fewer dimensions as ``atleast_3d`` makes
+    them.
+
+    Args: arrays: at least one, of equal shapes but for axis 2. Returns: array of the common dtype.
+    Raises: ValueError (shapes, no array). Gradient: g's part at each array.
+
+    >>> import cudamath as cm
+    >>> cm.dstack([[1, 2], [3, 4]]).tolist()
+    [[[1, 3], [2, 4]]]
+    """
+    return _joined("dstack", [atleast_3d(x) for x in _inputs("dstack", arrays)], 2)
+
+
+@fast_path("x")
+def hsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
+    """``split`` along axis 1 (axis 0 of vectors).
+
+    Args: x: array of at least 1 dimension; indices_or_sections: as for ``split``. Returns: list of
+    views. Raises: ValueError (dimensions; parts of unequal size). Gradient: as ``split``.
+
+    >>> import cudamath as cm
+    >>> [a.tolist() for a in cm.hsplit([1, 2, 3, 4], 2)]
+    [[1, 2], [3, 4]]
+    """
+    x = require("hsplit", x)
+    return _cut("hsplit", x, indices_or_sections, 1 if x.ndim > 1 else 0, even=True)
+
+
+@fast_path("x")
+def vsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
+    """``split`` along axis 0 of an array of at least 2 dimensions.
+
+    Args: indices_or_sections: as for ``split``. Returns: list of views. Raises: ValueError
+    (dimensions; parts of unequal size). Gradient: as ``split``.
+
+    >>> import cudamath as cm
+    >>> [a.tolist() for a in cm.vsplit([[1, 2], [3, 4]], 2)]
+    [[[1, 2]], [[3, 4]]]
+    """
+    x = require("vsplit", x)
+    if x.ndim < 2:
+        raise ValueError(f"vsplit: wants at least 2 dimensions, got shape {x.shape}")
+    return _cut("vsplit", x, indices_or_sections, 0, even=True)
+
+
+@fast_path("x")
+def dsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
+    """``split`` along axis 2.
+
+    Args: x: array of at least 3 dimensions; indices_or_sections: as for ``split``. Returns: list of
+    views. Raises: ValueError (dimensions; parts of unequal size). Gradient: as ``split``.
+
+    >>> import cudamath as cm
+    >>> [a.shape for a in cm.dsplit(cm.zeros((2, 3, 4)), 2)]
+    [(2, 3, 2), (2, 3, 2)]
+    """
+    x = require("dsplit", x)
+    if x.ndim < 3:
+        raise ValueError(f"dsplit: wants at least 3 dimensions, got shape {x.shape}")
+    return _cut("dsplit", x, indices_or_sections, 2, even=True)
+
+
+def block(arrays: Any) -> ndarray:
+    """An array put together from nested lists of blocks: the innermost lists along the last axis.
+
+    Args: arrays: arrays, or lists of them, nested equally deep. Returns: array of the common dtype.
+    Raises: ValueError (depths, shapes). Gradient: g's part at each block.
+
+    >>> import cudamath as cm
+    >>> cm.block([[cm.eye(2), cm.zeros((2, 1))], [cm.ones((1, 3))]]).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 1.0]]
+    """
+
+    def depth(item: Any) -> int:
+        if not isinstance(item, list):
+            return 0
+        if not item:
+            raise ValueError("block: a list is empty")
+        depths = {depth(part) for part in item}
+        if len(depths) > 1:
+            raise ValueError(
+                f"block: lists are nested {sorted(depths)} deep; they must be equally deep"
+            )
+        return 1 + depths.pop()
+
+    levels = depth(arrays)
+
+    def leaves(item: Any) -> list[Any]:
+        return (
+            [leaf for part in item for leaf in leaves(part)] if isinstance(item, list) else [item]
+        )
+
+    def nesting(item: Any) -> Any:
+        return tuple(map(nesting, item)) if isinstance(item, list) else None
+
+    return _assembled(tuple(coerce("block", tuple(leaves(arrays)))), nesting(arrays), levels)
+
+
+@fast_path("*parts")
+def _assembled(parts: tuple[ndarray, ...], nesting: Any, levels: int) -> ndarray:
+    """Blocks joined as they were nested: nesting has None in place of each of them."""
+    ndim = max([levels, *[x.ndim for x in parts]])
+    full = iter([reshape(x, (1,) * (ndim - x.ndim) + x.shape) for x in parts])
+
+    def joined(item: Any, axis: int) -> ndarray:
+        if item is None:
+            return next(full)
+        return _joined("block", [joined(part, axis + 1) for part in item], axis)
+
+    return joined(nesting, ndim - levels)
+
+
+@fast_path("x", "values")
+def append(x: Any, /, values: Any, axis: int | None = None) -> ndarray:
+    """A new array with values after x's own.
+
+    Args: x, values: arrays, of equal shape but along the axis; axis: None ravels both. Returns:
+    array of the common dtype. Raises: ValueError (shapes, axis). Gradient: g's part at each of the
+    two.
+
+    >>> import cudamath as cm
+    >>> cm.append([1, 2], [[3], [4]]).tolist()
+    [1, 2, 3, 4]
+    """
+    return _joined("append", coerce("append", (x, values)), axis)
+
+
+def _line(name: str, x: Any, axis: int | None) -> tuple[ndarray, int]:
+    x = require(name, x)
+    if axis is None:
+        return ravel(x), 0
+    return x, normalize_axis(name, axis, x.ndim)
+
+
+def delete(x: Any, /, obj: Any, axis: int | None = None) -> ndarray:
+    """A new array without some slices along an axis.
+
+    Args: x: any array; obj: an integer, a slice, integers, or a bool vector: which; axis: None
+    ravels first. Returns: array of x's dtype. Raises: IndexError (out of range, no integers),
+    ValueError (axis). Gradient: g at the slices that stay.
+
+    >>> import cudamath as cm
+    >>> cm.delete([10, 20, 30, 40], [0, 2]).tolist()
+    [20, 40]
+    """
+    x, axis = _line("delete", x, axis)
+    n = x.shape[axis]
+    if isinstance(obj, slice):
+        which = np.arange(n)[obj] if obj.step not in (None, 1) else None
+        start, stop, _ = obj.indices(n)
+        gone = [(start, max(start, stop))]
+    else:
+        which = obj.to_numpy() if isinstance(obj, ndarray) else np.asarray(obj)
+        if which.dtype == np.bool_:
+            if which.shape != (n,):
+                raise IndexError(
+                    f"delete: boolean index of shape {which.shape} does not fit axis {axis} of "
+                    f"shape {x.shape}"
+                )
+            which = np.flatnonzero(which)
+        which = which.astype(np.intp) if not which.size else which
+        if which.dtype.kind not in "iu":
+            raise IndexError(f"delete: wants integers, a slice or a bool vector, got {which.dtype}")
+        if which.size and (which.min() < -n or which.max() >= n):
+            raise IndexError(
+                f"delete: an index is out of bounds for axis {axis} of shape {x.shape}"
+            )
+        gone = []
+    if which is not None:
+        which = np.unique(np.where(which < 0, which + n, which))
+        gone = [(int(i), int(i) + 1) for i in which[:_FEW]]
+    if which is None or which.size < _FEW:  # what stays is a few slices
+        ends = [0, *[end for _, end in gone]]
+        starts = [*[start for start, _ in gone], n]
+        parts = [span(x, axis, a, b) for a, b in zip(ends, starts, strict=True) if b > a]
+        return concat(parts, axis=axis) if parts else span(x, axis, 0, 0)
+    keep = ones(n, np.bool_, device=x.device)
+    keep[asarray(which, device=x.device)] = False
+    return take(x, nonzero(keep)[0], axis=axis)
+
+
+_FEW = 16
+
+
+def insert(x: Any, /, obj: Any, values: Any, axis: int | None = None) -> ndarray:
+    """A new array with values put before some positions along an axis.
+
+    Args: x: any array; obj: an integer, a slice or integers: before which of x's slices; values:
+    scalar or array, cast to x's dtype, broadcast to the slices; axis: None ravels ``x`` first.
+    Returns: array of x's dtype. Raises: IndexError (out of range, no integers), TypeError (one
+    number that is no integer), ValueError (shapes). Gradient: g at each slice's new place.
+
+    >>> import cudamath as cm
+    >>> cm.insert([1, 2, 3], [1, 3], [10, 20]).tolist()
+    [1, 10, 2, 3, 20]
+    """
+    x, axis = _line("insert", x, axis)
+    n = x.shape[axis]
+    if isinstance(obj, slice):
+        places = np.arange(*obj.indices(n))
+    else:
+        places = np.asarray(obj.to_numpy() if isinstance(obj, ndarray) else obj)
+        places = np.flatnonzero(places) if places.dtype.kind == "b" else places
+    if places.size and places.dtype.kind not in "iu":
+        raise (IndexError if places.ndim else TypeError)(
+            f"insert: wants integers, a slice or bools, got {places.dtype}"
+        )
+    scalar = places.ndim == 0
+    places = places.reshape(-1).astype(np.int64)
+    if places.size and (places.min() < -n or places.max() > n):
+        raise IndexError(
+            f"insert: index {places.tolist()} is out of bounds for axis {axis} of shape {x.shape}"
+        )
+    places = np.where(places < 0, places + n, places)
+    if hasattr(values, "dtype"):
+        given = astype(coerce("insert", (x, values))[1], x.dtype, copy=False)
+    else:  # Python's numbers are what they are: 300 is no uint8
+        given = array.asarray(values, x.dtype, x.device, name="insert")
+    if places.size == 1 and given.ndim <= x.ndim:  # all values there, as many as there are
+        given = reshape(given, (1,) * (x.ndim - given.ndim) + given.shape)
+        given = moveaxis(given, 0, axis) if scalar else given
+        places = np.repeat(places, given.shape[axis])
+    order = np.argsort(places, kind="stable")
+    shape = (*x.shape[:axis], places.size, *x.shape[axis + 1 :])
+    try:
+        expanded = (
+            given
+            if given.shape == shape
+            else reshape(given, (1,) * (x.ndim - given.ndim) + given.shape)
+        )
+        expanded = broadcast_to(expanded, shape)
+    except ValueError:
+        raise ValueError(
+            f"insert: values of shape {given.shape} do not fit {places.size} places along axis "
+            f"{axis} of shape "
+            f"{x.shape}"
+        ) from None
+    # both one after another, then picked in the new order
+    at = np.empty(n + places.size, np.int64)
+    new = places[order] + np.arange(places.size)
+    old = np.ones(at.size, bool)
+    old[new] = False
+    at[new], at[old] = n + order, np.arange(n)
+    return take(concat([x, expanded], axis=axis), asarray(at, device=x.device), axis=axis)
+
+
+@fast_path("x")
+@speaks_for("resize")
+def resize(x: Any, /, new_shape: int | Sequence[int]) -> ndarray:
+    """A new array of a shape, filled with x's elements in C order, again and again.
+
+    Args: x: any array; new_shape: the shape. Raises: ValueError for a negative length. Gradient: g
+    summed over the copies of each element.
+
+    >>> import cudamath as cm
+    >>> cm.resize([1, 2, 3], (2, 4)).tolist()
+    [[1, 2, 3, 1], [2, 3, 1, 2]]
+    """
+    x = ravel(require("resize", x))
+    shape = normalize_shape("resize", new_shape)
+    size = math.prod(shape)
+    if not size or not x.size:
+        return zeros(shape, x.dtype, device=x.device)
+    return reshape(span(tile(x, -(-size // x.size)), 0, 0, size), shape)
+
+
+@fast_path("x")
+def fliplr(x: Any, /) -> ndarray:
+    """A view with axis 1 reversed.
+
+    Args: x: array of at least 2 dimensions. Raises: ValueError if it has fewer. Gradient: flipped
+    back.
+
+    >>> import cudamath as cm
+    >>> cm.fliplr([[1, 2], [3, 4]]).tolist()
+    [[2, 1], [4, 3]]
+    """
+    x = require("fliplr", x)
+    if x.ndim < 2:
+        raise ValueError(f"fliplr: wants at least 2 dimensions, got shape {x.shape}")
+    return flip(x, axis=1)
+
+
+@fast_path("x")
+def flipud(x: Any, /) -> ndarray:
+    """A view with axis 0 reversed.
+
+    Args: x: array of at least 1 dimension. Raises: ValueError if it has none. Gradient: flipped
+    back.
+
+    >>> import cudamath as cm
+    >>> cm.flipud([[1, 2], [3, 4]]).tolist()
+    [[3, 4], [1, 2]]
+    """
+    x = require("flipud", x)
+    if not x.ndim:
+        raise ValueError(f"flipud: wants at least 1 dimension, got shape {x.shape}")
+    return flip(x, axis=0)
+
+
+@fast_path("x")
+def rollaxis(x: Any, /, axis: int, start: int = 0) -> ndarray:
+    """A view with an axis moved before another.
+
+    Args: x: any array; axis: the axis; start: the axis before which it goes. Raises: ValueError
+    (out of bounds).
+
+    >>> import cudamath as cm
+    >>> cm.rollaxis(cm.zeros((2, 3, 4)), 2).shape
+    (4, 2, 3)
+    """
+    x = require("rollaxis", x)
+    axis = normalize_axis("rollaxis", axis, x.ndim)
+    start = start if start == x.ndim else normalize_axis("rollaxis", start, x.ndim)
+    return moveaxis(x, axis, start - (axis < start))
+
+
+def _planes(x: Any, offset: int, axis1: int, axis2: int) -> ndarray:
+    """What `trace` sums along its last axis."""
+    x, offset = require("trace", x), shapes.as_integer("trace", "offset", offset)
+    if x.ndim < 2:
+        raise ValueError(f"trace: wants at least 2 dimensions, got shape {x.shape}")
+    return diagonal(x, offset, *normalize_axes("trace", (axis1, axis2), x.ndim))
+
+
+@fast_path("x")
+def trace(
+    x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
+) -> ndarray:
+    """The sum along the diagonal of the planes of two axes. (``cm.linalg.trace`` takes the last
+    two.)
+
+    Args: x: array of at least 2 dimensions; offset: of the diagonal; axis1, axis2: rows and
+    columns; dtype, out: as for ``sum``. Raises: ValueError (axes). Gradient: g on the diagonal.
+
+    >>> import cudamath as cm
+    >>> int(cm.trace([[1, 2], [3, 4]]))
+    5
+    """
+    if dtype is not None or out is not None:
+        try:
+            return reduce.sum(_planes(x, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
+        except MISTAKES as error:
+            raise as_of("trace", error) from None
+    return reduce.sum(_planes(x, offset, axis1, axis2), -1)
+
+
+def trim_zeros(x: Any, /, trim: str = "fb", axis: int | Sequence[int] | None = None) -> ndarray:
+    """A view of an array without the zeros at its ends: along each axis without the first and last
+    slices of nothing else.
+
+    Args: x: array; trim: "f": those in front, "b": at the back, "fb": both; axis: one or several,
+    by default all. Raises: ValueError (trim, axis). Waits for the device.
+
+    >>> import cudamath as cm
+    >>> cm.trim_zeros([0, 0, 1, 0, 2, 0]).tolist()
+    [1, 0, 2]
+    """
+    x = require("trim_zeros", x)
+    if not isinstance(trim, str) or trim.lower() not in ("f", "b", "fb", "bf"):
+        raise ValueError(
+            f"trim_zeros: trim is 'f', 'b' or 'fb', got {trim!r} for an array of shape {x.shape}"
+        )
+    filled, y = x != 0, x
+    for i in normalize_axes("trim_zeros", axis, x.ndim):
+        line = reduce.any(filled, tuple([j for j in range(x.ndim) if j != i]))
+        if not line.size or not bool(reduce.any(line)):
+            y = span(y, i, 0, 0)
+            continue
+        first = int(reduce.argmax(line)) if "f" in trim.lower() else 0
+        last = line.size - (int(reduce.argmax(flip(line))) if "b" in trim.lower() else 0)
+        y = span(y, i, first, last)
+    return y
+
+
+@fast_path("a", "b")
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> ndarray:
+    """Cross product of vectors of three elements. (``cm.linalg.cross`` is the array API's, with one
+    axis for all.)
+
+    Args: a, b: numeric arrays whose other axes broadcast; axisa, axisb, axisc: where the vectors
+    lie in a, b and the result; axis: all three at once. Returns: array of the common dtype. Raises:
+    TypeError (dtype), ValueError (shapes, axes). Gradient: b x g for a, g x a for b.
+
+    >>> import cudamath as cm
+    >>> cm.cross([1, 0, 0], [0, 1, 0]).tolist()
+    [0, 0, 1]
+    """
+    from .linalg.matrix_functions import cross as along_last
+
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    a, b = coerce("cross", (a, b))
+    x = moveaxis(a, normalize_axis("cross", axisa, a.ndim), -1)
+    y = moveaxis(b, normalize_axis("cross", axisb, b.ndim), -1)
+    out = along_last(x, y)
+    return moveaxis(out, -1, normalize_axis("cross", axisc, out.ndim))

@@ -1,0 +1,617 @@
+"""Functions of matrices that are composed of decompositions and products: pinv, lstsq, rank, cond,
+powers, exponential."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core import dtypes
+from ...core.array import asarray, ndarray
+from ...core.autograd import tape
+from ...core.dispatch.fast_path import fast_path
+from ...core.dispatch.op import (
+    ANY,
+    MISTAKES,
+    NUMERIC,
+    REAL,
+    Composed,
+    Op,
+    as_numbers,
+    as_of,
+    members,
+    require,
+    speaks_for,
+)
+from ...core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
+from .. import reduce
+from ..creation import eye, zeros
+from ..elementwise import abs, conj, where
+from ..index import _where
+from ..join import stack
+from ..out_argument import deliver
+from ..shape import astype, broadcast_to, diagonal, expand_dims, moveaxis, permute_dims, reshape
+from .norms import matrix_norm
+from .products import _pair as common_pair
+from .products import matmul
+from .solve import _inv_and_sign, adjoint, inv, matrices, pair, run, slogdet, solve
+from .spectral import eigvalsh, svd, svdvals
+
+__all__ = [
+    "cond",
+    "cross",
+    "expm",
+    "lstsq",
+    "matrix_power",
+    "matrix_rank",
+    "multi_dot",
+    "pinv",
+    "tensorinv",
+    "tensorsolve",
+    "trace",
+]
+
+
+class LstsqResult(NamedTuple):
+    """Solution, sums of squared residuals, rank, singular values."""
+
+    x: ndarray
+    residuals: ndarray
+    rank: ndarray
+    s: ndarray
+
+
+# -------------------- pseudo-inverse
+
+
+def _cutoff(a: ndarray, rtol: Any) -> Any:
+    """The ratio to the largest singular value below which one counts as 0."""
+    return max(a.shape[-2:]) * float(np.finfo(a.dtype).eps) if rtol is None else rtol
+
+
+def _tolerance(name: str, what: str, given: Any, a: ndarray) -> Any:
+    """What is below it counts as 0: None, a number, or an array of real numbers where `a` is."""
+    if isinstance(given, (ndarray, np.ndarray, list, tuple)):
+        return require(name, asarray(given, device=a.device, name=name), REAL, what)
+    return None if given is None else as_numbers(name, f"{what} as real numbers", given)[0]
+
+
+def _number(rtol: Any) -> bool:
+    """Whether it is one number for all matrices, known to the host."""
+    return not isinstance(rtol, (ndarray, np.ndarray)) and np.ndim(rtol) == 0
+
+
+_inverse_values = Op(
+    "inverse_values", cpu="decompose.inverted", cuda="linalg.lapack_plans.inverted", outputs=2
+)
+
+
+def _inverted(s: ndarray, rtol: Any) -> ndarray:
+    """1 / s, and 0 where s counts as 0."""
+    if _number(rtol):
+        return _inverse_values(s, ratio=float(rtol))[0]
+    large = s > expand_dims(asarray(rtol, device=s.device), axis=-1) * reduce.max(
+        s, axis=-1, keepdims=True
+    )
+    return where(large, 1 / where(large, s, 1), 0)
+
+
+def _pinv_value(a: ndarray, *, rtol: Any) -> ndarray:
+    u, s, vh = svd(a, full_matrices=False)
+    return matmul(adjoint(vh) * expand_dims(_inverted(s, rtol), axis=-2), adjoint(u))
+
+
+def _pinv_grad(g: ndarray, p: ndarray, a: ndarray, *, rtol: Any) -> tuple[ndarray]:
+    """-p^H g p^H + (1 - a p) g^H p p^H + p^H p g^H (1 - p a): of matrices whose rank does not
+    change (Golub & Pereyra)."""
+    ph, gh = adjoint(p), adjoint(g)
+    first, second = matmul(matmul(gh, p), ph), matmul(ph, matmul(p, gh))
+    out = (
+        first
+        - matmul(a, matmul(p, first))
+        + second
+        - matmul(matmul(second, p), a)
+        - matmul(matmul(ph, g), ph)
+    )
+    return (out,)
+
+
+_pinv = Composed("pinv", _pinv_value, _pinv_grad)
+
+
+@fast_path("a")
+def pinv(a: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> ndarray:
+    """Moore-Penrose pseudo-inverse, by the singular value decomposition.
+
+    Args:
+        a: array (..., m, n).
+        rcond, rtol: (one thing, two names) singular values up to rtol times the largest count as 0;
+        default
+            max(m, n) eps. (NumPy's default is 1e-15, also for float32.) A number, or an array
+            (...).
+        hermitian: accepted for NumPy's sake; the answer is the same.
+
+    Returns: array (..., n, m).
+    Raises: TypeError (dtype), ValueError (dimensions; both rcond and rtol), LinAlgError (no
+    convergence). Gradient: -p^H g p^H + (1 - a p) g^H p p^H + p^H p g^H (1 - p a), also at equal
+    singular values.
+
+    >>> import cudamath as cm
+    >>> cm.linalg.pinv([[2.0, 0.0], [0.0, 0.0]]).tolist()
+    [[0.5, 0.0], [0.0, 0.0]]
+    """
+    if rcond is not None and rtol is not None:
+        raise ValueError("pinv: `rtol` and `rcond` can't be both set.")
+    a = matrices("pinv", a)
+    if not a.size:
+        return reshape(a, (*a.shape[:-2], a.shape[-1], a.shape[-2]))
+    what, given = ("rcond", rcond) if rtol is None else ("rtol", rtol)
+    return _pinv(a, rtol=_cutoff(a, _tolerance("pinv", what, given, a)))
+
+
+@fast_path("a", "b")
+def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
+    """Least squares: the x of least norm among those that minimise |b - a x|, by the singular value
+    decomposition.
+
+    Args:
+        a: array (m, n), or a batch (..., m, n).
+        b: array (m,), or (m, k), or (..., m, k) for a batch.
+        rcond: singular values up to rcond times the largest count as 0; default max(m, n) eps.
+
+    Returns: named tuple (x (n,) or (..., n, k); residuals: sums of |b - a x|^2 down the columns,
+    (k,), (1,) for a vector; as
+        in NumPy empty if m <= n or, of a single matrix, if its rank is below n; rank: int64 array
+        (...), 0-d of a single matrix; s: singular values). For a single matrix with m > n the call
+        waits for the GPU: the rank says whether there are residuals.
+    Raises: TypeError (dtype), ValueError (shapes), LinAlgError (dimensions; no convergence).
+    Gradient: of x, as pinv(a) b; of s, as `svdvals`.
+
+    >>> import cudamath as cm
+    >>> cm.linalg.lstsq([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], [1.0, 3.0, 5.0]).x.round(6).tolist()
+    [1.0, 2.0]
+    """
+    a, b = pair("lstsq", a, b)
+    if rcond is not None:
+        (rcond,) = as_numbers("lstsq", "rcond as a real number", rcond)
+    vector = b.ndim == 1
+    if b.ndim == 0 or b.shape[0 if vector else -2] != a.shape[-2]:
+        raise np.linalg.LinAlgError(
+            f"lstsq: Incompatible dimensions, got shapes {a.shape} and {b.shape}"
+        )
+    columns = expand_dims(b, axis=-1) if vector else b
+    m, n = a.shape[-2:]
+    lead = broadcast_shapes("lstsq", a.shape[:-2], columns.shape[:-2])
+    rtol = _cutoff(a, None if rcond is None or rcond == -1 else rcond) if m and n else 0.0
+    if a._node is None and columns._node is None and a.size:
+        u, s, vh = svd(a, full_matrices=False)
+        inverse, rank = _inverse_values(s, ratio=float(rtol))
+        x = matmul(adjoint(vh), expand_dims(inverse, axis=-1) * matmul(adjoint(u), columns))
+    else:
+        s, x = svdvals(a), matmul(pinv(a, rcond=rtol), columns)
+        rank = _count(s, rtol)
+    if m > n and (a.ndim > 2 or int(rank) == n):
+        missing = columns - matmul(a, x)
+        residuals = reduce.sum((missing * conj(missing)).real, axis=-2)
+    else:
+        residuals = zeros((*lead, 0), s.dtype, device=a.device)
+    return LstsqResult(reshape(x, x.shape[:-1]) if vector else x, residuals, rank, s)
+
+
+def _count(s: ndarray, rtol: Any) -> ndarray:
+    """How many of the singular values, in descending order, do not count as 0."""
+    if not s.shape[-1]:
+        return astype(asarray(np.zeros(s.shape[:-1]), device=s.device), "int64")
+    if _number(rtol):
+        with tape.paused():
+            return _inverse_values(s, ratio=float(rtol))[1]
+    return _count_above(s, rtol)
+
+
+def _count_above(s: ndarray, rtol: Any) -> ndarray:
+    if not _number(rtol):
+        rtol = expand_dims(asarray(rtol, device=s.device), axis=-1)
+    return reduce.count_nonzero(s > rtol * reduce.max(s, axis=-1, keepdims=True), axis=-1)
+
+
+@fast_path("a")
+def matrix_rank(
+    a: Any, /, tol: Any = None, hermitian: bool = False, *, rtol: Any = None
+) -> ndarray:
+    """Rank of matrices: how many singular values are above a threshold.
+
+    Args:
+        a: array (..., m, n); of fewer dimensions: 0 if all elements are 0, else 1.
+        tol: the threshold, a number or an array (...); rtol: the same relative to the largest
+        singular value; default
+            max(m, n) eps.
+        hermitian: read a as Hermitian and use its eigenvalues.
+
+    Returns: int64 array (...).
+    Raises: TypeError (dtype), ValueError (both tol and rtol), LinAlgError (no convergence).
+    Gradient: none, it is an integer.
+
+    >>> import cudamath as cm
+    >>> int(cm.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]]))
+    1
+    """
+    if tol is not None and rtol is not None:
+        raise ValueError("matrix_rank: `tol` and `rtol` can't be both set.")
+    a = require("matrix_rank", a, ANY)
+    if a.ndim < 2:
+        return astype(reduce.any(a != 0), "int64")
+    a = matrices("matrix_rank", a)
+    tol, rtol = _tolerance("matrix_rank", "tol", tol, a), _tolerance("matrix_rank", "rtol", rtol, a)
+    with tape.paused():
+        s = abs(eigvalsh(a)) if hermitian else svdvals(a)
+        if not s.shape[-1]:
+            return _count(s, rtol)
+        if tol is None:
+            return (_count_above if hermitian else _count)(s, _cutoff(a, rtol))
+        return reduce.count_nonzero(
+            s > (expand_dims(tol, axis=-1) if np.ndim(tol) else tol), axis=-1
+        )
+
+
+@fast_path("a")
+@speaks_for("cond")
+def cond(a: Any, /, p: float | str | None = None) -> ndarray:
+    """Condition number of matrices: norm(a) norm(inv(a)).
+
+    Args: a: array (..., m, n), square unless p is None, 2 or -2; p: None or 2: ratio of the largest
+    to the smallest singular
+        value; -2: its inverse; "fro", 1, -1, inf, -inf, "nuc": by that norm.
+    Returns: real array (...); inf for singular matrices.
+    Raises: TypeError (dtype), ValueError (dimensions, p), LinAlgError (empty or not square).
+    Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> float(cm.linalg.cond([[1.0, 0.0], [0.0, 4.0]]))
+    4.0
+    """
+    a = matrices("cond", a)
+    if not a.shape[-1] or not a.shape[-2]:
+        raise np.linalg.LinAlgError(
+            f"cond: cond is not defined on empty arrays, got shape {a.shape}"
+        )
+    if p in (None, 2, -2):
+        s = svdvals(a)
+        largest, smallest = s[..., 0], s[..., -1]
+        broken = smallest == 0
+        ratio = largest / where(broken, 1, smallest)
+        if p == -2:
+            return where(largest == 0, math.inf, smallest / where(largest == 0, 1, largest))
+        return where(
+            reduce.any(a != a, axis=(-2, -1)) & broken, math.nan, where(broken, math.inf, ratio)
+        )
+    a = matrices("cond", a, square=True)
+    otherwise: Any = math.inf
+    if a._node is None:
+        inverse, sign = run(_inv_and_sign, a)
+        regular = sign != 0  # no pivot is 0
+    else:
+        with tape.paused():
+            unknown = reduce.any(a != a, axis=(-2, -1))
+            regular = where(unknown, 0, slogdet(a)[0]) != 0
+            otherwise = astype(
+                where(unknown, math.nan, math.inf), dtypes.real_dtype(a.dtype), copy=False
+            )
+        inverse = inv(
+            _where(
+                expand_dims(regular, axis=(-2, -1)),
+                a,
+                eye(a.shape[-1], dtype=a.dtype, device=a.device),
+            )
+        )
+    if isinstance(p, str):
+        return where(regular, matrix_norm(a, ord=p) * matrix_norm(inverse, ord=p), otherwise)
+    norms = matrix_norm(stack([a, inverse]), ord=p)
+    return where(regular, norms[0] * norms[1], otherwise)
+
+
+# -------------------- powers
+
+
+@fast_path("a")
+def matrix_power(a: Any, n: int) -> ndarray:
+    """The n-th power of square matrices, by repeated squaring; of a negative n, of the inverse.
+
+    Args: a: numeric array (..., k, k); n: int.
+    Returns: array of the same shape and dtype (floating-point for n < 0).
+    Raises: TypeError (n no integer), LinAlgError (not square; singular and n < 0).
+    Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.linalg.matrix_power([[1, 1], [1, 0]], 10).tolist()
+    [[89, 55], [55, 34]]
+    """
+    a = require("matrix_power", a, NUMERIC)
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise np.linalg.LinAlgError(
+            f"matrix_power: Last 2 dimensions of the array must be square, got shape {a.shape}"
+        )
+    n = as_integer("matrix_power", "exponent", n)
+    if n == 0:
+        one = eye(a.shape[-1], dtype=a.dtype, device=a.device)
+        return one if a.ndim == 2 else broadcast_to(one, a.shape).copy()
+    given = a
+    if n < 0:
+        a, n = inv(a), -n
+    result: ndarray | None = None
+    while True:
+        if n & 1:
+            result = a if result is None else matmul(result, a)
+        n >>= 1
+        if not n:
+            return result.copy() if result is given else result  # type: ignore[return-value]
+        a = matmul(a, a)
+
+
+#: Coefficients of the Pade approximants of exp, and the 1-norm up to which they are exact to
+#: rounding (Higham 2005).
+_PADE = {
+    4: (
+        (17297280.0, 8648640.0, 1995840.0, 277200.0, 25200.0, 1512.0, 56.0, 1.0),
+        3.925724783138660,
+    ),
+    8: (
+        (
+            64764752532480000.0,
+            32382376266240000.0,
+            7771770303897600.0,
+            1187353796428800.0,
+            129060195264000.0,
+            10559470521600.0,
+            670442572800.0,
+            33522128640.0,
+            1323241920.0,
+            40840800.0,
+            960960.0,
+            16380.0,
+            182.0,
+            1.0,
+        ),
+        5.371920351148152,
+    ),
+}
+
+
+def expm(a: Any, /) -> ndarray:
+    """Matrix exponential: sum_k a^k / k!, by scaling, a Pade approximant and repeated squaring.
+
+    Args: a: array (..., n, n).
+    Returns: array of the same shape; NaN for matrices that are not finite.
+    Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (not square).
+    Gradient: by its parts. The number of squarings depends on the values, so the call waits for the
+    GPU. Source: Higham, The scaling and squaring method for the matrix exponential revisited, 2005.
+
+    >>> import cudamath as cm
+    >>> cm.linalg.expm([[0.0, 1.0], [0.0, 0.0]]).round(12).tolist()
+    [[1.0, 1.0], [0.0, 1.0]]
+    """
+    a = matrices("expm", a, square=True)
+    if not a.size:
+        return a.copy()
+    b, limit = _PADE[dtypes.real_dtype(a.dtype).itemsize]
+    with tape.paused():
+        sizes = matrix_norm(a, ord=1).to_numpy()
+    with np.errstate(all="ignore"):
+        squarings = np.where(np.isfinite(sizes), np.maximum(np.ceil(np.log2(sizes / limit)), 0), 0)
+    factor = asarray(np.exp2(-squarings).astype(sizes.dtype), device=a.device)
+    a = a * expand_dims(factor, axis=(-2, -1))
+    finite = None
+    if not np.isfinite(sizes).all():  # a system with NaN in it counts as singular on a GPU
+        finite = asarray(np.isfinite(sizes)[..., None, None], device=a.device)
+        a = where(finite, a, 0)
+    one = eye(a.shape[-1], dtype=a.dtype, device=a.device)
+    a2 = matmul(a, a)
+    a4 = matmul(a2, a2)
+    a6 = matmul(a4, a2)
+    odd = b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * one
+    even = b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * one
+    if len(b) > 8:
+        odd = odd + matmul(a6, b[13] * a6 + b[11] * a4 + b[9] * a2)
+        even = even + matmul(a6, b[12] * a6 + b[10] * a4 + b[8] * a2)
+    odd = matmul(a, odd)
+    x = solve(even - odd, even + odd)
+    most = int(squarings.max())
+    every = asarray(squarings, device=a.device) if squarings.ndim else None
+    for i in range(most):
+        squared = matmul(x, x)
+        x = squared if every is None else where(expand_dims(every > i, axis=(-2, -1)), squared, x)
+    return x if finite is None else where(finite, x, math.nan)
+
+
+@fast_path("*arrays")
+def multi_dot(arrays: Sequence[Any], /, *, out: Any = None) -> ndarray:
+    """The product of several matrices, in the order of multiplications that takes the fewest
+    operations.
+
+    Args: arrays: two or more matrices; the first and the last may be vectors (a row, a column);
+    out: array that the result is
+        written into.
+    Returns: array: a matrix, a vector or a 0-d array.
+    Raises: ValueError (fewer than two; sizes), LinAlgError (dimensions).
+    Gradient: as `matmul`'s.
+
+    >>> import cudamath as cm
+    >>> cm.linalg.multi_dot([cm.ones((2, 50)), cm.ones((50, 3)), cm.ones(3)]).tolist()
+    [150.0, 150.0]
+    """
+    items = [require("multi_dot", x, ANY) for x in members("multi_dot", arrays, "matrices")]
+    if len(items) < 2:
+        raise ValueError("multi_dot: Expecting at least two arrays.")
+    last = len(items) - 1
+    for i, x in enumerate(items):
+        if x.ndim != 2 and (x.ndim != 1 or 0 < i < last):
+            raise np.linalg.LinAlgError(f"multi_dot: wants matrices, got shape {x.shape}")
+        if i and items[i - 1].shape[-1] != x.shape[0]:
+            raise ValueError(
+                f"multi_dot: matrix {i} of shape {x.shape} does not follow one of shape "
+                f"{items[i - 1].shape}"
+            )
+    first = items[0].shape
+    order = _grouping(
+        (
+            first[0] if len(first) == 2 else 1,
+            first[-1],
+            *[x.shape[1] if x.ndim == 2 else 1 for x in items[1:]],
+        )
+    )
+
+    def product(part: Any) -> ndarray:
+        return items[part] if type(part) is int else matmul(product(part[0]), product(part[1]))
+
+    y = product(order)
+    return y if out is None else deliver("multi_dot", y, out)
+
+
+@functools.lru_cache(1024)
+def _grouping(sizes: tuple[int, ...]) -> Any:
+    """The order that takes the fewest operations for matrices of sizes[i] x sizes[i + 1]: the
+    number of a matrix, or a pair of such orders."""
+    count = len(sizes) - 1
+    best: dict[tuple[int, int], tuple[int, Any]] = {(i, i): (0, i) for i in range(count)}
+    for length in range(1, count):
+        for i in range(count - length):
+            j = i + length
+            k = builtins.min(
+                range(i, j),
+                key=lambda k: (
+                    best[i, k][0]
+                    + best[k + 1, j][0]
+                    + (  # noqa: B023
+                        sizes[i] * sizes[k + 1] * sizes[j + 1]
+                    )
+                ),
+            )  # noqa: B023
+            best[i, j] = (
+                best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1],
+                (best[i, k][1], best[k + 1, j][1]),
+            )
+    return best[0, count - 1][1]
+
+
+# -------------------- tensors
+
+
+@fast_path("a")
+@speaks_for("tensorinv")
+def tensorinv(a: Any, /, ind: int = 2) -> ndarray:
+    """Inverse with respect to `tensordot(a, b, ind)`.
+
+    Args: a: array whose first `ind` axes have as many elements as the others; ind: int > 0.
+    Returns: array of shape a.shape[ind:] + a.shape[:ind].
+    Raises: ValueError (ind), LinAlgError (not square; singular).
+    Gradient: as `inv`'s.
+
+    >>> import cudamath as cm
+    >>> cm.linalg.tensorinv(cm.eye(6).reshape(2, 3, 6), ind=2).shape
+    (6, 2, 3)
+    """
+    a, ind = require("tensorinv", a, ANY), as_integer("tensorinv", "ind", ind, 1)
+    rows = math.prod(a.shape[:ind])
+    if math.prod(a.shape[ind:]) != rows:
+        raise np.linalg.LinAlgError(
+            f"tensorinv: the axes before and after ind = {ind} must have as many elements, got "
+            "shape "
+            f"{a.shape}"
+        )
+    return reshape(inv(reshape(a, (rows, rows))), (*a.shape[ind:], *a.shape[:ind]))
+
+
+@fast_path("a", "b")
+@speaks_for("tensorsolve")
+def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> ndarray:
+    """The x with tensordot(a, x, x.ndim) = b.
+
+    Args: a: array of shape b.shape + shape of x; b: array; axes: axes of a to be moved to its end
+    first. Returns: array x. Raises: LinAlgError (not square; singular). Gradient: as `solve`'s.
+
+    >>> import cudamath as cm
+    >>> cm.linalg.tensorsolve(cm.eye(6).reshape(2, 3, 6), cm.ones((2, 3))).tolist()
+    [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    a, b = require("tensorsolve", a, ANY), require("tensorsolve", b, ANY)
+    if axes is not None:
+        last = normalize_axes("tensorsolve", axes, a.ndim)
+        a = permute_dims(a, (*[i for i in range(a.ndim) if i not in last], *last))
+    shape = a.shape[b.ndim :]
+    if math.prod(shape) != b.size or a.size != b.size**2:
+        raise np.linalg.LinAlgError(
+            f"tensorsolve: Input arrays must satisfy prod(a.shape[b.ndim:]) == b.size, got shapes "
+            f"{a.shape} and {b.shape}"
+        )
+    return reshape(solve(reshape(a, (b.size, b.size)), reshape(b, (b.size,))), shape)
+
+
+@fast_path("a", "b")
+def cross(a: Any, b: Any, *, axis: int = -1) -> ndarray:
+    """Cross product of vectors of three elements along an axis.
+
+    Args: a, b: numeric arrays whose shapes broadcast and have 3 along `axis`.
+    Returns: array of the broadcast shape and the common dtype.
+    Raises: TypeError (dtype), ValueError (shapes, axis).
+    Gradient: b x g for a, g x a for b.
+
+    >>> import cudamath as cm
+    >>> cm.linalg.cross([1, 0, 0], [0, 1, 0]).tolist()
+    [0, 0, 1]
+    """
+    a, b = common_pair("cross", a, b)
+    a, b = require("cross", a, NUMERIC), require("cross", b, NUMERIC)
+    i, j = normalize_axis("cross", axis, a.ndim), normalize_axis("cross", axis, b.ndim)
+    if a.shape[i] != 3 or b.shape[j] != 3:
+        raise ValueError(
+            "cross: Both input arrays must be (arrays of) 3-dimensional vectors, got shapes "
+            f"{a.shape} and "
+            f"{b.shape} along axis {axis}"
+        )
+    broadcast_shapes("cross", a.shape, b.shape)
+    x, y = (
+        a if i == a.ndim - 1 else moveaxis(a, i, -1),
+        b if j == b.ndim - 1 else moveaxis(b, j, -1),
+    )
+    vectors = _cross(x, y)
+    return vectors if axis == -1 else moveaxis(vectors, -1, axis)
+
+
+_cross: Op = Op(
+    "cross",
+    cpu="cross.cross",
+    cuda="linalg.cross.cross",
+    broadcasts=True,
+    vjp=(lambda g, _y, _a, b: _cross(conj(b), g), lambda g, _y, a, _b: _cross(g, conj(a))),
+)
+
+
+@fast_path("x")
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> ndarray:
+    """Sums of the diagonals of the matrices in the last two axes. (NumPy's `trace`, outside linalg,
+    takes the first two.)
+
+    Args: x: numeric array (..., m, n); offset: > 0 above, < 0 below the main diagonal; dtype: of
+    the sum, as for `sum`. Returns: array (...). Raises: TypeError (dtype), ValueError (dimensions).
+    Gradient: g on the diagonal.
+
+    >>> import cudamath as cm
+    >>> int(cm.linalg.trace([[1, 2], [3, 4]]))
+    5
+    """
+    x = require("trace", x, ANY)
+    if x.ndim < 2:
+        raise ValueError(
+            f"trace: wants matrices, an array of at least two dimensions, got shape {x.shape}"
+        )
+    line = diagonal(x, as_integer("trace", "offset", offset), -2, -1)
+    try:
+        return reduce.sum(
+            line, -1, dtype=None if dtype is None else dtypes.as_dtype(dtype, "trace")
+        )
+    except MISTAKES as error:
+        raise as_of("trace", error) from None

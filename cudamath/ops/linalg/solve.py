@@ -1,0 +1,490 @@
+"""Linear systems: solve, inv, det, LU, triangular systems, Cholesky. Plans:
+kernels/linalg/lapack_plans.py; cuSOLVER and cuBLAS: runtime/cusolver.py. QR, eigenvalues and
+singular values: ops/linalg/spectral.py; what is composed: ops/linalg/matrix_functions.py.
+
+All take float32, float64, complex64 and complex128; integers and bool count as float64 (the default
+float), as in NumPy; there is no LAPACK for 16-bit floats, so these are a TypeError. Leading axes
+are a batch.
+
+A matrix that cannot be decomposed is numpy.linalg.LinAlgError, named in front: at once on the CPU;
+on a GPU, where the call returns before the work is done, at the next synchronisation (float(x),
+x.to_numpy(), cm.cuda.synchronize()), with the line of the call. A matrix with NaN in it counts as
+singular on a GPU; on the CPU it gives NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core import dtypes
+from ...core.array import asarray, ndarray
+from ...core.dispatch.fast_path import fast_path
+from ...core.dispatch.op import Category, Op, lazy, require
+from ...core.shapes import broadcast_shapes
+from ..creation import eye, tril, triu
+from ..elementwise import conj, exp
+from ..index import getitem
+from ..join import concat
+from ..shape import astype, broadcast_to, expand_dims, in_order, matrix_transpose, moveaxis, reshape
+from .products import matmul
+
+__all__ = [
+    "cholesky",
+    "det",
+    "inv",
+    "lu",
+    "lu_factor",
+    "lu_solve",
+    "slogdet",
+    "solve",
+    "solve_triangular",
+]
+
+SOLVABLE = Category(
+    "float32, float64, complex, integer or bool", dtypes.ANY - {dtypes.float16, dtypes.bfloat16}
+)
+
+
+class SlogdetResult(NamedTuple):
+    """Sign (phase) of determinants, and the logarithm of their absolute value."""
+
+    sign: ndarray
+    logabsdet: ndarray
+
+
+# -------------------- what all share
+
+
+def matrices(name: str, x: Any, *, square: bool = False, device: Any = None) -> ndarray:
+    """An argument as an array of matrices of a dtype that LAPACK has."""
+    if type(x) is not ndarray:
+        x = asarray(x, device=device, name=name)
+    x = require(name, x, SOLVABLE)
+    if x.dtype not in dtypes.INEXACT:
+        x = astype(x, dtypes.default_float())
+    if x.ndim < 2:
+        raise ValueError(
+            f"{name}: wants matrices, an array of at least two dimensions, got shape {x.shape}"
+        )
+    if square and x.shape[-1] != x.shape[-2]:
+        raise np.linalg.LinAlgError(
+            f"{name}: Last 2 dimensions of the array must be square, got shape {x.shape}"
+        )
+    return x
+
+
+def pair(name: str, a: Any, b: Any, *, square: bool = False) -> tuple[ndarray, ndarray]:
+    """Two arrays of matrices of one dtype, on one device."""
+    place = a.device if type(a) is ndarray else b.device if type(b) is ndarray else None
+    a = matrices(name, a, square=square, device=place)
+    if type(b) is not ndarray:
+        b = asarray(b, device=place, name=name)
+    b = require(name, b, SOLVABLE)
+    common = dtypes.promote(
+        a.dtype, b.dtype if b.dtype in dtypes.INEXACT else dtypes.default_float()
+    )
+    return astype(a, common, copy=False), astype(b, common, copy=False)
+
+
+def adjoint(x: ndarray) -> ndarray:
+    """The conjugate transpose of the matrices in the last two axes."""
+    return matrix_transpose(conj(x) if x.dtype.kind == "c" else x)
+
+
+def run(card: Op, *arrays: ndarray, **params: Any) -> Any:
+    """Call a card. Of arrays without elements NumPy knows the answer, whatever the others hold; no
+    library has to be asked."""
+    if all(x.size for x in arrays):
+        return card(*arrays, **params)
+    blank = [
+        np.broadcast_to(np.eye(*x.shape[-2:], dtype=x.dtype), x.shape)
+        if x.dtype in dtypes.INEXACT
+        else np.zeros(x.shape, x.dtype)
+        for x in arrays
+    ]  # matrices; pivots
+    found = lazy("cpu", card.cpu)(*blank, **params)
+    device = arrays[0].device
+    return (
+        tuple(asarray(y, device=device) for y in found)
+        if isinstance(found, tuple)
+        else asarray(found, device=device)
+    )
+
+
+def _batched(name: str, a: ndarray, b: ndarray) -> tuple[ndarray, ndarray]:
+    """Both with the same batch axes. One a for a batch of b's is not repeated: see
+    `_columns_of`."""
+    lead = broadcast_shapes(name, a.shape[:-2], b.shape[:-2])
+    return (broadcast_to(x, (*lead, *x.shape[-2:])) if x.shape[:-2] != lead else x for x in (a, b))  # type: ignore
+
+
+def _system(name: str, card: Op, a: ndarray, b: ndarray, *more: ndarray, **params: Any) -> ndarray:
+    """A X = B for B a vector, matrices, or a batch of them: all columns that share one A are solved
+    together. more: what else there is of each A, vectors."""
+    if b.ndim == 0 or b.shape[-1 if b.ndim == 1 else -2] != a.shape[-1]:
+        raise ValueError(
+            f"{name}: the number of rows of b must be that of a, got shapes {a.shape} and {b.shape}"
+        )
+    if a.ndim == 2 and b.ndim > 2 and b.size:
+        n, lead, k = b.shape[-2], b.shape[:-2], b.shape[-1]
+        together = reshape(moveaxis(b, -2, 0), (n, b.size // n))
+        return moveaxis(reshape(run(card, a, together, *more, **params), (n, *lead, k)), 0, -2)
+    left, right = _batched(name, a, expand_dims(b, axis=-1) if b.ndim == 1 else b)
+    more = tuple([broadcast_to(x, (*left.shape[:-2], x.shape[-1])) for x in more])
+    more = tuple([in_order(name, x, "C") for x in more])
+    columns = run(card, left, right, *more, **params)
+    return reshape(columns, columns.shape[:-1]) if b.ndim == 1 else columns
+
+
+# -------------------- LU
+
+
+def _solve_grad(g: ndarray, x: ndarray, a: ndarray, _b: Any) -> tuple[ndarray, ndarray]:
+    for_b = _solve(adjoint(a), g)
+    return -matmul(for_b, adjoint(x)), for_b
+
+
+def _slogdet_grad(g: tuple, y: tuple, a: ndarray) -> tuple[ndarray | None]:
+    """d log|det| = Re t and d sign = i sign Im t, where t = tr(inv(a) da)."""
+    for_sign, for_log = g
+    if a.dtype.kind != "c":
+        return (None if for_log is None else _spread(for_log, a),)
+    factor: Any = 0 if for_log is None else for_log
+    if for_sign is not None:
+        factor = factor + (for_sign * conj(y[0])).imag * 1j
+    return (_spread(factor, a),)
+
+
+def _spread(factor: ndarray, a: ndarray) -> ndarray:
+    return expand_dims(factor, axis=(-2, -1)) * adjoint(_inv(a))
+
+
+def _lu_factor_grad(g: tuple, y: tuple, a: ndarray) -> tuple[ndarray | None]:
+    packed, pivots = y
+    if g[0] is None:
+        return (None,)
+    m, n = a.shape[-2:]
+    k = min(m, n)
+    low = tril(packed[..., :, :k], k=-1) + eye(m, k, dtype=a.dtype, device=a.device)
+    p = matrix_transpose(_permutation(pivots, m, a.dtype))
+    return (_from_factors(g[0][..., :, :k], g[0][..., :k, :], p, low, triu(packed[..., :k, :])),)
+
+
+def _lu_grad(g: tuple, y: tuple, _a: Any) -> tuple[ndarray | None]:
+    (_, gl, gu), (p, low, up) = g, y
+    if gl is None and gu is None:
+        return (None,)
+    return (_from_factors(low * 0 if gl is None else gl, up * 0 if gu is None else gu, p, low, up),)
+
+
+def _from_factors(gl: ndarray, gu: ndarray, p: ndarray, low: ndarray, up: ndarray) -> ndarray:
+    """A = P L U, of square parts: P L^-H (tril(L^H gL, -1) + triu(gU U^H)) U^-H; what sticks out on
+    either side is a triangular system, and is taken back through it first."""
+    m, n, k = low.shape[-2], up.shape[-1], low.shape[-1]
+    gl, gu = tril(gl, k=-1), triu(gu)
+    square_l, square_u = low[..., :k, :], up[..., :, :k]
+    outside = None
+    if m > n:  # L2 = A2 U^-1
+        below = low[..., k:, :]
+        outside = adjoint(_triangular(square_u, adjoint(gl[..., k:, :]), False, False))
+        gu = gu - triu(matmul(adjoint(below), outside))
+    elif n > m:  # U2 = L^-1 A2
+        right = up[..., :, k:]
+        outside = _triangular(square_l, gu[..., :, k:], True, True, True)
+        gl = gl - tril(matmul(outside, adjoint(right)), k=-1)
+    inner = tril(matmul(adjoint(square_l), gl[..., :k, :]), k=-1) + triu(
+        matmul(gu[..., :, :k], adjoint(square_u))
+    )
+    inner = _triangular(square_l, inner, True, True, True)  # L^-H inner
+    inner = adjoint(_triangular(square_u, adjoint(inner), False, False))  # times U^-H
+    if outside is not None:
+        inner = concat([inner, outside], axis=-2 if m > n else -1)
+    return matmul(p, inner)
+
+
+def _lu_solve_grad(
+    g: ndarray, x: ndarray, packed: ndarray, _b: Any, pivots: ndarray
+) -> tuple[ndarray, ndarray, None]:
+    """With w = U^-H g and z = L^-H w: P^T z for b; -triu(w x^H) - tril(z (U x)^H, -1) for the
+    factors."""
+    w = _triangular(packed, g, False, False, True)
+    z = _triangular(packed, w, True, True, True)
+    for_factors = -triu(matmul(w, adjoint(x))) - tril(
+        matmul(z, adjoint(matmul(triu(packed), x))), k=-1
+    )
+    return (
+        for_factors,
+        matmul(matrix_transpose(_permutation(pivots, packed.shape[-1], packed.dtype)), z),
+        None,
+    )
+
+
+def _triangular(a: ndarray, b: ndarray, lower: bool, unit: bool, dagger: bool = False) -> ndarray:
+    """The solution of a x = b, or of a^H x = b, for one triangle of a."""
+    return run(_solve_triangular, adjoint(a) if dagger else a, b, lower=lower != dagger, unit=unit)
+
+
+def _triangular_grad(
+    g: ndarray, x: ndarray, a: ndarray, _b: Any, *, lower: bool, unit: bool
+) -> tuple[ndarray, ndarray]:
+    for_b = _triangular(a, g, lower, unit, True)
+    for_a = -matmul(for_b, adjoint(x))
+    return tril(for_a, k=-int(unit)) if lower else triu(for_a, k=int(unit)), for_b
+
+
+def _cholesky_grad(g: ndarray, y: ndarray, _a: Any, *, upper: bool) -> tuple[ndarray]:
+    """L^-H phi(L^H g) L^-1, phi: lower triangle, diagonal halved; made Hermitian."""
+    low, g = (adjoint(y), adjoint(g)) if upper else (y, g)
+    inner = matmul(adjoint(low), g)
+    inner = tril(inner) - 0.5 * (tril(inner) - tril(inner, k=-1))
+    inner = _triangular(low, inner, True, False, True)
+    inner = adjoint(_triangular(low, adjoint(inner), True, False, True))
+    return (0.5 * (inner + adjoint(inner)),)
+
+
+_solve = Op("solve", cpu="decompose.solve", cuda="linalg.lapack_plans.solve", vjp=_solve_grad)
+_inv = Op(
+    "inv",
+    cpu="decompose.inv",
+    cuda="linalg.lapack_plans.inv",
+    vjp=lambda g, y, _a: (-matmul(matmul(adjoint(y), g), adjoint(y)),),
+)
+_inv_and_sign = Op(
+    "inv_and_sign", cpu="decompose.inv_and_sign", cuda="linalg.lapack_plans.inv_and_sign", outputs=2
+)
+_slogdet = Op(
+    "slogdet",
+    cpu="decompose.slogdet",
+    cuda="linalg.lapack_plans.slogdet",
+    vjp=_slogdet_grad,
+    outputs=2,
+)
+_lu = Op("lu", cpu="decompose.lu", cuda="linalg.lapack_plans.lu", vjp=_lu_grad, outputs=3)
+_lu_factor = Op(
+    "lu_factor",
+    cpu="decompose.lu_factor",
+    cuda="linalg.lapack_plans.lu_factor",
+    vjp=_lu_factor_grad,
+    outputs=2,
+)
+_lu_solve = Op(
+    "lu_solve", cpu="decompose.lu_solve", cuda="linalg.lapack_plans.lu_solve", vjp=_lu_solve_grad
+)
+_exchanged = Op("exchanged_rows", cpu="decompose.exchanged", cuda="linalg.lapack_plans.exchanged")
+_solve_triangular = Op(
+    "solve_triangular",
+    cpu="decompose.solve_triangular",
+    cuda="linalg.lapack_plans.solve_triangular",
+    vjp=_triangular_grad,
+)
+_cholesky = Op(
+    "cholesky", cpu="decompose.cholesky", cuda="linalg.lapack_plans.cholesky", vjp=_cholesky_grad
+)
+
+
+@fast_path("a", "b")
+def solve(a: Any, b: Any) -> ndarray:
+    """The solution x of a x = b, by LU with partial pivoting.
+
+    Args:
+        a: array (..., n, n) of float32, float64, complex, integers or bool; of any strides.
+        b: array (n,), a vector; or (..., n, k). Leading axes broadcast.
+
+    Returns: array (..., n) or (..., n, k) of the common dtype.
+    Raises: TypeError (dtype), ValueError (shapes), LinAlgError (not square; singular: on a GPU at
+    the next synchronisation). Gradient: g_b = solve(a^H, g), g_a = -g_b x^H. Accuracy: LAPACK's:
+    the exact answer to a problem within about n eps of the given one.
+
+    >>> import cudamath as cm
+    >>> cm.linalg.solve([[3.0, 1.0], [1.0, 2.0]], [9.0, 8.0]).tolist()
+    [2.0, 3.0]
+    """
+    a, b = pair("solve", a, b, square=True)
+    return _system("solve", _solve, a, b)
+
+
+@fast_path("a")
+def inv(a: Any, /) -> ndarray:
+    """The inverse of square matrices.
+
+    Args: a: array (..., n, n). Returns: array of the same shape.
+    Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (not square; singular: on a GPU
+    at the next synchronisation). Gradient: -y^H g y^H.
+
+    >>> import cudamath as cm
+    >>> cm.linalg.inv([[2.0, 0.0], [0.0, 4.0]]).tolist()
+    [[0.5, 0.0], [0.0, 0.25]]
+    """
+    return run(_inv, matrices("inv", a, square=True))
+
+
+@fast_path("a")
+def slogdet(a: Any, /) -> tuple[ndarray, ndarray]:
+    """Sign and logarithm of the absolute value of determinants, which do not overflow: det = sign
+    exp(logabsdet).
+
+    Args: a: array (..., n, n).
+    Returns: named pair (sign, logabsdet): sign of a's dtype, of absolute value 1, or 0 for a
+    singular matrix;
+        logabsdet real, -inf for a singular matrix. Both (...).
+    Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (not square).
+    Gradient: g_log inv(a)^H (and, for complex a, the phase's); a singular matrix has none:
+    LinAlgError.
+
+    >>> import cudamath as cm
+    >>> sign, logabsdet = cm.linalg.slogdet([[0.0, 1.0], [1.0, 0.0]])
+    >>> float(sign), float(logabsdet)
+    (-1.0, 0.0)
+    """
+    return SlogdetResult(*run(_slogdet, matrices("slogdet", a, square=True)))
+
+
+@fast_path("a")
+def det(a: Any, /) -> ndarray:
+    """Determinants, from the LU factors.
+
+    Args: a: array (..., n, n). Returns: array (...) of a's dtype; 1 for n = 0.
+    Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (not square).
+    Gradient: g det(a) inv(a)^H; at a singular matrix LinAlgError.
+
+    >>> import cudamath as cm
+    >>> round(float(cm.linalg.det([[1.0, 2.0], [3.0, 4.0]])), 12)
+    -2.0
+    """
+    sign, logdet = run(_slogdet, matrices("det", a, square=True))
+    return sign * exp(logdet)
+
+
+# -------------------- factors
+
+
+@fast_path("a")
+def lu_factor(a: Any, /) -> tuple[ndarray, ndarray]:
+    """LU factors with partial pivoting, packed as LAPACK and SciPy pack them.
+
+    Args: a: array (..., m, n).
+    Returns: (lu, pivots): lu (..., m, n) holds U on and above the diagonal and L, whose diagonal is
+    1, below; row i was
+        exchanged with row pivots[..., i], pivots: int32 (..., min(m, n)).
+    Raises: TypeError (dtype), ValueError (dimensions). A singular matrix has factors: U then has a
+    0 on its diagonal. Gradient: of lu, while no pivot changes.
+
+    >>> import cudamath as cm
+    >>> lu, pivots = cm.linalg.lu_factor([[1.0, 2.0], [2.0, 8.0]])
+    >>> lu.tolist(), pivots.tolist()
+    ([[2.0, 8.0], [0.5, -2.0]], [1, 1])
+    """
+    return run(_lu_factor, matrices("lu_factor", a))
+
+
+@fast_path("*lu_and_pivots", "b")
+def lu_solve(lu_and_pivots: tuple[Any, Any], b: Any, /) -> ndarray:
+    """The solution x of a x = b from `lu_factor(a)`.
+
+    Args: lu_and_pivots: what `lu_factor` returns for square a; b: as for `solve`.
+    Returns: as `solve`. Raises: TypeError (dtype), ValueError (shapes), LinAlgError (singular),
+    IndexError (a pivot that is no row); both on a GPU at the next synchronisation. Gradient: with w
+    = U^-H g and z = L^-H w: P^T z for b; -triu(w x^H) - tril(z (U x)^H, -1) for the factors.
+
+    >>> import cudamath as cm
+    >>> cm.linalg.lu_solve(cm.linalg.lu_factor([[0.0, 2.0], [4.0, 0.0]]), [2.0, 8.0]).tolist()
+    [2.0, 1.0]
+    """
+    try:
+        packed, pivots = lu_and_pivots
+    except (TypeError, ValueError):
+        raise TypeError("lu_solve: wants the pair of arrays that lu_factor returns") from None
+    packed, b = pair("lu_solve", packed, b, square=True)
+    n = packed.shape[-1]
+    pivots = require(
+        "lu_solve",
+        pivots if type(pivots) is ndarray else asarray(pivots, device=packed.device),
+        dtypes.INTEGER,
+        "pivots",
+    )
+    if pivots.shape[-1:] != (n,):
+        raise ValueError(
+            f"lu_solve: wants a pivot for each of the {n} rows, got pivots of shape {pivots.shape}"
+        )
+    lead = broadcast_shapes("lu_solve", packed.shape[:-2], pivots.shape[:-1])
+    if packed.shape[:-2] != lead:
+        packed = broadcast_to(packed, (*lead, n, n))
+    return _system("lu_solve", _lu_solve, packed, b, in_order("lu_solve", pivots, "C"))
+
+
+def _permutation(pivots: ndarray, m: int, dtype: np.dtype) -> ndarray:
+    """P of P A = L U, (..., m, m)."""
+    return getitem(
+        eye(m, dtype=dtype, device=pivots.device), _exchanged(in_order("lu", pivots, "C"), m=m)
+    )
+
+
+@fast_path("a")
+def lu(a: Any, /) -> tuple[ndarray, ndarray, ndarray]:
+    """LU factors as three matrices: a = p l u.
+
+    Args: a: array (..., m, n).
+    Returns: (p, l, u): a permutation (..., m, m); l (..., m, k), lower triangular with ones on the
+    diagonal;
+        u (..., k, n), upper triangular; k = min(m, n). On a GPU all three lie in columns.
+    Raises: TypeError (dtype), ValueError (dimensions).
+    Gradient: of l and u, while no pivot changes.
+
+    >>> import cudamath as cm
+    >>> p, l, u = cm.linalg.lu([[1.0, 2.0], [2.0, 8.0]])
+    >>> (p @ l @ u).tolist()
+    [[1.0, 2.0], [2.0, 8.0]]
+    """
+    return run(_lu, matrices("lu", a))
+
+
+@fast_path("a", "b")
+def solve_triangular(
+    a: Any, b: Any, /, *, lower: bool = False, unit_diagonal: bool = False
+) -> ndarray:
+    """The solution x of a x = b for triangular a.
+
+    Args:
+        a: array (..., n, n), of which one triangle is read.
+        b: array (n,), a vector; or (..., n, k). Leading axes broadcast.
+        lower: which triangle. (For a^H x = b give `a.mT`, conjugated if complex, and the other
+        triangle.) unit_diagonal: take the diagonal as ones; it is not read.
+
+    Returns: array (..., n) or (..., n, k) of the common dtype.
+    Raises: TypeError (dtype), ValueError (shapes), LinAlgError (not square; a 0 on the diagonal: on
+    a GPU at the next synchronisation). Gradient: as `solve`'s, within the triangle.
+
+    >>> import cudamath as cm
+    >>> cm.linalg.solve_triangular([[2.0, 0.0], [1.0, 4.0]], [2.0, 9.0], lower=True).tolist()
+    [1.0, 2.0]
+    """
+    a, b = pair("solve_triangular", a, b, square=True)
+    return _system(
+        "solve_triangular",
+        _solve_triangular,
+        a,
+        b,
+        lower=bool(lower),
+        unit=bool(unit_diagonal),
+    )
+
+
+@fast_path("a")
+def cholesky(a: Any, /, *, upper: bool = False) -> ndarray:
+    """Cholesky factor of Hermitian positive definite matrices: a = l l^H, or a = u^H u.
+
+    Args: a: array (..., n, n), of which one triangle is read: the lower one, or the upper one with
+    `upper`;
+        upper: return u instead of l.
+    Returns: array of the same shape, triangular with a positive diagonal.
+    Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (not square; not positive
+    definite: on a GPU at the next synchronisation). Gradient: with l: l^-H phi(l^H g) l^-1, phi the
+    lower triangle with the diagonal halved; Hermitian.
+
+    >>> import cudamath as cm
+    >>> cm.linalg.cholesky([[4.0, 2.0], [2.0, 5.0]]).tolist()
+    [[2.0, 0.0], [1.0, 2.0]]
+    """
+    return run(_cholesky, matrices("cholesky", a, square=True), upper=bool(upper))

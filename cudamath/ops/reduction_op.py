@@ -1,0 +1,211 @@
+"""The card of a reduction: NumPy's options of such functions."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.array import asarray, ndarray
+from ..core.dispatch.op import BOOLEAN, INEXACT, MISTAKES, Op, as_of, coerce, require
+from ..core.shapes import broadcast_shapes, normalize_axes
+from .index import _value
+from .index import where as choose
+from .out_argument import deliver, target_of
+from .shape import astype, broadcast_to
+
+Axis = int | Sequence[int] | None
+
+_ALL_AXES = tuple([tuple(range(n)) for n in range(65)])  # NumPy's arrays have at most 64 dimensions
+
+
+def kept_axes(name: str, keepdims: Any, x: ndarray) -> bool:
+    """Whether reduced axes are kept: True, False or an integer, as NumPy has it, whose argmax takes
+    anything."""
+    if not hasattr(keepdims, "__index__") and name not in ("argmax", "argmin"):
+        raise TypeError(
+            f"{name}: wants keepdims True or False, got {keepdims!r} for an array of shape "
+            f"{x.shape}"
+        )
+    return bool(keepdims)
+
+
+def axes_of(name: str, axis: Axis, ndim: int) -> tuple[int, ...]:
+    """The reduced axes from the front, in ascending order."""
+    if axis is None or (
+        ndim == 0 and type(axis) is int and axis in (0, -1)
+    ):  # NumPy lets a number be a vector here
+        return _ALL_AXES[ndim]
+    return tuple(sorted(normalize_axes(name, axis, ndim)))
+
+
+def _first(name: str, initial: Any, result: ndarray) -> ndarray:
+    """What a reduction begins with, in the dtype of its result, as NumPy assigns it: 2.5 is 2 among
+    integers, 300 no int8."""
+    if isinstance(initial, ndarray):
+        return astype(coerce(name, (result, initial))[1], result.dtype, copy=False)
+    return _value(
+        name, result, initial.item() if isinstance(initial, np.generic | np.ndarray) else initial
+    )
+
+
+class Reduction(Op):
+    """The card of a reduction, with what NumPy's options of its public function need."""
+
+    def __init__(
+        self,
+        name: str,
+        vjp: Callable | None = None,
+        *,
+        chooses: bool = False,
+        neutral: int | None = None,
+        combine: Callable | None = None,
+        masked: Callable | None = None,
+    ):
+        super().__init__(name, cpu="reduce.reduce", cuda="reduce.dispatch.plan", vjp=vjp)
+        self.chooses = chooses  # an element, of which there must be one
+        # the number that changes nothing: what `where=` puts in the place of elements it leaves out
+        self.neutral = neutral
+        self.combine = combine  # of a result and an initial value
+        # (x, where, axis, keepdims, **more): the reduction of the elements that are not left out
+        self.masked = masked
+
+    def with_numpy_options(self, function: Callable[..., ndarray]) -> Callable[..., ndarray]:
+        """A public function of this card with NumPy's `initial` and `where` as well, where the
+        reduction has such, and with any `out`.
+
+        `function` itself takes `out` as an array of ours, into which it may or may not write."""
+        signature = inspect.signature(function)
+        positions = [
+            name
+            for name, p in signature.parameters.items()
+            if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        ]
+        further = {"initial": None} if self.combine else {}
+        if self.neutral is not None or self.combine or self.masked:
+            further["where"] = True
+
+        @functools.wraps(function)
+        def call(
+            x: Any,
+            axis: Axis = None,
+            *rest: Any,
+            initial: Any = None,
+            where: Any = True,
+            **more: Any,
+        ) -> ndarray:
+            more.update(zip(positions[1:], rest, strict=False))
+            out = more.pop("out", None)
+            if out is None and initial is None and where is True:
+                return function(x, axis, **more)
+            return self.with_options(function, x, axis, out, initial, where, **more)
+
+        call.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[
+                *signature.parameters.values(),
+                *[
+                    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+                    for name, default in further.items()
+                ],
+            ]
+        )
+        return call
+
+    def with_options(
+        self,
+        function: Callable[..., ndarray],
+        x: Any,
+        axis: Axis,
+        out: Any,
+        initial: Any,
+        where: Any,
+        *,
+        keepdims: bool = False,
+        **more: Any,
+    ) -> ndarray:
+        """The reduction with NumPy's `out`, `initial` and `where`."""
+        x = require(self.name, x)
+        if where is not True:
+            where = coerce(self.name, (x, where))[1]
+            if where._layout.dtype != np.bool_:  # a mean counts them
+                where = astype(where, np.bool_)
+            if broadcast_shapes(self.name, where.shape, x.shape) != x.shape:
+                raise ValueError(
+                    f"{self.name}: where of shape {where.shape} does not fit an array of shape "
+                    f"{x.shape}"
+                )
+            if self.masked is not None:
+                try:
+                    result = self.masked(x, where, axis, keepdims, **more)
+                except MISTAKES as error:
+                    raise as_of(self.name, error) from None
+                return result if out is None else deliver(self.name, result, out)
+            if self.chooses and initial is None:
+                raise ValueError(
+                    f"{self.name}: where= wants an initial value, in case that nothing is chosen "
+                    "from"
+                )
+            number = initial if self.chooses else self.neutral
+            if (
+                type(number) not in (int, float) or x.dtype not in INEXACT
+            ):  # else it takes x's dtype, and no array is made
+                number = astype(asarray(number, device=x.device, name=self.name), x.dtype)
+            x = choose(where, x, number)
+        if (
+            self.chooses and initial is not None and not x.size
+        ):  # one more to choose from along empty axes
+            axes = axes_of(self.name, axis, x.ndim)
+            shape = tuple([builtins.max(n, 1) if i in axes else n for i, n in enumerate(x.shape)])
+            x = broadcast_to(_first(self.name, initial, x), shape)
+        if out is not None and self.name in (
+            "sum",
+            "prod",
+            "mean",
+        ):  # computed in out's dtype, if that is wider
+            wide = target_of(self.name, out).dtype
+            if wide != x.dtype and wide in INEXACT and dtypes.promote(x.dtype, wide) == wide:
+                more["dtype"] = more.get("dtype") or wide
+        target = out if type(out) is ndarray and initial is None else None
+        result = function(x, axis, out=target, keepdims=keepdims, **more)
+        if initial is not None:
+            number = (
+                type(initial) is int
+                and result.dtype not in BOOLEAN
+                or type(initial) is float
+                and result.dtype in INEXACT
+            )
+            try:
+                result = self.combine(
+                    result, initial if number else _first(self.name, initial, result)
+                )  # type: ignore[misc]
+            except MISTAKES as error:
+                raise as_of(self.name, error) from None
+        return result if out is None or result is out else deliver(self.name, result, out)
+
+    def reduce(
+        self,
+        x: ndarray,
+        axis: Axis,
+        keepdims: bool,
+        dtype: np.dtype,
+        out: ndarray | None = None,
+        **more: Any,
+    ) -> ndarray:
+        """The op itself; written into `out`, if that can be done at once."""
+        axes = axes_of(self.name, axis, x.ndim)
+        if type(keepdims) is not bool:
+            keepdims = kept_axes(self.name, keepdims, x)
+        if self.chooses and 0 in [x.shape[i] for i in axes]:
+            raise ValueError(
+                f"{self.name}: no elements to choose from along axes {axes} of an array of shape "
+                f"{x.shape}"
+            )
+        params = {"kind": self.name, "axis": axes, "keepdims": keepdims, "dtype": dtype, **more}
+        if out is not None and self.into((x,), out, **params):
+            return out
+        return self(x, **params)

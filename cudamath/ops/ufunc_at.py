@@ -1,0 +1,174 @@
+"""What occurs at a position several times counts several times: ``np.add.at`` and its like, in
+place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core import indexing
+from ..core.array import ndarray
+from ..core.autograd.tape import wrote
+from ..core.dispatch.op import MISTAKES, Category, Op, as_of
+from ..core.dtypes import INTEGER_OR_BOOL, NUMERIC, REAL_OR_BOOL
+from ..core.view_cache import known_view
+from . import elementwise
+from .index import (
+    _SCALARS,
+    _apart,
+    _assign,
+    _check_writable,
+    _fitted,
+    _given,
+    _index_arrays,
+    _neighbours,
+    _one_array,
+    _value,
+)
+from .out_argument import in_place
+from .shape import unrecorded_view
+
+__all__ = ["add_at", "maximum_at", "minimum_at", "multiply_at"]
+
+_scatter_add = Op(
+    "add_at", cpu="index.scatter_add", cuda="index.scatter_add.scatter_add", writes=True
+)
+
+
+def _fold_at(
+    name: str, kind: str, function: Callable, category: Category, x: Any, key: Any, values: Any
+) -> None:
+    """``x[key] = function(x[key], values)`` in place, once for each time that a position occurs."""
+    x = in_place(name, x, category)
+    _check_writable(name, x)
+    given = np.asarray(values).dtype if type(values) is not ndarray else values.dtype
+    if (
+        x.dtype.kind in "iu"
+        and given not in INTEGER_OR_BOOL
+        and not (type(values) is float and values.is_integer())
+    ):
+        raise TypeError(
+            f"{name}: values of {given} would lose their fractions in an array of {x.dtype} of "
+            f"shape {x.shape}"
+        )
+    if (
+        x.dtype.kind == "b"
+        and given.kind != "b"
+        and not (type(values) in (int, float) and values in (0, 1))
+    ):
+        raise TypeError(
+            f"{name}: values of {given} would all be True but 0 in an array of bool of shape "
+            f"{x.shape}"
+        )
+    if (
+        kind in ("max", "min")
+        and type(values) not in _SCALARS
+        and x.dtype.kind in "iu"
+        and given != x.dtype
+    ):
+        values = _held(name, x, values)
+    if type(key) is ndarray and _one_array(x, key):
+        return _fold(name, kind, x, x, 0, [key], values)
+    try:
+        found = known_view(x._layout, key)
+        form: Any = indexing.advanced(x.shape, x.strides, key) if found is None else None
+    except MISTAKES as error:
+        raise as_of(name, error) from None
+    if found is not None:
+        target = unrecorded_view(x, *found)
+        _assign(target, function(target, _fitted(name, _value(name, x, values), target.shape)))
+        return
+    seen = x._layout.view(form.shape, form.strides, form.offset)
+    base = unrecorded_view(x, seen, form.offset)
+    base, axes, arrays = _index_arrays(base, form)
+    base, axis = _neighbours(base, axes, form.position)
+    _fold(name, kind, x, base, axis, arrays, values)
+
+
+def _fold(
+    name: str, kind: str, x: ndarray, base: ndarray, axis: int, arrays: list[ndarray], values: Any
+) -> None:
+    """`_fold_at` of a view of x by index arrays along neighbouring axes."""
+    if x._layout.device >= 0:  # what is written must not be read as a position
+        arrays = [_apart(x, a) for a in arrays]
+    shape = (*base.shape[:axis], *arrays[0].shape, *base.shape[axis + len(arrays) :])
+    fitted = _apart(x, _fitted(name, _value(name, x, values), shape))
+    wrote(base)
+    _scatter_add(base, fitted, *arrays, axis=axis, kind=kind)
+
+
+def _held(name: str, x: ndarray, values: Any) -> ndarray:
+    """Whole numbers of another dtype, those beyond x's own as the last of these: of uint8, -1 is no
+    maximum."""
+    given = _given(name, x, values)
+    if given.dtype.kind not in "iu":
+        return given
+    own, other = np.iinfo(x.dtype), np.iinfo(given.dtype)
+    return elementwise.clip(given, max(own.min, other.min), min(own.max, other.max))
+
+
+def add_at(x: ndarray, key: Any, values: Any, /) -> None:
+    """``x[key] += values`` in place, where positions that occur several times are added to several
+    times (np.add.at).
+
+    Args: x: numeric array; key: whatever ``x[key]`` takes; values: broadcast and cast. Raises: as
+    ``x[key] = values``; TypeError for fractions that integers would lose. Bitwise reproducible:
+    equal positions are added in their order, without float atomics. Gradient: none, in place.
+
+    >>> import cudamath as cm
+    >>> x = cm.zeros(3)
+    >>> cm.add_at(x, [0, 2, 0], cm.asarray([1.0, 2.0, 3.0]))
+    >>> x
+    array([4., 0., 2.])
+    """
+    _fold_at("add_at", "add", elementwise.add, NUMERIC, x, key, values)
+
+
+def multiply_at(x: ndarray, key: Any, values: Any, /) -> None:
+    """``x[key] *= values`` in place, where positions that occur several times are multiplied
+    several times (np.multiply.at).
+
+    Args: x, key, values: as for `add_at`. Raises: as `add_at`. Bitwise reproducible. Gradient:
+    none, in place.
+
+    >>> import cudamath as cm
+    >>> x = cm.ones(3)
+    >>> cm.multiply_at(x, [0, 2, 0], cm.asarray([2.0, 5.0, 3.0]))
+    >>> x
+    array([6., 1., 5.])
+    """
+    _fold_at("multiply_at", "multiply", elementwise.multiply, NUMERIC, x, key, values)
+
+
+def maximum_at(x: ndarray, key: Any, values: Any, /) -> None:
+    """``x[key] = maximum(x[key], values)`` in place, for each time that a position occurs
+    (np.maximum.at); NaN wins. Integers beyond those of x's dtype count as the last of these.
+
+    Args: x: real or bool array; key, values: as for `add_at`. Raises: as `add_at`. Gradient: none,
+    in place.
+
+    >>> import cudamath as cm
+    >>> x = cm.zeros(3)
+    >>> cm.maximum_at(x, [0, 2, 0], cm.asarray([3.0, -1.0, 2.0]))
+    >>> x
+    array([3., 0., 0.])
+    """
+    _fold_at("maximum_at", "max", elementwise.maximum, REAL_OR_BOOL, x, key, values)
+
+
+def minimum_at(x: ndarray, key: Any, values: Any, /) -> None:
+    """``x[key] = minimum(x[key], values)`` in place, for each time that a position occurs
+    (np.minimum.at); NaN wins. Integers beyond those of x's dtype count as the last of these.
+
+    Args: x: real or bool array; key, values: as for `add_at`. Raises: as `add_at`. Gradient: none,
+    in place.
+
+    >>> import cudamath as cm
+    >>> x = cm.zeros(3)
+    >>> cm.minimum_at(x, [0, 2, 0], cm.asarray([3.0, -1.0, -2.0]))
+    >>> x
+    array([-2.,  0., -1.])
+    """
+    _fold_at("minimum_at", "min", elementwise.minimum, REAL_OR_BOOL, x, key, values)

@@ -1,0 +1,291 @@
+"""cuDNN on raw addresses: convolutions through its Python front end, one handle per stream.
+
+cuDNN is asked for an *execution plan*: one operation on tensors of known shapes and strides, for
+which its heuristics name kernels in the order of their promise. Making a plan takes milliseconds,
+running one microseconds, so `convolution` makes it once and returns a function of addresses. What
+the plan needs as workspace it says beforehand, and the caller brings it: a call allocates nothing
+and can be captured into a graph.
+
+Kernels that add in no fixed order, or that round float32 to fewer bits, are not taken. Some of
+those for float32 go through Winograd's or Fourier's transforms: their errors are as small as those
+of sums beside the largest number of the result, not beside each. Those that say so are taken by
+name only: the names come from measurements of errors as well (tuning.py).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+from . import device as devices
+from . import library_paths
+from . import stream as streams
+from .errors import CudaError
+from .library_handles import Handles
+from .memory import pool_of, relaxed
+from .state import device_cache
+
+MOST_WORKSPACE = 1 << 30
+
+#: dtype -> cuDNN's name of it. These are the dtypes it convolves; sums of the first three are
+#: float32.
+DTYPES = {
+    np.dtype(np.float16): "HALF",
+    np.dtype(ml_dtypes.bfloat16): "BFLOAT16",
+    np.dtype(np.float32): "FLOAT",
+    np.dtype(np.float64): "DOUBLE",
+}
+REFUSED = ("NONDETERMINISTIC", "REDUCED_PRECISION_REDUCTION", "DOWN_CONVERT_INPUTS")
+TRANSFORMS = ("FFT", "WINOGRAD", "WINOGRAD_TILE_4x4", "WINOGRAD_TILE_6x6", "WINOGRAD_TILE_13x13")
+
+
+class Tensor(NamedTuple):
+    """Sizes and strides, in elements: images (N, C, H, W), filters (K, C / groups, R, S); or with
+    one dimension more."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@device_cache
+def available() -> bool:
+    """Whether convolutions can go to cuDNN: a device, the library, and its front end."""
+    if not devices.device_count() or library_paths.find("cudnn").path is None:
+        return False
+    try:
+        _bindings()
+    except ImportError:
+        return False
+    return True
+
+
+@functools.cache
+def _bindings() -> Any:
+    """The front end's compiled module, told which cuDNN to use. (The Python around it takes longer
+    to import than a first convolution; a graph's `_make_tensor` and a tensor's `_set_data_type` are
+    what it gives names without the dash.)"""
+    module = library_paths.alone(
+        "cudnn.Release._compiled_module" if sys.platform == "win32" else "cudnn._compiled_module"
+    )
+    module._set_dlhandle_cudnn(ctypes.CDLL(library_paths.find("cudnn").path)._handle)
+    return module
+
+
+# -------------------- handles
+
+
+class _Handle:
+    """cuDNN's handle of one stream."""
+
+    __slots__ = ("raw", "device", "__weakref__")
+
+    def __init__(self, stream: streams.Stream):
+        self.device = stream.device
+        self.raw = pool_of(stream.device).beside_capture(lambda _side: _bindings().create_handle())
+        _bindings()._raw_set_stream(self.raw, stream.ptr)
+
+    def close(self) -> None:
+        """Destroy the handle."""
+        with streams.in_context(self.device), relaxed():
+            _bindings()._raw_destroy_handle(self.raw)
+
+
+_handles = Handles(_Handle)
+handle = _handles.of
+
+
+# -------------------- convolutions
+
+
+class Convolution:
+    """A plan of cuDNN's: called with (stream, x, w, y[, bias], workspace), all addresses;
+    `workspace`: bytes it needs."""
+
+    __slots__ = ("graph", "workspace", "what", "__name__")
+
+    def __init__(self, graph: Any, what: str):
+        self.graph, self.what = graph, what
+        self.workspace: int = graph.get_workspace_size()
+        self.__name__ = "cudnn_convolution"
+
+    def __call__(self, stream: Any, *addresses: int) -> None:
+        one = _handles.get(id(stream)) or handle(stream)
+        try:
+            self.graph._execute(dict(enumerate(addresses[:-1], 1)), addresses[-1], one.raw)
+        except RuntimeError as problem:
+            raise CudaError(f"{self.what}: {problem}", None) from None
+
+
+def convolution(
+    kind: str,
+    dtype: np.dtype,
+    x: Tensor,
+    w: Tensor,
+    y: Tensor,
+    *,
+    stride: tuple[int, ...],
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+    dilation: tuple[int, ...],
+    bias: bool = False,
+    tf32: bool = False,
+    device: int = 0,
+    plan: str = "",
+) -> Convolution | None:
+    """What computes y = x * w ("forward"), the gradient in place of x ("input") or of w ("weight");
+    None: cuDNN has nothing.
+
+    before, after: padding at the two ends of each spatial axis. The groups follow from the channels
+    of x and w. plan: the name of the one to take, where this cuDNN offers it; else the most
+    promising.
+    """
+    cudnn = _bindings()
+    build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, bias, tf32, device)
+
+    def chosen(_side: Any) -> Any:
+        if plan:
+            graph = build(())
+            names = [
+                graph.get_plan_name_at_index(i) for i in range(graph.get_execution_plan_count())
+            ]
+            if plan in names:
+                graph.build_plan_at_index(names.index(plan))
+                return graph
+        graph = build(TRANSFORMS)
+        graph.build_plans(cudnn.build_plan_policy.HEURISTICS_CHOICE)
+        return graph
+
+    handle(streams.stream_of(device))
+    try:
+        return Convolution(pool_of(device).beside_capture(chosen), _what(kind, dtype, x, w))
+    except cudnn.cudnnGraphNotSupportedError:
+        return None
+
+
+def plans(
+    kind: str,
+    dtype: np.dtype,
+    x: Tensor,
+    w: Tensor,
+    y: Tensor,
+    *,
+    stride: tuple[int, ...],
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+    dilation: tuple[int, ...],
+    device: int = 0,
+) -> list[str]:
+    """The names of all plans that `convolution` could take, the most promising first."""
+    build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, False, False, device)
+    refusal = _bindings().cudnnGraphNotSupportedError
+
+    def able(_side: Any) -> list[str]:
+        graph, found = build(()), []
+        for i in range(graph.get_execution_plan_count()):
+            try:
+                graph.build_plan_at_index(i)
+            except (
+                RuntimeError,
+                refusal,
+            ):  # one of those that are not taken, or that this device cannot run
+                continue
+            found.append(graph.get_plan_name_at_index(i))
+        return found
+
+    handle(streams.stream_of(device))
+    try:
+        return pool_of(device).beside_capture(able)
+    except refusal:
+        return []
+
+
+def _what(kind: str, dtype: np.dtype, x: Tensor, w: Tensor) -> str:
+    return f"cuDNN convolution ({kind}) {x.shape} * {w.shape} {dtype}"
+
+
+def _builder(
+    kind: str,
+    dtype: np.dtype,
+    x: Tensor,
+    w: Tensor,
+    y: Tensor,
+    stride: tuple[int, ...],
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+    dilation: tuple[int, ...],
+    bias: bool,
+    tf32: bool,
+    device: int,
+) -> Callable[[tuple[str, ...]], Any]:
+    """What makes the graph of a convolution, with those plans that may be taken; given further
+    reasons to refuse one."""
+    cudnn = _bindings()
+    kinds = cudnn.data_type
+    computed = kinds.DOUBLE if dtype == np.float64 else kinds.FLOAT
+    element = getattr(kinds, DTYPES[dtype])
+
+    def build(further: tuple[str, ...]) -> Any:
+        graph = cudnn.backend_graph(
+            io_data_type=element,
+            intermediate_data_type=computed,
+            compute_data_type=computed,
+            handle=handle(streams.stream_of(device)).raw,
+        )
+        named = {"x": x, "w": w, "y": y}
+
+        def tensor(name: str) -> Any:
+            return graph._make_tensor(
+                dim=list(named[name].shape),
+                stride=list(named[name].strides),
+                data_type=element,
+                name=name,
+                uid=1 + "xwy".index(name),
+            )
+
+        where = {
+            "pre_padding": list(before),
+            "post_padding": list(after),
+            "stride": list(stride),
+            "dilation": list(dilation),
+            "compute_data_type": computed,
+        }
+        if kind == "forward":
+            result = graph.conv_fprop(tensor("x"), tensor("w"), **where)
+            if bias:
+                outputs = w.shape[0]
+                ones = [1] * len(stride)
+                added = graph._make_tensor(
+                    dim=[1, outputs, *ones],
+                    stride=[outputs, 1, *[outputs] * len(stride)],
+                    data_type=element,
+                    name="bias",
+                    uid=4,
+                )
+                result = graph.bias(result, added, compute_data_type=computed)
+            name = "y"
+        elif kind == "input":
+            result, name = graph.conv_dgrad(tensor("y"), tensor("w"), **where), "x"
+        else:
+            result, name = graph.conv_wgrad(tensor("x"), tensor("y"), **where), "w"
+        result.set_output(True)._set_data_type(element).set_uid(1 + "xwy".index(name))
+        result.set_dim(list(named[name].shape)).set_stride(list(named[name].strides))
+        graph.validate()
+        graph.build_operation_graph()
+        graph.create_execution_plans([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
+        refused = (
+            (*REFUSED, *further)
+            if tf32 or dtype != np.float32
+            else (*REFUSED, *further, "TENSOR_CORE")
+        )
+        graph.deselect_numeric_notes([getattr(cudnn.numerical_note, note) for note in refused])
+        graph.deselect_workspace_greater_than(MOST_WORKSPACE)
+        graph.check_support()
+        return graph
+
+    return build

@@ -1,0 +1,102 @@
+"""Errors that only a kernel can see (an index out of range, a singular matrix), raised at the next
+synchronising call.
+
+A kernel that meets a bad value writes the call's *ticket* into the device's flag, one int64 in
+mapped host memory. The ticket stands for the Python line of the call, kept in a ring of the latest
+ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from . import device as devices
+from . import stream as streams
+from .errors import line_of, user_place
+from .memory import HostBuffer
+from .state import runtime
+
+RING = 4096
+next_ticket = itertools.count(1).__next__
+calls: list[tuple[int, str, Any]] = [(0, "", None)] * RING
+_MOST_GRAPH_CALLS = 1 << 16
+
+
+def _flag(index: int) -> tuple[int, memoryview]:
+    with devices.lock:
+        flag = runtime.error_flags.get(index)
+        if flag is None:
+            buffer = HostBuffer(8)
+            view = memoryview(buffer.bytes()).cast("B").cast("q")
+            view[0] = 0
+            flag = runtime.error_flags[index] = buffer.address, view
+    return flag
+
+
+def address(index: int) -> int:
+    """Address of the device's flag, valid on host and device."""
+    return _flag(index)[0]
+
+
+def view(index: int) -> memoryview:
+    """The device's flag, as the host sees it: one int64, not zero where there is something to
+    `raise_pending`."""
+    return _flag(index)[1]
+
+
+def ticket(op: str) -> int:
+    """A number for the call of `op` now under way; remembers the user's line.
+    (core/dispatch/plan.py writes this out.)"""
+    number = next_ticket()
+    calls[number % RING] = (number, op, user_place())
+    return number
+
+
+def mark() -> int:
+    """Tickets given out from now on are greater."""
+    return next_ticket()
+
+
+def keep(first: int) -> None:
+    """Never forget the calls since `mark` gave `first`: a graph was captured of them, and each
+    replay has their tickets."""
+    if len(runtime.graph_calls) > _MOST_GRAPH_CALLS:
+        runtime.graph_calls.clear()
+    runtime.graph_calls.update({call[0]: call for call in calls if call[0] > first})
+
+
+#: What it means when a call of this op fails as a whole: message of the LinAlgError. Put here by
+#: the planners.
+failures: dict[str, str] = {}
+#: Where that is another exception.
+exceptions: dict[str, type[Exception]] = {}
+
+
+def raise_pending(index: int) -> None:
+    """Raise what a kernel on this device has flagged, if anything: IndexError for a ticket,
+    LinAlgError for a negative one (a matrix that cannot be decomposed). Called after each
+    synchronisation."""
+    if index not in runtime.error_flags:
+        return
+    _, flag = runtime.error_flags[index]
+    value = flag[0]
+    if not value:
+        return
+    flag[0] = 0
+    number = abs(value)
+    called, op, place = runtime.graph_calls.get(number) or calls[number % RING]
+    in_ring = called == number  # else the call is too old: a later one has taken its place
+    where = f", called at {line_of(place)}" if in_ring else ""
+    if value < 0:
+        what = f"{op}: {failures[op]}" if in_ring else "linalg: a decomposition failed"
+        kind = exceptions.get(op if in_ring else "", np.linalg.LinAlgError)
+        raise kind(f"{what}{where} (found on cuda:{index})")
+    raise IndexError(
+        f"{op if in_ring else 'index'}: an index is out of range{where} (found on cuda:{index})"
+    )
+
+
+streams.after_synchronize = raise_pending

@@ -1,0 +1,445 @@
+"""Where convolutions run, and on which of cuDNN's plans: decided from layouts, without a GPU;
+stand-ins for the library."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cudamath as cm
+from cudamath.core.layout import Layout
+from cudamath.kernels.compiler import compile as compiler
+from cudamath.kernels.conv import dispatch as conv_dispatch
+from cudamath.kernels.copy import channels_last
+from cudamath.runtime import cudnn
+from cudamath.runtime.device import assume
+from cudamath.testing import layout_of
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+F16, F32 = np.dtype(np.float16), np.dtype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "capability", "channels", "expected"),
+    [
+        (BF16, (9, 0), 64, ["conv2d_wgmma"]),
+        (F16, (9, 0), 24, ["conv2d_wgmma"]),
+        (BF16, (8, 0), 64, ["conv2d_mma"]),
+        (BF16, (12, 0), 64, ["conv2d_mma"]),
+        (BF16, (7, 5), 64, ["pack_weights", "conv2d_implicit_gemm"]),
+        (F32, (9, 0), 64, ["pack_weights", "conv2d_implicit_gemm"]),
+        (
+            BF16,
+            (9, 0),
+            3,
+            ["pack_weights", "conv2d_implicit_gemm"],
+        ),  # rows of 6 bytes: neither TMA nor 16-byte copies
+    ],
+)
+def test_versions_without_cudnn(monkeypatch, dtype, capability, channels, expected):
+    """What runs where: 16-bit numbers of whole pieces of channels on tensor cores, as far as the
+    device has them."""
+    if compiler.SIMULATOR:
+        pytest.skip("the simulator has no tensor cores")
+    monkeypatch.setattr(cudnn, "available", lambda: False)
+    last = lambda *shape: channels_last.as_last(layout_of(np.zeros(shape, dtype)))  # noqa: E731
+    where = dict(stride=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1), groups=1)
+    with assume(capability):
+        plan = conv_dispatch.conv2d(last(2, channels, 29, 29), last(16, channels, 3, 3), **where)
+        assert [step.kernel.__name__ for step in plan.steps] == expected
+        turned = conv_dispatch.conv2d(
+            layout_of(np.zeros((2, channels, 29, 29), dtype)), last(16, channels, 3, 3), **where
+        )
+        assert len(turned.steps) == len(expected) + 2 * ("mma" in expected[0])  # x there, y back
+        assert turned.outputs[0].contiguous and plan.outputs[0].strides[1] == dtype.itemsize
+
+
+def test_the_smallest_are_one_launch():
+    """Forward and backward, where a result has few terms and there are few results, in any dtype;
+    with a stride and a bias."""
+    for dtype in (F32, F16, BF16):
+        x, w, dy, b = (
+            Layout.new(shape, np.dtype(dtype), 0)
+            for shape in ((4, 8, 8, 8), (8, 8, 3, 3), (4, 8, 6, 6), (8,))
+        )
+        where = dict(stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1)
+        with assume((9, 0)):
+            plans = [
+                conv_dispatch.conv2d(x, w, b, **where),
+                conv_dispatch.conv2d_input_grad(dy, w, b, size=(8, 8), **where),
+                conv_dispatch.conv2d_input_grad(
+                    x, w, b, size=(17, 17), **{**where, "stride": (2, 2)}
+                ),
+                conv_dispatch.conv2d_weight_grad(dy, x, kernel=(3, 3), **where),
+            ]
+        assert [[step.kernel.__name__ for step in plan.steps] for plan in plans] == [
+            ["conv2d_direct"],
+            ["conv2d_input_direct"],
+            ["conv2d_input_direct"],
+            ["conv2d_weight_direct"],
+        ]
+
+
+def test_strided_input_gradients_are_one_launch_where_others_are_several(monkeypatch):
+    """Up to 2^23 multiply-adds (of 9 taps, 4 meet an output) in C order, 2^21 of images channels
+    last; not beside cuDNN."""
+    if compiler.SIMULATOR:
+        pytest.skip("the simulator has no tensor cores")
+    monkeypatch.setattr(cudnn, "available", lambda: False)
+    where = dict(stride=(2, 2), padding=(0,) * 4, dilation=(1, 1), groups=1)
+    for dtype in (F32, F16, BF16):
+        for shape, expected in (
+            ((1, 32, 8, 8), [True, True]),
+            ((1, 32, 8, 16), [True, False]),
+            ((3, 32, 8, 16), [True, False]),
+            ((4, 32, 8, 16), [False, False]),
+        ):
+            grad, w = (Layout.new(each, dtype, 0) for each in (shape, (32, 32, 3, 3)))
+            size = tuple(2 * n + 1 for n in shape[2:])
+            with assume((9, 0)):
+                plans = [
+                    conv_dispatch.conv2d_input_grad(g, w, size=size, **where)
+                    for g in (grad, channels_last.as_last(grad))
+                ]
+            assert [
+                [step.kernel.__name__ for step in plan.steps] == ["conv2d_input_direct"]
+                for plan in plans
+            ] == expected
+    monkeypatch.setattr(cudnn, "available", lambda: True)
+    out, grad, w = (
+        Layout.new(shape, F32, 0) for shape in ((4, 32, 17, 33), (4, 32, 8, 16), (32, 32, 3, 3))
+    )
+    with assume((9, 0)):
+        assert conv_dispatch._order(None, "input", out, grad, w, (2, 2), 1, False) == ["cudnn"]
+
+
+@pytest.mark.parametrize(
+    "kind, out, first, second, stride, groups, expected",
+    [
+        ("forward", (64, 64, 56, 56), (64, 64, 56, 56), (64, 64, 3, 3), 1, 1, ["cudnn"]),
+        ("forward", (128, 32, 28, 28), (128, 1, 28, 28), (32, 1, 3, 3), 1, 1, []),  # small
+        (
+            "input",
+            (64, 128, 56, 56),
+            (64, 128, 28, 28),
+            (128, 128, 3, 3),
+            2,
+            1,
+            [],
+        ),  # every second row and column
+        ("forward", (4, 8, 8, 8), (4, 8, 8, 8), (8, 8, 3, 3), 1, 1, []),  # little
+        ("forward", (4, 16, 8, 8), (4, 16, 8, 8), (16, 16, 3, 3), 1, 1, ["cudnn"]),  # more
+        ("forward", (8, 64, 8, 8), (8, 32, 16, 16), (64, 32, 3, 3), 2, 1, ["cudnn"]),
+        ("forward", (8, 64, 16, 16), (8, 32, 16, 16), (64, 32, 1, 1), 1, 1, ["cudnn"]),
+        ("forward", (8, 32, 16, 16), (8, 32, 16, 16), (32, 8, 3, 3), 1, 4, []),  # in groups
+        ("input", (4, 8, 8, 8), (4, 8, 8, 8), (8, 8, 3, 3), 1, 1, []),  # little
+        ("input", (4, 16, 8, 8), (4, 16, 8, 8), (16, 16, 3, 3), 1, 1, ["cudnn"]),  # more
+        ("input", (8, 32, 33, 33), (8, 32, 16, 16), (32, 32, 3, 3), 2, 1, ["cudnn"]),
+        ("input", (8, 4, 65, 65), (8, 32, 32, 32), (32, 4, 3, 3), 2, 1, []),  # few channels
+        ("input", (8, 32, 16, 16), (8, 64, 16, 16), (64, 32, 1, 1), 1, 1, ["cudnn"]),
+        ("weight", (8, 8, 3, 3), (4, 8, 8, 8), (4, 8, 8, 8), 1, 1, []),  # little
+        ("weight", (16, 16, 3, 3), (4, 16, 16, 16), (4, 16, 16, 16), 1, 1, ["cudnn"]),  # more
+        ("weight", (64, 64, 3, 3), (4, 64, 8, 8), (4, 64, 8, 8), 1, 1, []),  # enough blocks of ours
+        ("weight", (16, 16, 3, 3), (4, 16, 8, 8), (4, 16, 16, 16), 2, 1, []),
+        ("weight", (64, 32, 1, 1), (8, 64, 16, 16), (8, 32, 16, 16), 1, 1, []),
+        ("weight", (64, 64, 3, 3), (64, 64, 56, 56), (64, 64, 56, 56), 1, 1, ["cudnn"]),
+        ("weight", (64, 64, 3, 3), (64, 64, 28, 28), (64, 64, 56, 56), 2, 1, []),
+        ("weight", (256, 64, 1, 1), (64, 256, 56, 56), (64, 64, 56, 56), 1, 1, []),
+        (
+            "weight",
+            (128, 1, 3, 3),
+            (64, 128, 56, 56),
+            (64, 128, 56, 56),
+            1,
+            128,
+            ["depthwise", "cudnn"],
+        ),
+        ("forward", (64, 256, 56, 56), (64, 256, 56, 56), (256, 8, 3, 3), 1, 32, []),
+        ("weight", (256, 8, 3, 3), (64, 256, 56, 56), (64, 256, 56, 56), 1, 32, ["few"]),
+        ("weight", (256, 16, 3, 3), (64, 256, 56, 56), (64, 256, 56, 56), 1, 16, []),
+    ],
+)
+def test_where_float32_goes_to_the_library(
+    monkeypatch, kind, out, first, second, stride, groups, expected
+):
+    monkeypatch.setattr(cudnn, "available", lambda: True)
+    layouts = [Layout.new(shape, F32, 0) for shape in (out, first, second)]
+    with assume((9, 0)):
+        assert (
+            conv_dispatch._order(None, kind, *layouts, (stride, stride), groups, False) == expected
+        )
+        assert conv_dispatch._order("direct", kind, *layouts, (stride, stride), groups, False) == []
+        monkeypatch.setattr(cudnn, "available", lambda: False)
+        assert "cudnn" not in conv_dispatch._order(
+            None, kind, *layouts, (stride, stride), groups, False
+        )
+
+
+@pytest.mark.parametrize(
+    ("grad", "weight", "stride", "first"),
+    [
+        ((64, 512, 28, 28), (512, 64, 3, 3), 1, "wgmma"),
+        ((64, 512, 28, 28), (512, 64, 3, 3), 2, "wgmma"),
+        ((64, 512, 28, 28), (512, 64, 3, 3), 3, "cudnn"),  # no two taps share pixels
+        ((64, 512, 28, 28), (512, 64, 1, 1), 1, "cudnn"),
+        ((64, 48, 28, 28), (48, 64, 3, 3), 1, "cudnn"),  # no whole tile
+        ((64, 64, 56, 56), (64, 64, 3, 3), 1, "wgmma"),  # all rows of taps together
+        ((64, 64, 56, 56), (64, 64, 3, 3), 2, "cudnn"),
+        ((64, 512, 7, 7), (512, 512, 3, 3), 1, "cudnn"),  # rows an eighth longer
+        ((2, 128, 16, 16), (128, 128, 3, 3), 1, "cudnn"),  # too few sums for the device
+    ],
+)
+def test_where_weight_gradients_of_16_bits_run(monkeypatch, grad, weight, stride, first):
+    monkeypatch.setattr(cudnn, "available", lambda: True)
+    images = (grad[0], weight[1], *[n * stride for n in grad[2:]])
+    layouts = [channels_last.as_last(Layout.new(shape, F16, 0)) for shape in (weight, grad, images)]
+    with assume((9, 0)):
+        assert (
+            conv_dispatch._order(None, "weight", *layouts, (stride, stride), 1, False)[0] == first
+        )
+
+
+@pytest.mark.parametrize(
+    ("x", "weight", "forward", "input"),
+    [
+        ((32, 64, 128, 128), (128, 64, 3, 3), "conv2d_wgmma_kept", "conv2d_wgmma_kept"),
+        ((64, 128, 56, 56), (128, 128, 3, 3), "conv2d_wgmma", "conv2d_wgmma"),  # filters of 288 KiB
+        ((32, 64, 128, 128), (64, 64, 5, 5), "conv2d_wgmma", "conv2d_wgmma"),
+        ((1, 64, 28, 28), (64, 64, 3, 3), "conv2d_wgmma", "conv2d_wgmma"),  # too few tiles
+        (
+            (32, 64, 128, 128),
+            (72, 64, 3, 3),
+            "conv2d_wgmma_kept",
+            "conv2d_wgmma",
+        ),  # no whole steps of channels
+    ],
+)
+def test_where_filters_stay_in_shared_memory(monkeypatch, x, weight, forward, input):
+    monkeypatch.setattr(cudnn, "available", lambda: False)
+    shapes = x, weight, (x[0], weight[0], *x[2:])
+    images, filters, grad = (channels_last.as_last(Layout.new(shape, BF16, 0)) for shape in shapes)
+    margin = weight[2] // 2
+    where = dict(stride=(1, 1), padding=(margin,) * 4, dilation=(1, 1), groups=1)
+    with assume((9, 0)):
+        plans = (
+            conv_dispatch.conv2d(images, filters, **where),
+            conv_dispatch.conv2d_input_grad(grad, filters, size=x[2:], **where),
+        )
+    assert [plan.steps[0].kernel.__name__ for plan in plans] == [forward, input]
+
+
+def test_where_depthwise_convolutions_of_images_channels_last_run(monkeypatch):
+    monkeypatch.setattr(cudnn, "available", lambda: True)
+    for dtype in (BF16, F32):
+        x, w = (
+            channels_last.as_last(Layout.new(shape, dtype, 0))
+            for shape in ((4, 8, 9, 9), (8, 1, 3, 3))
+        )
+        with assume((9, 0)):
+            for kind, layouts in {"forward": (x, x, w), "input": (x, x, w)}.items():
+                ours = (
+                    ["depthwise_last", "cudnn"]
+                    if kind == "input" or dtype == F32
+                    else ["cudnn", "depthwise_last"]
+                )
+                assert conv_dispatch._order(None, kind, *layouts, (1, 1), 8, False) == ours
+            assert conv_dispatch._order(None, "weight", w, x, x, (1, 1), 8, False) == [
+                "cudnn",
+                "depthwise",
+            ]
+
+
+@pytest.mark.parametrize("kind", ["forward", "input", "weight"])
+def test_what_was_measured_of_float32_decides(monkeypatch, tmp_path, kind):
+    """Also which of the library's plans is taken."""
+    from cudamath.core.dispatch import autotune
+
+    monkeypatch.setenv("CUDAMATH_TUNE_CACHE", str(tmp_path / "tune.json"))
+    monkeypatch.setattr(cudnn, "available", lambda: True)
+    asked = []
+    monkeypatch.setattr(cudnn, "convolution", lambda *_, plan, **__: asked.append(plan))
+    x, w, y = (
+        Layout.new(shape, F32, 0) for shape in ((64, 8, 9, 9), (16, 8, 3, 3), (64, 16, 9, 9))
+    )
+    layouts = {"forward": (y, x, w), "input": (x, y, w), "weight": (w, y, x)}[kind]
+    where = dict(stride=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1), tf32=False)
+    for times, order, plan in (
+        ({"cudnn a": 2.0, "cudnn b": 1.0, "ours": 3.0}, ["cudnn"], "b"),
+        ({"cudnn": 2.0, "ours": 1.0}, [], ""),
+        ({"cudnn": 2.0}, ["cudnn"], ""),
+    ):
+        autotune.remember(
+            "assumed", "conv2d", f"float32 {kind} 3x3 stride 1x1", (64, 8, 81, 16), times
+        )
+        with assume((9, 0)):
+            assert conv_dispatch._order(None, kind, *layouts, (1, 1), 1, False) == order
+            assert conv_dispatch.measured(kind, *layouts, (1, 1), (2, 2)) is None
+            assert conv_dispatch._order(None, kind, *layouts, (1, 1), 1, False, (2, 2)) == [
+                "cudnn"
+            ] * (kind != "weight")
+            assert conv_dispatch.library(kind, *layouts, **where) is None and asked.pop() == plan
+            assert (
+                conv_dispatch.library(kind, *layouts, **{**where, "tf32": True}) is None
+                and asked.pop() == ""
+            )
+            last = [channels_last.as_last(layout) for layout in layouts]
+            assert conv_dispatch.library(kind, *last, **where) is None and asked.pop() == ""
+
+
+def test_what_was_measured_of_16_bit_numbers_decides(monkeypatch, tmp_path):
+    """Of images channels last."""
+    from cudamath.core.dispatch import autotune
+
+    monkeypatch.setenv("CUDAMATH_TUNE_CACHE", str(tmp_path / "tune.json"))
+    monkeypatch.setattr(cudnn, "available", lambda: True)
+    asked = []
+    monkeypatch.setattr(cudnn, "convolution", lambda *_, plan, **__: asked.append(plan))
+    straight = [
+        Layout.new(shape, BF16, 0) for shape in ((16, 8, 3, 3), (64, 16, 9, 9), (64, 8, 9, 9))
+    ]
+    layouts = [channels_last.as_last(layout) for layout in straight]
+    where = dict(stride=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1), tf32=False)
+    for times, order, plan in (
+        ({"cudnn a": 2.0, "cudnn b": 1.0, "wgmma": 3.0}, ["cudnn", "wgmma", "mma"], "b"),
+        ({"cudnn a": 2.0, "wgmma": 1.0}, ["wgmma", "mma", "cudnn"], ""),
+    ):
+        autotune.remember(
+            "assumed", "conv2d", "bfloat16 weight 3x3 stride 1x1", (64, 8, 81, 16), times
+        )
+        with assume((9, 0)):
+            assert conv_dispatch._order(None, "weight", *layouts, (1, 1), 1, False) == order
+            assert conv_dispatch._order(None, "weight", *straight, (1, 1), 1, False) == [
+                "cudnn",
+                "wgmma",
+                "mma",
+            ]
+            assert (
+                conv_dispatch.library("weight", *layouts, **where) is None and asked.pop() == plan
+            )
+
+
+def test_what_was_measured_of_one_tap_decides(monkeypatch, tmp_path):
+    """The kind of product, its tile, and no split of the sum where a bias follows."""
+    from cudamath.core.dispatch import autotune
+
+    if compiler.SIMULATOR:
+        pytest.skip("the simulator has no tensor cores")
+    monkeypatch.setenv("CUDAMATH_TUNE_CACHE", str(tmp_path / "tune.json"))
+    monkeypatch.setattr(cudnn, "available", lambda: True)
+    asked = []
+    monkeypatch.setattr(cudnn, "convolution", lambda *_, plan, **__: asked.append(plan))
+    shapes = (32, 256, 9, 9), (32, 192, 9, 9), (256, 192, 1, 1)
+    y, x, w = (channels_last.as_last(Layout.new(shape, BF16, 0)) for shape in shapes)
+    order = lambda: conv_dispatch._order(None, "forward", y, x, w, (1, 1), 1, False)  # noqa: E731
+    where = dict(stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1))
+    with assume((9, 0)):
+        assert order() == ["cudnn", "product", "wgmma", "mma"]
+        times = {
+            "cudnn a": 4.0,
+            "cublas": 3.0,
+            "product 64x256 pingpong": 2.0,
+            "product 64x64 split 2": 1.0,
+            "wgmma": 5.0,
+        }
+        autotune.remember(
+            "assumed", "conv2d", "bfloat16 forward 1x1 stride 1x1", (32, 192, 81, 256), times
+        )
+        assert order() == ["product", "wgmma", "mma", "cudnn"]
+        assert (
+            conv_dispatch.library("forward", y, x, w, **where, tf32=False) is None
+            and asked.pop() == ""
+        )
+        plan = conv_dispatch.conv2d(x, w, **where, groups=1)
+        assert [step.kernel.__name__ for step in plan.steps] == ["matmul_wgmma", "add_splits_early"]
+        assert "product" in plan.why
+        with_bias = conv_dispatch.conv2d(x, w, Layout.new((256,), BF16, 0), **where, groups=1)
+        assert [step.kernel.__name__ for step in with_bias.steps] == ["matmul_wgmma"]
+        autotune.remember(
+            "assumed",
+            "conv2d",
+            "bfloat16 forward 1x1 stride 1x1",
+            (32, 192, 81, 256),
+            {**times, "cublas": 0.5},
+        )
+        assert order() == ["cublas", "product", "wgmma", "mma", "cudnn"]
+        assert conv_dispatch._order(None, "forward", y, x, w, (2, 2), 1, False)[0] == "wgmma"
+
+
+@pytest.mark.parametrize("kind", ["forward", "input", "weight"])
+def test_a_plan_of_cudnns_is_taken_by_its_name(monkeypatch, kind):
+    """On a stand-in for its front end that offers three plans, of which one cannot be built."""
+    from types import SimpleNamespace
+    from unittest.mock import MagicMock
+
+    graph = MagicMock()
+    graph.get_execution_plan_count.return_value, graph.get_workspace_size.return_value = 3, 0
+    graph.get_plan_name_at_index.side_effect = ["a", "b", "c"].__getitem__
+
+    def build(index):
+        if index == 1:
+            raise RuntimeError("no kernel image")
+
+    graph.build_plan_at_index.side_effect = build
+    module = MagicMock(cudnnGraphNotSupportedError=LookupError)
+    module.backend_graph.return_value = graph
+    monkeypatch.setattr(cudnn, "_bindings", lambda: module)
+    monkeypatch.setattr(cudnn, "handle", lambda stream: SimpleNamespace(raw=0))
+    monkeypatch.setattr(cudnn, "streams", MagicMock())
+    monkeypatch.setattr(
+        cudnn, "pool_of", lambda device: SimpleNamespace(beside_capture=lambda work: work(None))
+    )
+    x, w, y = (
+        cudnn.Tensor(shape, dnn_strides)
+        for shape, dnn_strides in (
+            ((2, 4, 5, 5), (100, 25, 5, 1)),
+            ((6, 4, 3, 3), (36, 9, 3, 1)),
+            ((2, 6, 5, 5), (150, 25, 5, 1)),
+        )
+    )
+    where = dict(stride=(1, 1), before=(1, 1), after=(1, 1), dilation=(1, 1))
+    assert cudnn.plans(kind, F32, x, w, y, **where) == ["a", "c"]
+    graph.build_plan_at_index.reset_mock()
+    for plan, asked in (("c", [2]), ("", []), ("gone", [])):
+        assert cudnn.convolution(kind, F32, x, w, y, **where, plan=plan).graph is graph
+        assert [call.args[0] for call in graph.build_plan_at_index.call_args_list] == asked
+        assert graph.build_plans.call_count == (not asked)
+        graph.build_plan_at_index.reset_mock()
+        graph.build_plans.reset_mock()
+    graph.check_support.side_effect = LookupError
+    assert (
+        cudnn.convolution(kind, F32, x, w, y, **where) is None
+        and cudnn.plans(kind, F32, x, w, y, **where) == []
+    )
+
+
+def test_cudnn_reads_a_bias_in_one_run(monkeypatch):
+    """It is told no stride of the bias: one that has any is copied first."""
+    from cudamath.core.dispatch.plan import Call, Input
+
+    class Convolution:
+        workspace, __name__ = 16, "stand-in"
+
+        def __call__(self, *_):
+            raise AssertionError("planned, not called")
+
+    monkeypatch.setattr(cudnn, "convolution", lambda *_, **__: Convolution())
+    x, w, y = (layout_of(np.zeros(shape)) for shape in ((2, 4, 5, 5), (6, 4, 3, 3), (2, 6, 3, 3)))
+    for bias in (np.zeros(6), np.zeros(6)[::-1], np.zeros(12)[::2]):
+        plan = conv_dispatch.library(
+            "forward",
+            y,
+            x,
+            w,
+            layout_of(bias),
+            stride=(1, 1),
+            padding=(0,) * 4,
+            dilation=(1, 1),
+            tf32=False,
+        )
+        (call,) = [step for step in plan.steps if isinstance(step, Call)]
+        assert (call.args[3] == Input(2)) == (bias.strides == (8,))
+        assert plan.layout(call.args[3], [x, w, layout_of(bias)]).strides == (8,)
+
+
+def test_without_a_gpu_there_is_no_cudnn():
+    if cm.cuda.device_count() == 0:
+        assert not cudnn.available()

@@ -1,0 +1,377 @@
+"""The elementwise generator, each kernel version by name, at sizes on both sides of its tiles; and
+every scalar expression.
+
+In Numba's simulator a kernel calls Python's `math`, which computes in float64 and raises where C
+returns NaN or infinity; here it gets NumPy's functions instead, which behave as C's and the GPU's
+do.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import types
+
+import numpy as np
+import pytest
+from records import ELEMENTWISE, Elementwise
+from strategies import BF16, awkward, kind, numbers, of_kinds
+
+import cudamath as cm
+from cudamath.core.dispatch.plan import Plan
+from cudamath.core.layout import Layout
+from cudamath.core.shapes import broadcast_shapes
+from cudamath.ops.ufunc import resolve
+from cudamath.testing import layout_of, simulate
+from tests.ops.test_values import SPECIAL, check, check_special, result_dtype
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::RuntimeWarning"
+)  # 0 / 0 in the simulator's threads
+
+F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+HALF = np.dtype(np.float16)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def c_math():
+    """NumPy's functions under the names of the math module, for kernels in the simulator."""
+    from cudamath.kernels.compiler import compile as compiler
+    from cudamath.kernels.elementwise import complex_functions, scalar_functions
+
+    if not compiler.SIMULATOR:
+        yield
+        return
+    names = {
+        "acos": "arccos",
+        "acosh": "arccosh",
+        "asin": "arcsin",
+        "asinh": "arcsinh",
+        "atan": "arctan",
+        "atan2": "arctan2",
+        "atanh": "arctanh",
+    }
+    stand_in = types.SimpleNamespace(**vars(math))
+    for name in vars(math):
+        function = getattr(np, names.get(name, name), None)
+        if isinstance(function, np.ufunc):
+            setattr(stand_in, name, function)
+    with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
+        for module in (scalar_functions, complex_functions):
+            patch.setattr(module, "math", stand_in)
+        scalar_functions.functions.cache_clear()
+        yield
+
+
+def plan(row: Elementwise, *operands: Layout | np.dtype, version: str | None) -> Plan:
+    """The plan a call of `row` with these operands makes, in one version."""
+    from cudamath.kernels.elementwise.generator import elementwise
+
+    card = cm.core.dispatch.op.registry[row.name]
+    common = functools.reduce(
+        cm.result_type, [o.dtype if isinstance(o, Layout) else o for o in operands]
+    )
+    compute, output = resolve(row.name, card.ufunc, common)
+    return elementwise(
+        *operands,
+        expression=card.expression(compute),
+        compute=compute,
+        output=output,
+        version=version,
+    )
+
+
+def row_named(name: str) -> Elementwise:
+    return next(row for row in ELEMENTWISE if row.name == name)
+
+
+def expected(row: Elementwise, *arrays: np.ndarray) -> np.ndarray:
+    dtype = result_dtype(row, *[a.dtype for a in arrays])
+    with np.errstate(all="ignore"):
+        return row.numpy(*[a.astype(F32) if a.dtype == BF16 else a for a in arrays]).astype(dtype)
+
+
+# -------------------- every expression
+
+SIMULATED = [
+    (row, np.dtype(dtype))
+    for row in ELEMENTWISE
+    for dtype in ("?", "i4", "u1", "f2", cm.bfloat16, "f4", "f8", "c8", "c16")
+    if np.dtype(dtype) in of_kinds("c" if row.name == "conj" else row.kinds)
+]
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize(("row", "dtype"), SIMULATED, ids=[f"{r.name}-{d}" for r, d in SIMULATED])
+def test_expressions_in_the_simulator(row, dtype):
+    """The scalar expression of every card against NumPy, on random and on awkward numbers."""
+    rng = np.random.default_rng(1)
+    arrays = [numbers(rng, 24, dtype, row.low, row.high) for _ in range(row.inputs)]
+    if row.wild:
+        some = awkward(dtype)
+        if row.name == "reciprocal" and kind(dtype) in "iu":
+            some = some[some != 0]
+        some = some[:: 3 if row.inputs == 1 and some.size > 50 else 12 if some.size > 50 else 1]
+        pairs = [
+            np.array(c, dtype)
+            for c in zip(*itertools.product(*[some[:14]] * row.inputs), strict=True)
+        ]
+        arrays = [np.concatenate([a, p]) for a, p in zip(arrays, pairs, strict=True)]
+    if row.name == "pow" and kind(dtype) == "i":
+        arrays[1] = np.abs(arrays[1])
+    out = simulate(plan(row, *[layout_of(a) for a in arrays], version="plain"), *arrays)
+    check(row, cm.asarray(out, device="cpu"), arrays)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize(
+    "name",
+    ["exp", "expm1", "sqrt", "sign", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atanh", "atan"],
+)
+def test_complex_special_cases_in_the_simulator(name):
+    """Infinite parts, zeros and NaN."""
+    row = row_named(name)
+    check_special(row, simulate(plan(row, layout_of(SPECIAL), version="plain"), SPECIAL))
+
+
+# -------------------- versions at their borders
+
+SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 255, 256, 257]
+BIG = [1023, 1024, 1025, 4095, 4096, 4097, 16 * 256 * 3 + 5, 1 << 20]
+DTYPES = [np.dtype(t) for t in ("u1", "f2", cm.bfloat16, "i4", "f4", "f8", "c8", "c16")]
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("size", SIZES[-6:])
+@pytest.mark.parametrize("dtype", [HALF, F32], ids=str)
+def test_plain_in_the_simulator(size, dtype):
+    rng = np.random.default_rng(size)
+    a, b = numbers(rng, size, dtype), numbers(rng, size, dtype)
+    add = row_named("add")
+    out = simulate(plan(add, layout_of(a), layout_of(b), version="plain"), a, b)
+    np.testing.assert_array_equal(out, expected(add, a, b))
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize(
+    "shapes",
+    [((3, 1, 5), (4, 1)), ((), (2, 3)), ((7,), (1,)), ((2, 3, 2, 3), (3, 1, 3)), ((1, 1), ())],
+    ids=str,
+)
+def test_plain_with_strides_in_the_simulator(shapes):
+    rng = np.random.default_rng(0)
+    a, b = (
+        np.asarray(numbers(rng, tuple(2 * n for n in s), F32))[
+            (..., *[slice(None, None, 2 if n > 1 else -2) for n in s])
+        ]
+        for s in shapes
+    )
+    row = row_named("multiply")
+    out = simulate(plan(row, layout_of(a), layout_of(b), version="plain"), a, b)
+    assert out.shape == broadcast_shapes("", *shapes)
+    np.testing.assert_array_equal(out, a * b)
+    out = simulate(plan(row, layout_of(a.T), layout_of(a.T), version="plain"), a.T, a.T)
+    np.testing.assert_array_equal(out, a.T * a.T)
+
+
+#: A block's width at least; less; of many dimensions, the first of which four elements of a thread
+#: share or cannot share.
+LONG_ROWS = [
+    (9, 300),
+    (3, 4, 259),
+    (2, 2, 3, 256),
+    (2500,),
+    (30, 255),
+    (4, 3, 5, 6),
+    (8, 2, 3, 2, 5),
+    (6, 3, 4, 50),
+]
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("shape", LONG_ROWS, ids=str)
+def test_several_elements_a_thread_in_the_simulator(shape, monkeypatch):
+    """What a million elements run through: places found by additions, from row to row and beyond,
+    or a share of the first dimension apart."""
+    from cudamath.kernels.elementwise import generator as elementwise_generator
+
+    monkeypatch.setattr(elementwise_generator, "MANY", 1)
+    rng = np.random.default_rng(0)
+    a, b = (
+        numbers(rng, tuple(n + 1 for n in shape), F32)[tuple([slice(1, None)] * len(shape))]
+        for _ in range(2)
+    )
+    product = plan(row_named("multiply"), layout_of(a), layout_of(b), version="plain")
+    np.testing.assert_array_equal(simulate(product, a, b), a * b)
+    np.testing.assert_array_equal(
+        simulate(plan(row_named("negative"), layout_of(a), version="plain"), a), -a
+    )
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize(
+    "name", ["less", "less_equal", "greater", "greater_equal", "equal", "not_equal"]
+)
+def test_integers_of_both_signs_in_the_simulator(name):
+    """int64 with uint64 must not meet in float64."""
+    a = np.array([-1, 0, 2**53 + 1, 2**63 - 1, -(2**63), 5])
+    b = np.array([2**64 - 1, 0, 2**53, 2**63 - 1, 2**63, 5], np.uint64)
+    row = row_named(name)
+    for x, y in ((a[:, None], b), (b[:, None], a)):
+        out = simulate(plan(row, layout_of(x), layout_of(y), version="plain"), x, y)
+        np.testing.assert_array_equal(out, getattr(np, name)(x, y))
+
+
+@pytest.mark.simulator
+def test_run_time_scalars_in_the_simulator():
+    a = np.arange(40, dtype=np.int32)
+    out = simulate(
+        plan(row_named("remainder"), layout_of(a), a.dtype, version="plain"), a, scalars=(-7,)
+    )
+    np.testing.assert_array_equal(out, a % -7)
+    b = a.astype(F32)
+    out = simulate(plan(row_named("divide"), F32, layout_of(b), version="plain"), b, scalars=(2.5,))
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(out, np.float32(2.5) / b)
+
+
+def run(made: Plan, *arrays: np.ndarray, scalars: tuple = ()) -> np.ndarray:
+    """A plan on the GPU."""
+    inputs = [cm.asarray(a, device="cuda") for a in arrays]
+    return made.bind("test", [x._layout for x in inputs], len(scalars))(
+        *inputs, *scalars
+    ).to_numpy()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("version", ["plain", "vector", "vector_ahead"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_versions_on_the_gpu(version, dtype):
+    for size in SIZES + BIG:
+        if version.startswith("vector") and kind(dtype) == "c":
+            continue  # complex numbers are left to `plain`
+        rng = np.random.default_rng(size)
+        a, b = numbers(rng, size, dtype), numbers(rng, size, dtype)
+        for name in ("add", "equal"):
+            row = row_named(name)
+            out = run(
+                plan(
+                    row,
+                    Layout.new((size,), dtype, 0),
+                    Layout.new((size,), dtype, 0),
+                    version=version,
+                ),
+                a,
+                b,
+            )
+            np.testing.assert_array_equal(
+                out, expected(row, a, b), err_msg=f"{name} {version} {dtype} {size}"
+            )
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "shape", [(1100, 1021), (5, 700, 301), (3, 7, 200, 256), (1 << 20,), (9000, 120)], ids=str
+)
+@pytest.mark.parametrize("dtype", [HALF, F32, F64, np.dtype(np.complex64)], ids=str)
+def test_parts_of_large_arrays_on_the_gpu(shape, dtype):
+    """Several elements a thread of `plain`, whose rows are at least as long as a block is wide, but
+    for the last shape."""
+    rng = np.random.default_rng(0)
+    a, b = (numbers(rng, tuple(n + 1 for n in shape), dtype) for _ in range(2))
+    part = tuple([slice(1, None)] * len(shape))
+    there, other = cm.asarray(a, device="cuda"), cm.asarray(b, device="cuda")
+    np.testing.assert_array_equal((there[part] + other[part]).to_numpy(), a[part] + b[part])
+    np.testing.assert_array_equal((-there[part]).to_numpy(), -a[part])
+    np.testing.assert_array_equal((there[part] * 2).to_numpy(), a[part] * 2)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("version", ["plain", "vector", "vector_ahead"])
+def test_mixed_widths_on_the_gpu(version):
+    """Operands of different sizes share a thread's elements: the narrowest moves 16 bytes, the
+    others more."""
+    rng = np.random.default_rng(0)
+    for size in (16, 17, 4096, 70_001):
+        for d, e in itertools.product(
+            [np.dtype(t) for t in ("u1", "f2", "f4", "f8", "i8")], repeat=2
+        ):
+            a, b = numbers(rng, size, d, 0, 9), numbers(rng, size, e, 0, 9)
+            row = row_named("maximum")
+            out = run(
+                plan(row, Layout.new((size,), d, 0), Layout.new((size,), e, 0), version=version),
+                a,
+                b,
+            )
+            np.testing.assert_array_equal(out, np.maximum(a, b), err_msg=f"{d} {e} {size}")
+        a = numbers(rng, size, F32)
+        out = run(
+            plan(row_named("multiply"), Layout.new((size,), F32, 0), F32, version=version),
+            a,
+            scalars=(2.5,),
+        )
+        np.testing.assert_array_equal(out, a * np.float32(2.5))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("shape", "other"),
+    [
+        ((5, 8), (8,)),
+        ((5, 8), (5, 1)),
+        ((3, 5, 32), (1, 5, 1)),
+        ((7, 4, 64), (7, 1, 64)),
+        ((1000, 256), (256,)),
+        ((64, 1024), (64, 1)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", [HALF, F32, F64], ids=str)
+def test_rows_on_the_gpu(shape, other, dtype):
+    rng = np.random.default_rng(0)
+    a, b = numbers(rng, shape, dtype), numbers(rng, other, dtype)
+    for name in ("subtract", "less"):
+        row = row_named(name)
+        if a.shape[-1] % (16 // result_dtype(row, dtype, dtype).itemsize):
+            continue
+        made = plan(row, Layout.new(shape, dtype, 0), Layout.new(other, dtype, 0), version="rows")
+        assert made.steps[0].kernel.__name__ == "rows"
+        np.testing.assert_array_equal(run(made, a, b), expected(row, a, np.broadcast_to(b, shape)))
+
+
+def test_the_version_fits_the_layouts():
+    """Which version a call gets, on layouts alone."""
+    from cudamath.kernels.compiler import compile as compiler
+
+    if compiler.SIMULATOR:
+        pytest.skip("the simulator knows `plain` alone")
+    row = row_named("add")
+
+    def version(*layouts: Layout) -> str:
+        return plan(row, *layouts, version=None).steps[0].kernel.__name__
+
+    big = Layout.new((64, 256), F32, 0)
+    assert version(big, big) == "vector"
+    assert version(big, Layout.new((256,), F32, 0)) == "rows"
+    assert version(big, Layout.of((64, 256), (4, 256), F32, 0)) == "tiled_vector"
+    assert version(big, Layout.of((64, 256), (2048, 8), F32, 0)) == "plain"
+    assert version(Layout.of((64, 256), big.strides, F32, 0, aligned=False), big) == "plain"
+    assert (
+        plan(row, Layout.new((0, 3), F32, 0), Layout.new((0, 3), F32, 0), version="vector").steps
+        == []
+    )
+    for function, elements, dtype, name in (
+        ("sqrt", 1 << 22, HALF, "vector_ahead"),
+        ("sqrt", 1 << 22, F32, "vector"),
+        ("sqrt", 1 << 20, HALF, "vector"),
+        ("exp", 1 << 22, HALF, "vector"),
+        ("reciprocal", 1 << 22, HALF, "vector_ahead"),
+        ("abs", 1 << 22, HALF, "vector"),
+    ):
+        assert (
+            plan(row_named(function), Layout.new((elements,), dtype, 0), version=None)
+            .steps[0]
+            .kernel.__name__
+            == name
+        )

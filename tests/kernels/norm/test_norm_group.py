@@ -1,0 +1,226 @@
+"""The gradient of group norm: each version by name against float64, which runs when, and what a
+block takes."""
+
+import math
+
+import numpy as np
+import pytest
+from gradient_checks import TOLERANCE, check_resources, numbers, run_version, versions, wide
+
+from cudamath.core.dtypes import bfloat16
+from cudamath.core.layout import Layout
+from cudamath.kernels.norm.forward import Channels
+from cudamath.runtime.device import assume
+from cudamath.testing import assert_close
+from tests.ml.test_norm import channels
+
+SMALL = [((2, 6, 5), 3), ((3, 4, 1, 2), 1), ((2, 6), 2)]
+SHAPES = [
+    ((2, 6, 5), 3),
+    ((64, 12), 3),
+    ((3, 32, 16, 16), 4),
+    ((3, 6, 4, 25), 2),
+    ((2, 8, 8), 1),
+    ((9, 64, 14, 14), 64),
+    ((3, 320, 8, 8), 32),
+    ((2, 8, 9, 9), 8),
+]
+WIDE = [
+    ((2, 64, 64, 64), 2),
+    ((5, 12, 100, 80), 3),
+    ((5, 48, 56, 56), 6),
+    ((2, 2048), 1),
+]  # of float64 more than a block holds
+LONG = [((2, 6, 5), 3), ((2, 6, 200, 100), 2), ((3, 4, 111, 151), 1), ((2, 300, 7), 1)]
+DTYPES = [
+    ("float32", "float32"),
+    ("bfloat16", "float32"),
+    ("float16", "float16"),
+    ("float64", "float64"),
+]
+
+
+def reference(g, x, w, groups):
+    """dx, dweight, dbias in and the statistics, in float64."""
+    g, x, w = wide(g), wide(x), wide(w)
+    rows = x.reshape(len(x), groups, -1)
+    mean, rstd = rows.mean(2), 1 / np.sqrt(rows.var(2) + 1e-5)
+    xhat = (rows - mean[:, :, None]) * rstd[:, :, None]
+    gw = (g * channels(w, g)).reshape(rows.shape)
+    dx = rstd[:, :, None] * (
+        gw - gw.mean(2, keepdims=True) - xhat * (gw * xhat).mean(2, keepdims=True)
+    )
+    axes = (0, *range(2, x.ndim))
+    return (
+        dx.reshape(x.shape),
+        (g * xhat.reshape(x.shape)).sum(axes),
+        g.sum(axes),
+        mean.ravel(),
+        rstd.ravel(),
+    )
+
+
+@pytest.mark.parametrize("dtype, param", DTYPES)
+@pytest.mark.parametrize("machine, version", versions("plain", "shared", "long"))
+def test_versions(machine, version, dtype, param):
+    from cudamath.kernels.norm import group_norm_backward
+
+    shapes = SMALL if machine == "simulator" else LONG if version == "long" else SHAPES + WIDE
+    if version == "shared" and dtype == "float64":  # no cluster
+        shapes = SHAPES
+    for shape, groups in shapes:
+        what = f"{shape} in {groups}"
+        x, g = numbers(shape, dtype, scale=2, shift=1), numbers(shape, dtype, 1)
+        w = numbers(shape[1:2], param, 2)
+        dx, dweight, dbias, mean, rstd = reference(g, x, w, groups)
+        mean, rstd = (
+            v.astype("float64" if dtype == "float64" else "float32") for v in (mean, rstd)
+        )
+        loose = dict(rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 6, what=what)
+        fine = TOLERANCE["float64" if dtype == "float64" else "float32"]
+        summed = dict(
+            rtol=TOLERANCE[param] * 4, atol=fine * 12 * (x.size // shape[1]) ** 0.5, what=what
+        )
+        runs = [
+            run_version(
+                machine,
+                lambda g, x, w, m, s, groups=groups: group_norm_backward.gradient(
+                    version, g, x, w, m, s, groups, True
+                ),
+                g,
+                x,
+                w,
+                mean,
+                rstd,
+            )
+            for _ in range(2)
+        ]
+        for one, again in zip(*runs, strict=True):
+            np.testing.assert_array_equal(one, again)
+        for found, expected, limits in zip(
+            runs[0], (dx, dweight, dbias), (loose, summed, summed), strict=True
+        ):
+            assert_close(found, expected, **limits)
+        dx, _, dbias, _, _ = reference(
+            g, x, np.ones_like(w), groups
+        )  # without weights; parameters' gradients in rstd's dtype
+        found = run_version(
+            machine,
+            lambda g, x, m, s, groups=groups: group_norm_backward.gradient(
+                version, g, x, None, m, s, groups, True
+            ),
+            g,
+            x,
+            mean,
+            rstd,
+        )
+        assert_close(found[0], dx, **loose)
+        assert_close(found[1], dbias, rtol=fine * 4, atol=summed["atol"], what=what)
+        assert found[1].dtype == mean.dtype
+
+
+def test_pieces():
+    """Every access of a channel is in one thread's hands, and no thread holds more than it may."""
+    from cudamath.kernels.norm import group_norm_backward as shared
+
+    for dtype, width in (
+        (np.float32, 4),
+        (np.float32, 1),
+        (bfloat16, 8),
+        (np.float64, 2),
+        (np.float64, 1),
+    ):
+        dtype = np.dtype(dtype)
+        for run in (width, 4 * width, 6 * width, 24 * width, 49 * width, 784, 3136, 4096, 100_000):
+            if run % width:
+                continue
+            pieces, part, lanes, vectors = shared.pieces_of(dtype, width, run)
+            assert (pieces - 1) * part < run // width <= pieces * part <= pieces * lanes * vectors
+            assert lanes & lanes - 1 == 0 and lanes <= 32
+            assert (
+                vectors * width * dtype.itemsize <= shared.HELD
+                if width > 1
+                else vectors <= shared.SINGLE
+            )
+            x = Layout.new((2, 8, run), dtype, 0)
+            for capability in ((8, 0), (9, 0)):
+                with assume(capability):
+                    ranks, threads, most = shared.spread(x, width, Channels(1, 8, run))
+                assert ranks == 1 or capability == (9, 0)
+                assert ranks * most >= 8 * pieces and threads >= most * lanes
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)])
+def test_which_version(capability):
+    """A group is held where a block, or from 9.0 on a cluster, has room for it."""
+    from cudamath.kernels.norm import group_norm_backward
+
+    def best(channels_, dtype=np.float32):
+        x = Layout.new((math.prod(channels_),), np.dtype(dtype), 0)
+        return group_norm_backward.best(x, 16 // x.itemsize, Channels(*channels_))
+
+    with assume(capability):
+        assert best((32, 4, 64)) == best((32, 4, 1024)) == best((32, 8, 4096), bfloat16) == "shared"
+        assert best((32, 4, 1024), np.float64) == "shared"
+        cluster = "shared" if capability >= (9, 0) else "long"
+        assert (
+            best((4, 8, 4096)) == best((4, 8, 16_384)) == best((4, 8, 16_384), bfloat16) == cluster
+        )
+        assert best((1, 16, 16_384)) == best((4, 8, 4096), np.float64) == "long"
+
+
+def test_what_no_block_holds():
+    """Each of the wide shapes, in float64, is refused by name and goes to `long`; the others are
+    not."""
+    from cudamath.kernels.norm import group_norm_backward
+
+    for shape, groups in SHAPES + WIDE:
+        x, c, s = (
+            Layout.new(v, np.dtype(np.float64), 0)
+            for v in (shape, shape[1:2], (shape[0] * groups,))
+        )
+        with assume((9, 0)):
+            if (shape, groups) in SHAPES:
+                group_norm_backward.gradient("shared", x, x, c, s, s, groups, True)
+                continue
+            with pytest.raises(
+                ValueError, match="^norm: version 'shared' cannot hold groups of .* of float64"
+            ):
+                group_norm_backward.gradient("shared", x, x, c, s, s, groups, True)
+            plan = group_norm_backward.group_norm_grad(x, x, c, s, s, groups=groups, biased=True)
+        assert [step.kernel.__name__ for step in plan.steps] == [
+            "group_piece_sums",
+            "group_means",
+            "group_long_grad",
+            "norm_finish",
+        ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0), (10, 0)])
+@pytest.mark.parametrize("dtype", [np.float32, bfloat16, np.float64])
+def test_registers(capability, dtype):
+    """Nothing spills; the blocks of a group that all their registers hold."""
+    from cudamath.kernels.norm import group_norm_backward
+
+    x, c, s = (
+        Layout.new(
+            shape, np.dtype(dtype if shape != (32,) or dtype == np.float64 else np.float32), 0
+        )
+        for shape in ((4, 64, 64, 64), (64,), (32,))
+    )
+    for version in (
+        ("shared", "long") if capability >= (9, 0) and dtype != np.float64 else ("long",)
+    ):
+        with assume(capability):
+            plan = group_norm_backward.gradient(version, x, x, c, s, s, 8, True)
+        if version == "shared":
+            assert plan.steps[0].cluster == 8 // (4 // x.dtype.itemsize)
+        check_resources(plan, [x, x, c, s, s], capability)
+    x, s = x.like((4, 64, 8, 8)), s.like((32,))
+    with assume(capability):
+        check_resources(
+            group_norm_backward.gradient("shared", x, x, c, s, s, 8, True),
+            [x, x, c, s, s],
+            capability,
+        )

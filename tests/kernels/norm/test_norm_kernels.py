@@ -1,0 +1,235 @@
+"""Kernels of layer, RMS, group and (in part) batch norm, each version by name, against float64."""
+
+import numpy as np
+import pytest
+from gradient_checks import DTYPES, MACHINES, TOLERANCE, numbers, run_version, versions, wide
+
+from cudamath.testing import assert_close
+from tests.ml.test_norm import batch_gradients, channels, others, row_gradients, row_reference
+
+
+@pytest.mark.parametrize("dtype, param", [(d, d) for d in DTYPES] + [("bfloat16", "float32")])
+@pytest.mark.parametrize("machine, version", versions("plain", "rows", "long_rows"))
+def test_row_versions(machine, version, dtype, param):
+    from cudamath.kernels.norm import backward as norm_backward
+    from cudamath.kernels.norm import forward as norm_forward
+
+    small = machine == "simulator"
+    many = [(200, 8), (40000, 4), (5, 129), (5000, 768), (700, 1024), (9, 4096)]
+    for rows, columns in [(3, 7), (19, 24)] if small else [(3, 7), *many]:
+        x, g = numbers((rows, columns), dtype, scale=2, shift=1), numbers((rows, columns), dtype, 1)
+        w, b = numbers((columns,), param, 2), numbers((columns,), param, 3)
+        loose = dict(
+            rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 6, what=f"{rows} x {columns}"
+        )
+        summed = dict(
+            rtol=TOLERANCE[param] * 4,
+            atol=TOLERANCE[dtype if param == dtype else "float32"] * 6 * rows**0.5,
+        )
+        y, mean, rstd = run_version(
+            machine,
+            lambda x, w, b, columns=columns: norm_forward.forward(
+                version, x, w, b, None, columns, 1e-5
+            ),
+            x,
+            w,
+            b,
+        )
+        assert_close(y, row_reference(x, w, b), **loose)
+        found = run_version(
+            machine,
+            lambda g, x, w, m, s, columns=columns: norm_backward.backward(
+                version, g, x, w, m, s, None, columns, True
+            ),
+            g,
+            x,
+            w,
+            mean,
+            rstd,
+        )
+        expected = row_gradients(g, x, w, True)
+        assert_close(found[0], expected[0], **loose)
+        for i in (1, 2):
+            assert_close(found[i], expected[i], **summed)
+        y, rstd = run_version(
+            machine,
+            lambda x, w, columns=columns: norm_forward.forward(
+                version, x, w, None, None, columns, 1e-5, center=False
+            ),
+            x,
+            w,
+        )
+        assert_close(y, row_reference(x, w), **loose)
+        found = run_version(
+            machine,
+            lambda g, x, w, s, columns=columns: norm_backward.backward(
+                version, g, x, w, None, s, None, columns, False
+            ),
+            g,
+            x,
+            w,
+            rstd,
+        )
+        expected = row_gradients(g, x, w, False)
+        assert_close(found[0], expected[0], **loose)
+        assert_close(found[1], expected[1], **summed)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("machine, version", versions("plain", "rows", "long_rows"))
+def test_row_versions_with_a_residual_and_without_parameters(machine, version, dtype):
+    from cudamath.kernels.norm import backward as norm_backward
+    from cudamath.kernels.norm import forward as norm_forward
+
+    for rows, columns in (
+        [(3, 7)] if machine == "simulator" else [(3, 7), (300, 33), (5000, 768), (700, 1600)]
+    ):
+        x, r, g, extra = (numbers((rows, columns), dtype, seed) for seed in range(4))
+        h = (wide(x) + wide(r)).astype(x.dtype)
+        ones = np.ones(columns, x.dtype)
+        loose = dict(
+            rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 6, what=f"{rows} x {columns}"
+        )
+        y, mean, rstd, found = run_version(
+            machine,
+            lambda x, r, columns=columns: norm_forward.forward(
+                version, x, None, None, r, columns, 1e-5
+            ),
+            x,
+            r,
+        )
+        assert_close(found, h, rtol=0)
+        assert_close(y, row_reference(h, ones, np.zeros_like(ones)), **loose)
+        dx, dbias = run_version(
+            machine,
+            lambda g, h, m, s, e, columns=columns: norm_backward.backward(
+                version, g, h, None, m, s, e, columns, True
+            ),
+            g,
+            found,
+            mean,
+            rstd,
+            extra,
+        )
+        expected = row_gradients(g, h, ones, True)
+        assert_close(dx, expected[0] + wide(extra), **loose)
+        assert_close(
+            dbias, expected[2], rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 6 * rows**0.5
+        )
+
+
+@pytest.mark.parametrize(
+    "dtype, param", [("float32", "float32"), ("bfloat16", "float32"), ("float64", "float64")]
+)
+@pytest.mark.parametrize("machine, version", versions("plain", "rows", "long_rows"))
+def test_group_norm_versions(machine, version, dtype, param):
+    from cudamath.kernels.norm import forward as norm_forward
+
+    shapes = [((2, 6, 5), 3), ((3, 32, 16, 16), 4), ((2, 8, 9, 9), 8)]
+    for shape, groups in shapes[:1] if machine == "simulator" else shapes:
+        x, w, b = (
+            numbers(shape, dtype, scale=2, shift=1),
+            numbers(shape[1:2], param, 1),
+            numbers(shape[1:2], param, 2),
+        )
+        y, mean, _ = run_version(
+            machine,
+            lambda x, w, b, groups=groups: norm_forward.group_norm(
+                x, w, b, groups=groups, eps=1e-5, version=version
+            ),
+            x,
+            w,
+            b,
+        )
+        rows = wide(x).reshape(shape[0], groups, -1)
+        spread = np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
+        expected = ((rows - rows.mean(-1, keepdims=True)) / spread).reshape(shape) * channels(
+            wide(w), x
+        ) + channels(wide(b), x)
+        assert_close(y, expected, rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 6)
+        assert_close(
+            mean, rows.mean(-1).ravel(), rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE["float32"]
+        )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("machine, version", versions("plain", "rows", "long_rows", "shared"))
+def test_without_statistics(machine, version, dtype):
+    """Plans of what a caller has alone who asks for no gradient."""
+    from cudamath.kernels.norm import forward as norm_forward
+
+    columns, long = (7, 9) if machine == "simulator" else (768, 20_000)
+    columns = long if version == "shared" else columns
+    x, r = numbers((5, columns), dtype, scale=2, shift=1), numbers((5, columns), dtype, 1)
+    w, b, h = (
+        numbers((columns,), dtype, 2),
+        numbers((columns,), dtype, 3),
+        (wide(x) + wide(r)).astype(x.dtype),
+    )
+    near = dict(rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 6)
+    y, found = run_version(
+        machine,
+        lambda x, w, b, r: norm_forward.forward(version, x, w, b, r, columns, 1e-5, kept=False),
+        x,
+        w,
+        b,
+        r,
+    )
+    assert_close(found, h, rtol=0)
+    assert_close(y, row_reference(h, w, b), **near)
+    y = run_version(
+        machine,
+        lambda x, w: norm_forward.forward(
+            version, x, w, None, None, columns, 1e-5, center=False, kept=False
+        ),
+        x,
+        w,
+    )
+    assert_close(y, row_reference(x, w), **near)
+    planes = numbers((3, 4, 5, -(-long // 10)), dtype, scale=2, shift=1)
+    y = run_version(
+        machine,
+        lambda x: norm_forward.group_norm(
+            x, None, None, groups=2, eps=1e-5, version=version, kept=False
+        ),
+        planes,
+    )
+    rows = wide(planes).reshape(6, -1)
+    expected = (rows - rows.mean(1, keepdims=True)) / np.sqrt(rows.var(1, keepdims=True) + 1e-5)
+    assert_close(y, expected.reshape(planes.shape), **near)
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("version", ["plain", "fast"])
+def test_batch_norm_gradient_knows_that_the_mean_is_rounded(machine, version, relu):
+    """A mean of 3000 is off by up to 1.2e-4 in float32, for all elements alike: times the sum of g
+    that is a large error."""
+    from cudamath.kernels.norm import batch_norm_backward
+
+    for shape in (
+        [(40, 3), (6, 2, 50)]
+        if machine == "simulator"
+        else [(5000, 4), (50_000, 3), (64, 3, 40, 40)]
+    ):
+        x, g = numbers(shape, "float32", shift=3e3), numbers(shape, "float32", 1, shift=2)
+        c = shape[1]
+        w, b = (
+            numbers((c,), "float32", 2),
+            np.full(c, 99 if relu else 0, "float32"),
+        )  # relu: all is positive
+        mean, rstd = wide(x).mean(others(x)), 1 / np.sqrt(wide(x).var(others(x)) + 1e-5)
+        found = run_version(
+            machine,
+            lambda g, x, w, *_: batch_norm_backward.gradient(version, g, x, w, None, relu),
+            g,
+            x,
+            w,
+            b,
+            (mean + 1e-4).astype("float32"),
+            rstd.astype("float32"),
+        )
+        expected = batch_gradients(g, x, w)
+        size = (x.size // c) ** 0.5
+        for got, right, atol in zip(found, expected, (5e-6, 3e-6 * size, 3e-6 * size), strict=True):
+            assert_close(got, right, rtol=1e-6, atol=atol, what=f"{shape}")

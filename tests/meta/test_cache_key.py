@@ -1,0 +1,247 @@
+"""The key of a compiled kernel follows the device code it refers to, in whatever folder below
+cudamath/kernels it lies: else an edited helper would leave machine code of its older version in
+use, in silence."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pathlib
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from cudamath import kernels
+from cudamath.kernels.compiler import compile as compiler
+from cudamath.kernels.compiler import lazy_numba
+
+pytestmark = pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
+
+FOLDERS = ("", "shelf0", "shelf0.shelf1", "shelf0.shelf1.shelf2")  # 0 to 3 folders deep
+OLD, NEW = "value + 1", "value + 2"
+
+#: How a kernel may refer to `advance` of the module `helper` in the package {place}.
+USES = {
+    "function of a module": """
+        from {place} import helper
+        @cuda.jit
+        def kernel(x):
+            x[0] = helper.advance(x[0])
+    """,
+    "function": """
+        from {place}.helper import advance
+        @cuda.jit
+        def kernel(x):
+            x[0] = advance(x[0])
+    """,
+    "function in a closure": """
+        from {place}.helper import advance
+        def factory(step):
+            @cuda.jit
+            def kernel(x):
+                x[0] = step(x[0])
+            return kernel
+        kernel = factory(advance)
+    """,
+    "module in a closure": """
+        def factory():
+            from {place} import helper
+            @cuda.jit
+            def kernel(x):
+                x[0] = helper.advance(x[0])
+            return kernel
+        kernel = factory()
+    """,
+    "function of a module of a package": """
+        import {place}.helper
+        import {place} as package
+        @cuda.jit
+        def kernel(x):
+            x[0] = package.helper.advance(x[0])
+    """,
+    "helper of a helper": """
+        from {middle} import middle
+        @cuda.jit
+        def kernel(x):
+            x[0] = middle.twice(x[0])
+    """,
+    "helper of a function": """
+        from {middle}.middle import twice
+        @cuda.jit
+        def kernel(x):
+            x[0] = twice(x[0])
+    """,
+}
+
+HELPER = """
+    @cuda.jit(device=True)
+    def advance(value):
+        return {body}
+"""
+MIDDLE = """
+    from {place} import helper
+    @cuda.jit(device=True)
+    def twice(value):
+        return helper.advance(helper.advance(value))
+"""
+HEAD = f"""
+from {lazy_numba.__name__} import cuda
+"""
+
+
+class Tree:
+    """Folders of a temporary tree that Python takes for a part of cudamath.kernels."""
+
+    def __init__(self, root: pathlib.Path):
+        self.root = root
+        for folder in (*FOLDERS[1:], "kernel_here", "middle_here"):
+            path = self.root.joinpath(*folder.split("."))
+            path.mkdir()
+            (path / "__init__.py").touch()
+
+    def write(self, place: str, name: str, source: str) -> None:
+        lines = [line[4:] for line in source.splitlines()]
+        text = HEAD + "\n".join(lines)
+        self.root.joinpath(*filter(None, place.split(".")), f"{name}.py").write_text(text)
+
+    def fingerprint(self, use: str, depth: int, body: str) -> str:
+        """Of the kernel that uses a helper with this body, all modules imported anew."""
+        for helper in self.root.rglob("helper.py"):
+            helper.unlink()
+        forget()
+        place = f"{kernels.__name__}.{FOLDERS[depth]}".rstrip(".")
+        middle = f"{kernels.__name__}.middle_here"
+        self.write(FOLDERS[depth], "helper", HELPER.format(body=body))
+        self.write("middle_here", "middle", MIDDLE.format(place=place))
+        source = USES[use].replace("\n    ", "\n").format(place=place, middle=middle)
+        self.write("kernel_here", "kernel", source)
+        importlib.invalidate_caches()
+        module = importlib.import_module(f"{kernels.__name__}.kernel_here.kernel")
+        return compiler.fingerprint(module.kernel)
+
+
+def forget() -> None:
+    """Modules of the temporary tree that were imported."""
+    here = ("shelf0", "kernel_here", "middle_here", "helper")
+    for name in list(sys.modules):
+        package, _, rest = name.partition(f"{kernels.__name__}.")
+        if not package and rest.partition(".")[0] in here:
+            del sys.modules[name]
+    for name in here:
+        vars(kernels).pop(name, None)
+
+
+@pytest.fixture
+def tree(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tree]:
+    monkeypatch.setattr(kernels, "__path__", [*kernels.__path__, str(tmp_path)])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # edits within a second, of equal length
+    yield Tree(tmp_path)
+    forget()
+
+
+@pytest.mark.parametrize("depth", range(4))
+@pytest.mark.parametrize("use", USES)
+def test_an_edited_helper_is_another_kernel(tree: Tree, use: str, depth: int) -> None:
+    before = tree.fingerprint(use, depth, OLD)
+    assert tree.fingerprint(use, depth, OLD) == before
+    assert tree.fingerprint(use, depth, NEW) != before
+
+
+@pytest.mark.parametrize("use", [use for use in USES if "package" not in use])
+def test_a_helper_that_only_moves_leaves_the_kernel_as_it_was(tree: Tree, use: str) -> None:
+    """Nobody compiles anew because a file went into another folder."""
+    assert len({tree.fingerprint(use, depth, OLD) for depth in range(4)}) == 1
+
+
+def test_the_package_is_known_wherever_the_compiler_lies() -> None:
+    assert compiler.KERNELS == kernels.__name__
+
+
+def test_modules_that_share_device_code() -> None:
+    def is_kit(name: str) -> bool:
+        return compiler._is_kit(type(sys)(name))
+
+    root = kernels.__name__
+    assert is_kit(f"{root}.hopper") and is_kit(f"{root}.lib.tma") and is_kit(f"{root}.a.b.c.tile")
+    # Instructions are a part of every key already, with their text.
+    for name in ("ptx", "ptx_mma", "ptx.sm80", "ptx.more.sm80"):
+        assert not is_kit(f"{root}.{name}")
+    assert is_kit(f"{root}.lib.ptx_words")  # not among them: see ptx_sources
+    for name in ("numba.cuda", "cudamath.core.dispatch.plan", f"{root}_other.tile", "math"):
+        assert not is_kit(name)
+
+
+# ---------------------------------------------------------------- the text of instructions
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ("ptx.py", "ptx_mma.py"),
+        ("ptx/__init__.py", "ptx/sm80.py"),
+        ("ptx/__init__.py", "ptx/hopper/__init__.py", "ptx/hopper/sm90.py"),
+    ],
+)
+def test_sources_of_instructions_are_found_in_every_layout(
+    tmp_path: pathlib.Path, files: tuple[str, ...]
+) -> None:
+    for name in (*files, "build.py", "lib/__init__.py", "lib/tile.py"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.touch()
+    assert [p.relative_to(tmp_path).as_posix() for p in compiler.ptx_sources(tmp_path)] == sorted(
+        files
+    )
+
+
+def test_no_sources_of_instructions_is_an_error(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "build.py").touch()
+    with pytest.raises(FileNotFoundError, match="no sources of PTX instructions"):
+        compiler.ptx_sources(tmp_path)
+
+
+def defines_intrinsics(path: pathlib.Path) -> bool:
+    def is_intrinsic(node: ast.expr) -> bool:
+        return ast.unparse(node).partition("(")[0].rpartition(".")[2] == "intrinsic"
+
+    return any(
+        (isinstance(node, ast.FunctionDef) and any(map(is_intrinsic, node.decorator_list)))
+        or (isinstance(node, ast.Call) and is_intrinsic(node.func))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    )
+
+
+def test_every_intrinsic_is_part_of_a_key() -> None:
+    """Those of the ptx files by their text; those of a kernel's own file by the code that generates
+    them."""
+    sources = set(compiler.ptx_sources())
+    root = pathlib.Path(kernels.__file__).parent
+    defining = {p for p in root.rglob("*.py") if defines_intrinsics(p)}
+    assert sources & defining
+    for path in defining - sources:
+        name = ".".join((kernels.__name__, *path.relative_to(root).with_suffix("").parts))
+        members = vars(importlib.import_module(name)).values()
+        made = {
+            member.__name__: member
+            for member in members
+            if isinstance(getattr(member, "generator", None), Callable)
+            and member.generator.__module__ == name
+        }
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        written = {
+            node.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef)
+            and any("intrinsic" in ast.unparse(mark) for mark in node.decorator_list)
+        }
+        assert written and written <= set(made), f"{path}: not in its kernels' keys"
+
+
+def test_instructions_are_told_from_the_rest_in_one_way() -> None:
+    """What `ptx_sources` reads is what `_is_kit` leaves out."""
+    root, sources = pathlib.Path(kernels.__file__).parent, set(compiler.ptx_sources())
+    for path in root.rglob("*.py"):
+        parts = path.relative_to(root).with_suffix("").parts
+        name = ".".join((kernels.__name__, *parts)).removesuffix(".__init__")
+        assert compiler._is_kit(type(sys)(name)) != (path in sources), name

@@ -1,0 +1,152 @@
+"""Every example in the documentation is run: README's code blocks and the docstrings of all
+modules."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import operator
+import os
+import pathlib
+import re
+import types
+
+import pytest
+
+import cudamath as cm
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for folder in ("cudamath", "benchmarks")
+    for path in (ROOT / folder).rglob("*.py")
+    if path.name != "__main__.py"
+)
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="examples run on real devices"
+)
+
+
+@pytest.fixture(autouse=True)
+def cpu():
+    with cm.device("cpu"):
+        yield
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples(name: str) -> None:
+    module = importlib.import_module(name)
+    results = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    assert results.failed == 0, (
+        f"{results.failed} of {results.attempted} examples failed (see the output above)"
+    )
+
+
+def public(space: types.ModuleType) -> list[str]:
+    """Names of the functions and classes that a namespace offers and cudamath defines."""
+    return sorted(
+        name
+        for name in getattr(space, "__all__", vars(space))
+        if not name.startswith("_")
+        and callable(getattr(space, name))
+        and str(getattr(getattr(space, name), "__module__", "")).startswith("cudamath")
+    )
+
+
+SPACES = {
+    name: operator.attrgetter(name)(cm) if name else cm
+    for name in (
+        "",
+        "ml",
+        "linalg",
+        "fft",
+        "random",
+        "cuda",
+        "math",
+        "testing",
+        "data",
+        "distributed",
+        "lib.stride_tricks",
+        "ml.amp",
+        "ml.init",
+        "ml.schedules",
+    )
+}
+
+
+@pytest.mark.parametrize(
+    ("space", "name"), [(space, name) for space in SPACES for name in public(SPACES[space])]
+)
+def test_public_function_is_documented(space: str, name: str) -> None:
+    item = getattr(SPACES[space], name)
+    text = inspect.getdoc(item)
+    assert text, f"{space or 'cm'}.{name} has no docstring"
+    if inspect.isfunction(item) and space not in (
+        "cuda",
+        "testing",
+    ):  # those need a GPU, or the simulator
+        assert ">>>" in text, f"{space or 'cm'}.{name} has no example"
+
+
+def test_generators_methods_have_examples() -> None:
+    methods = {
+        name: item
+        for kind in cm.random.Generator.__mro__[:-2]
+        for name, item in vars(kind).items()
+        if not name.startswith("_") and inspect.isfunction(item)
+    }
+    assert (
+        len(methods) > 30
+        and [name for name, item in methods.items() if ">>>" not in (inspect.getdoc(item) or "")]
+        == []
+    )
+
+
+def blocks(text: str) -> list[tuple[int, str]]:
+    """(line number, source) of the ```python blocks of a Markdown text."""
+    return [
+        (text.count("\n", 0, match.start()) + 2, match[1])
+        for match in re.finditer(r"^```python\n(.*?)^```", text, re.S | re.M)
+    ]
+
+
+def test_readme_examples() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    namespace: dict[str, object] = {}
+    found = blocks(text)
+    assert len(found) >= 3
+    for line, source in found:  # one after the other, as a reader would type them
+        exec(compile("\n" * (line - 1) + source, "README.md", "exec"), namespace)
+
+
+def test_readme_table_of_old_names_is_true() -> None:
+    """Every function in README's table of CudaBackend, CudaMath and CudaML names exists."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(.+?)` \| (.+?) \|$", text, re.M)
+    assert len(rows) >= 30
+    for old, new in rows:
+        for path in re.findall(r"`(cm\.[A-Za-z_0-9.]+)", new):
+            item: object = {"cm": cm}["cm"]
+            for part in path.split(".")[1:]:
+                assert hasattr(item, part), f"README says {old} is now {path}, which does not exist"
+                item = getattr(item, part)
+
+
+def test_readme_figures_are_the_records() -> None:
+    from benchmarks import report
+
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert report.replaced(readme, report.markdown(ROOT / "benchmarks" / "results")) == readme, (
+        "run python -m benchmarks.report"
+    )
+
+
+def test_contributing_names_files_that_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    paths = set(re.findall(r"(?:cudamath|tests|benchmarks)/[\w/]+(?:\.\w+|/)", text))
+    assert len(paths) > 20
+    if not (ROOT / "cudamath" / "kernels" / "conv").is_dir():
+        pytest.skip("it describes folders that kernels and tests are about to have")
+    assert {path for path in paths if not (ROOT / path).exists()} == set()

@@ -1,0 +1,317 @@
+"""Who imports whom: no circles, and in runtime/ no import from an upper floor.
+
+Every import statement of the package counts: at the top of a module, inside a function, under
+TYPE_CHECKING, relative or absolute, and the strings that `importlib.import_module` is given. An
+import of a package inside a function (`import cudamath as cm`) counts as an import of its
+`__init__`.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import pathlib
+import re
+
+import pytest
+
+import cudamath
+
+ROOT = pathlib.Path(cudamath.__file__).parent
+
+#: The circles that are left: each row is a set of modules that may import each other. A row may
+#: only shrink; `test_listed_circles_are_still_there` names what has to be struck out.
+CIRCLES: list[set[str]] = [
+    {"cudamath.kernels.matmul.grouped", "cudamath.kernels.matmul.grouped_sm90"},
+    {"cudamath.kernels.norm.forward", "cudamath.kernels.norm.forward_cluster"},
+    {
+        "cudamath.kernels.norm.group_norm_backward",
+        "cudamath.kernels.norm.group_norm_backward_cluster",
+    },
+    {"cudamath.kernels.lib.transpose_tiles", "cudamath.kernels.lib.transpose_tiles_16bit"},
+    {
+        "cudamath.kernels.norm.batch_norm",
+        "cudamath.kernels.norm.batch_norm_one_block",
+        "cudamath.kernels.norm.batch_norm_nchw",
+    },
+    {
+        "cudamath.kernels.norm.backward",
+        "cudamath.kernels.norm.backward_cluster",
+        "cudamath.kernels.norm.backward_tma",
+    },
+    {
+        "cudamath.kernels.softmax.dispatch",
+        "cudamath.kernels.softmax.shared_memory",
+        "cudamath.kernels.softmax.cluster",
+    },
+    {
+        "cudamath.kernels.compiler.compile",
+        "cudamath.kernels.lib.float8",
+        "cudamath.kernels.ptx.intrinsics",
+        "cudamath.kernels.ptx.sm80",
+    },
+    {
+        "cudamath.kernels.pool.dispatch",
+        "cudamath.kernels.pool.max_backward_16bit",
+        "cudamath.kernels.pool.max_forward_16bit",
+        "cudamath.kernels.pool.overlapping_windows",
+    },
+    {
+        "cudamath.ops.creation",
+        "cudamath.ops.elementwise",
+        "cudamath.ops.index",
+        "cudamath.ops.ufunc",
+    },
+    {
+        "cudamath.kernels.matmul.linear",
+        "cudamath.kernels.quantize.linear",
+        "cudamath.kernels.matmul.dispatch",
+        "cudamath.kernels.matmul.simt_async_copy",
+        "cudamath.kernels.matmul.simt",
+        "cudamath.kernels.matmul.tensor_core_dispatch",
+        "cudamath.kernels.quantize.scaled_matmul",
+    },
+    {
+        "cudamath.core.array",
+        "cudamath.core.interop.dlpack",
+        "cudamath.core.indexing",
+        "cudamath.core.interop.cuda_array_interface",
+        "cudamath.core.export_guard",
+        "cudamath.core.view_cache",
+        "cudamath.core.transfer.device_to_host",
+        "cudamath.core.autograd.tape",
+        "cudamath.core.tracing",
+        "cudamath.core.transfer.host_to_device",
+    },
+    {
+        "cudamath",
+        "cudamath.checkpoints",
+        "cudamath.data",
+        "cudamath.einops_backend",
+        "cudamath.fft",
+        "cudamath.fuse",
+        "cudamath.lib",
+        "cudamath.linalg",
+        "cudamath.math",
+        "cudamath.ml",
+        "cudamath.ml.attention",
+        "cudamath.ml.conv",
+        "cudamath.ml.conv_transpose",
+        "cudamath.ml.dropout",
+        "cudamath.ml.init",
+        "cudamath.ml.linear",
+        "cudamath.ml.linear_loss",
+        "cudamath.ml.mlp",
+        "cudamath.ml.loss_elementwise",
+        "cudamath.ml.pool",
+        "cudamath.ml.pool_nd",
+        "cudamath.ml.quantize",
+        "cudamath.ml.resize",
+        "cudamath.ml.rotary",
+        "cudamath.ml.schedules",
+        "cudamath.ml.self_attention",
+        "cudamath.ops.compare",
+        "cudamath.ops.conversion",
+        "cudamath.ops.random.composed",
+        "cudamath.ops.differences",
+        "cudamath.ops.random.discrete",
+        "cudamath.ops.linalg.einsum",
+        "cudamath.ops.random.generator",
+        "cudamath.ops.index_grids",
+        "cudamath.ops.histogram",
+        "cudamath.ops.integers",
+        "cudamath.ops.linalg.matrix_functions",
+        "cudamath.ops.methods",
+        "cudamath.ops.nan_reductions",
+        "cudamath.ops.linalg.norms",
+        "cudamath.ops.elementwise_numpy",
+        "cudamath.ops.random.permutations",
+        "cudamath.ops.padding",
+        "cudamath.ops.polynomials",
+        "cudamath.ops.random.module",
+        "cudamath.ops.reduce",
+        "cudamath.ops.scan",
+        "cudamath.ops.select",
+        "cudamath.ops.sets",
+        "cudamath.ops.linalg.spectral",
+        "cudamath.ops.join_numpy",
+        "cudamath.ops.statistics",
+        "cudamath.ops.stride_tricks",
+        "cudamath.ops.text_io",
+        "cudamath.ops.ufunc_methods",
+        "cudamath.random",
+    },
+]
+
+
+def module_name(path: pathlib.Path) -> str:
+    parts = (ROOT.name, *path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@functools.cache
+def modules() -> dict[str, pathlib.Path]:
+    return {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
+
+
+class Imports(ast.NodeVisitor):
+    """The modules of the package that one module imports."""
+
+    def __init__(self, name: str, known: dict[str, pathlib.Path]):
+        self.name, self.known = name, known
+        is_package = known[name].name == "__init__.py"
+        self.package = name if is_package else name.rpartition(".")[0]
+        self.targets: set[str] = set()
+        self.in_function = False
+        self.visit(ast.parse(known[name].read_text(encoding="utf-8")))
+        self.targets.discard(name)
+
+    def add(self, target: str) -> None:
+        """A dotted name: of a module, or of something in a module."""
+        while target and target not in self.known:
+            target = target.rpartition(".")[0]
+        if target:
+            self.targets.add(target)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        outer, self.in_function = self.in_function, True
+        self.generic_visit(node)
+        self.in_function = outer
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self.add(alias.name)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        base = node.module or ""
+        if node.level:
+            parts = self.package.split(".")
+            base = ".".join([*parts[: len(parts) - node.level + 1], *filter(None, [base])])
+        for alias in node.names:
+            self.add(f"{base}.{alias.name}")
+        if base == ROOT.name and self.in_function:
+            self.add(base)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        function = node.func
+        called = (
+            function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        )
+        if called == "import_module":
+            for argument in node.args:
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                    level = len(argument.value) - len(argument.value.lstrip("."))
+                    parts = self.package.split(".")
+                    base = parts[: len(parts) - level + 1] if level else []
+                    self.add(".".join([*base, argument.value.lstrip(".")]))
+        self.generic_visit(node)
+
+
+@functools.cache
+def imports() -> dict[str, set[str]]:
+    """Module -> the modules that it imports."""
+    known = modules()
+    return {name: Imports(name, known).targets for name in known}
+
+
+def components(graph: dict[str, set[str]]) -> list[set[str]]:
+    """The strongly connected components of more than one module (Tarjan's algorithm)."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[set[str]] = []
+
+    def visit(name: str) -> None:
+        order[name] = low[name] = len(order)
+        stack.append(name)
+        for target in graph[name]:
+            if target not in order:
+                visit(target)
+                low[name] = min(low[name], low[target])
+            elif target in stack:
+                low[name] = min(low[name], order[target])
+        if low[name] == order[name]:
+            at = stack.index(name)
+            component = set(stack[at:])
+            del stack[at:]
+            if len(component) > 1:
+                found.append(component)
+
+    for name in sorted(graph):
+        if name not in order:
+            visit(name)
+    return found
+
+
+def within(package: str) -> dict[str, set[str]]:
+    """The imports among the modules of a package."""
+    prefix = f"{ROOT.name}.{package}"
+    inside = {name for name in modules() if name == prefix or name.startswith(prefix + ".")}
+    return {name: imports()[name] & inside for name in inside}
+
+
+@pytest.mark.parametrize("package", ["runtime"])
+def test_packages_without_circles(package):
+    assert components(within(package)) == []
+
+
+def test_no_new_circles():
+    new = [
+        sorted(circle)
+        for circle in components(imports())
+        if not any(circle <= listed for listed in CIRCLES)
+    ]
+    assert not new, "new circles of imports"
+
+
+def test_listed_circles_are_still_there():
+    tied = set().union(*components(imports()))
+    gone = sorted(set().union(*CIRCLES) - tied)
+    assert not gone, "these modules are in no circle any more: strike them out of CIRCLES"
+
+
+def test_runtime_imports_from_lower_floors():
+    """The floors are those of the docstring of runtime/__init__.py."""
+    prefix = f"{ROOT.name}.runtime"
+    text = ast.get_docstring(ast.parse(modules()[prefix].read_text(encoding="utf-8"))) or ""
+    rows = re.findall(r"^ *(\d+)  (\w+(?:, \w+)*)$", text, re.M)
+    floors = {f"{prefix}.{name}": int(number) for number, row in rows for name in row.split(", ")}
+    assert set(floors) == set(within("runtime")) - {prefix}
+    upward = [
+        f"{name} -> {target}"
+        for name in floors
+        for target in imports()[name]
+        if floors.get(target, len(floors)) >= floors[name]
+    ]
+    assert not upward
+
+
+@pytest.mark.parametrize(
+    ("statement", "target"),
+    [
+        ("from . import array", "cudamath.core.array"),
+        ("from .array import ndarray", "cudamath.core.array"),
+        ("from .. import fuse", "cudamath.fuse"),
+        ("from ..runtime.stream import Stream", "cudamath.runtime.stream"),
+        ("import cudamath.ops.shape", "cudamath.ops.shape"),
+        ("from cudamath.ops import shape", "cudamath.ops.shape"),
+        ("def f():\n    import cudamath as cm", "cudamath"),
+        ("def f():\n    from .. import where", "cudamath"),
+        ("def f():\n    from .array import ndarray", "cudamath.core.array"),
+        ("if TYPE_CHECKING:\n    from .array import ndarray", "cudamath.core.array"),
+        ("importlib.import_module('cudamath.ops.shape')", "cudamath.ops.shape"),
+        ("import_module('..ops.shape', __package__)", "cudamath.ops.shape"),
+    ],
+)
+def test_every_kind_of_import_counts(statement, target, tmp_path):
+    path = tmp_path / "new.py"
+    path.write_text(statement)
+    known = {**modules(), "cudamath.core.new": path}
+    assert target in Imports("cudamath.core.new", known).targets
+
+
+def test_components():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"a", "f"}, "f": {"e"}}
+    assert sorted(map(sorted, components(graph))) == [["b", "c"], ["e", "f"]]

@@ -1,0 +1,86 @@
+"""Attention on tensor cores where sequences have lengths, each version by name, against the CPU's
+functions in float64."""
+
+import numpy as np
+import pytest
+from gradient_checks import TOLERANCE, numbers, wide
+
+from cudamath.testing import assert_close
+from tests.ml.test_attention import operands, run
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("version, queries", [("wgmma", 300), ("decode", 2)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_tensor_core_versions_with_lengths(version, queries, causal):
+    """What lies beyond them is not looked at, be it no number."""
+    from cudamath.cpu import attention as cpu
+    from cudamath.kernels.attention import dispatch as kernels
+
+    q, k, v = operands((3, 4, 2, queries, 500, 128, 128), "bfloat16")
+    present, filled = np.array([queries, 0, 1], np.int32), np.array([500, 300, 77], np.int32)
+    options = {"causal": causal, "scale": 0.1, "dropping": False}
+    expected, expected_lse = cpu.attention(*wide(q, k, v), None, present, filled, **options)
+    for b in range(3):
+        q[b, :, present[b] :] = k[b, :, filled[b] :] = v[b, :, filled[b] :] = np.nan
+    y, lse = run(
+        "gpu",
+        lambda *a: kernels.attention(*a, **options, version=version),
+        (q, k, v, None, present, filled),
+        (),
+    )
+    assert_close(y, expected, rtol=3e-2, atol=3e-2)
+    assert_close(lse, expected_lse, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (4, 4, 2, 300, 500, 128),
+        (4, 4, 4, 520, 333, 64),
+        (4, 2, 1, 200, 300, 80),
+        (4, 4, 2, 300, 500, 256),
+        (4, 2, 2, 200, 300, 136),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients_on_tensor_cores_with_lengths(shape, causal):
+    """What lies beyond them gets zeros, be it no number, and adds nothing; and twice the same
+    bits."""
+    from cudamath.cpu import attention as cpu
+    from cudamath.kernels.attention import dispatch as kernels
+
+    queries, keys, depth = shape[3:]
+    q, k, v = operands((*shape, depth), "bfloat16")
+    g = numbers(q.shape, "bfloat16", 6)
+    lengths = np.array([queries, 0, 130, queries], np.int32), np.array([keys, 300, 77, 0], np.int32)
+    options = {"causal": causal, "scale": 0.1, "dropping": False}
+    expected, expected_lse = cpu.attention(*wide(q, k, v), None, *lengths, **options)
+    slopes = cpu.attention_grad(
+        *wide(g, q, k, v), expected, expected_lse, None, *lengths, **options
+    )
+    for b, (present, filled) in enumerate(zip(*lengths, strict=True)):
+        g[b, :, present:] = q[b, :, present:] = k[b, :, filled:] = v[b, :, filled:] = np.nan
+    y, lse = run(
+        "gpu",
+        lambda *a: kernels.attention(*a, **options, version="wgmma"),
+        (q, k, v, None, *lengths),
+        (),
+    )
+
+    def back():
+        return run(
+            "gpu",
+            lambda *a: kernels.attention_grad(*a, **options, version="wgmma"),
+            (g, q, k, v, y, lse, None, *lengths),
+            (),
+        )
+
+    for a, b, c, what in zip(back(), back(), slopes, ("dq", "dk", "dv"), strict=True):
+        size = max(1, np.abs(c).max())
+        assert_close(
+            a, c, rtol=4 * TOLERANCE["bfloat16"], atol=2 * TOLERANCE["bfloat16"] * size, what=what
+        )
+        assert np.array_equal(a.view(np.uint16), b.view(np.uint16)), what

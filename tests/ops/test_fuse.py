@@ -1,0 +1,576 @@
+"""cm.fuse: fused functions against the same functions as they are, and their gradients; in the
+simulator and on a GPU."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math
+import types
+
+import numpy as np
+import pytest
+from simulated_gpu import simulated_gpu
+
+import cudamath as cm
+from cudamath.core.array import wrap
+from cudamath.core.devices import CPU
+from cudamath.core.dispatch.plan import Plan
+from cudamath.kernels.compiler import compile as compiler
+from cudamath.ml import loss_elementwise
+from cudamath.testing import assert_close, compile_plan, simulate
+
+F32 = np.float32
+
+
+def normal(shape, dtype=F32, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def drawn(name, shapes, dtype):
+    """Random; for maxima of differences such that 16 bits tell all candidates apart, and the
+    gradient goes to the same one."""
+    if name != "largest of what is centred":
+        return [normal(shape, dtype, seed) for seed, shape in enumerate(shapes)]
+    ((rows, columns),) = shapes
+    order, row = (
+        np.random.default_rng(0).permutation(columns) - columns // 2,
+        np.arange(rows)[:, None],
+    )
+    return [(order[(np.arange(columns) + 5 * row) % columns] / 2 + row).astype(dtype)]
+
+
+def gelu(x):
+    return 0.5 * x * (1 + cm.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def layer_norm(x, w, b):
+    apart = x - x.mean(-1, keepdims=True)
+    return apart / cm.sqrt((apart * apart).mean(-1, keepdims=True) + 1e-5) * w + b
+
+
+def softmax(x):
+    e = cm.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def standard(x):
+    return (x - cm.expand_dims(cm.mean(x, -1), -1)) / (cm.std(x, -1, keepdims=True) + 0.1)
+
+
+def many(x, y):
+    z = x * 2 + y
+    return {
+        "sum": z.sum(-1),
+        "z": cm.where(z > 0, z, 0.1 * z),
+        "max": (z * z).max(-1, keepdims=True),
+    }
+
+
+#: name -> (function, shapes of its arguments, kernels of rows and others that it takes)
+FUNCTIONS = {
+    "gelu": (gelu, [(5, 7)], 1),
+    "real parts": (lambda x, y: cm.real((x + 1j * y) * (y - 2j * x)) * x.real, [(3, 4), (4,)], 1),
+    "imaginary parts": (
+        lambda x, y: cm.imag((x + 1j * y) * (y - 2j * x)) * (x * 1j).imag - cm.imag(y),
+        [(3, 4), (4,)],
+        1,
+    ),
+    "chain": (
+        lambda x, y, z: cm.exp(-((x - y) ** 2)) * z / (1 + abs(y)) - cm.ml.silu(z),
+        [(3, 4), (4,), (3, 1)],
+        1,
+    ),
+    "layer norm": (layer_norm, [(3, 12), (12,), (12,)], 1),
+    "softmax": (softmax, [(2, 3, 9)], 1),
+    "standard": (standard, [(4, 10)], 1),
+    "mean square": (lambda x, y: ((x - y) ** 2).mean(), [(3, 7), (3, 7)], 1),
+    "sum of rows": (lambda x, b: cm.ml.relu(x + b).sum(-1), [(6, 5), (5,)], 1),
+    "sum of columns": (lambda x: (x * x).sum(0), [(6, 5)], 1),
+    "norm": (lambda x: x / cm.linalg.vector_norm(x, axis=-1, keepdims=True), [(4, 6)], 1),
+    "norms": (
+        lambda x: (
+            x / cm.linalg.vector_norm(x, axis=-1, keepdims=True, ord=1)
+            + cm.linalg.vector_norm(x, axis=-1, keepdims=True, ord=float("inf"))
+        ),
+        [(4, 6)],
+        1,
+    ),
+    "columns then elements": (lambda x: (x - x.mean(0)) * 2, [(6, 5)], 1),
+    "transposed": (lambda x, y: x.T * 2 + y, [(5, 4), (4, 5)], 1),
+    "rows of a transposed array": (
+        lambda x, y: x.T.sum(-1, keepdims=True) + x.T * y,
+        [(5, 4), (4, 5)],
+        1,
+    ),
+    "both ways": (
+        lambda x: x.sum(-1, keepdims=True) * x + x.T.max(-1, keepdims=True) * x.T,
+        [(5, 5)],
+        1,
+    ),
+    "rows of permuted axes": (
+        lambda x, y: softmax(cm.permute_dims(x, (2, 0, 1))) - cm.permute_dims(y, (1, 2, 0)),
+        [(3, 4, 2), (4, 2, 3)],
+        1,
+    ),
+    "turned back": (
+        lambda x, y: (x.T.max(-1, keepdims=True) + x.T).T * y + (x.T + x.T.sum(0)).T,
+        [(2, 5), (2, 5)],
+        2,
+    ),
+    "returned turned": (lambda x: (x.T.max(-1, keepdims=True) + x.T).T, [(2, 5)], 1),
+    "largest of what is centred": (
+        lambda x: (x.T - x.T.mean(-2, keepdims=True)).max(1, keepdims=True),
+        [(6, 33)],
+        1,
+    ),
+    "beside nothing": (lambda x, y: y.sum(-1, keepdims=True) + y, [(0, 3), (3,)], 1),
+    "comparison": (lambda x, y: cm.where((x > y) & (x < 2), x, y), [(9,), ()], 1),
+    "least": (lambda x: (x - x.min(-1, keepdims=True)).max((0, 1)), [(3, 5)], 1),
+    "several": (many, [(4, 6), (6,)], 1),
+    "reshaped": (lambda x, y: cm.exp((x * 2).reshape((6, -1))) + y, [(2, 3, 4), (4,)], 2),
+    "new axes": (
+        lambda x, y: (x[:, None] * y[None] - y[..., None].sum((0, 2))[None]).sum(-1),
+        [(3, 4), (2, 4)],
+        1,
+    ),
+    "repeated": (lambda x: (cm.broadcast_to(x, (3, 4)) * 2, x), [(4,)], 1),
+    "numbers": (
+        lambda x, y: (
+            x * cm.sqrt(cm.asarray(2.0, x.dtype))
+            + cm.ones((3, 4), x.dtype) * y.var((0, 1))
+            - cm.exp(1.5).astype(x.dtype)
+        ),
+        [(3, 4), (2, 5)],
+        1,
+    ),
+    "of constants": (
+        lambda x, m: (
+            x * cm.ones((3, 4), x.dtype).sum(0) + cm.zeros((4,), x.dtype).max(-1) + x.var(0, mean=m)
+        ),
+        [(3, 4), (1, 4)],
+        2,
+    ),
+    "complex numbers": (
+        lambda x, y: cm.std(x + 1j * y, -1, keepdims=True) * x + cm.var(y + 1j * x),
+        [(3, 4), (3, 4)],
+        4,
+    ),
+    "cast": (lambda x: (x.astype("float16") * 3).astype("float32") + 1, [(8,)], 1),
+    "exponents": (lambda x: cm.ldexp(x, (x * 3).astype("int64")) + cm.ldexp(x, 2), [(8,)], 1),
+}
+DIFFERENTIABLE = [n for n in FUNCTIONS if n not in ("cast", "exponents")]
+
+
+def flat(tree):
+    import optree
+
+    return optree.tree_leaves(tree)
+
+
+def card_of(function, arrays):
+    """The fused function behind `cm.fuse`, which calls a function on the CPU as it is."""
+    import optree
+
+    fuse = importlib.import_module("cudamath.fuse")
+
+    leaves, structure = optree.tree_flatten((tuple(arrays), {}))
+    return fuse._card(function, "test", leaves, structure)[0]
+
+
+@pytest.fixture
+def simulated(monkeypatch):
+    """Plans run in the simulator, on CPU arrays; how many did is counted."""
+    ran = []
+
+    def bind(self, name, layouts, scalars=0, device=None):
+        def run(*arrays):
+            ran.append(self)
+            out = simulate(self, *[x._data for x in arrays])
+            return tuple(map(wrap, out)) if isinstance(out, tuple) else wrap(out)
+
+        return run
+
+    monkeypatch.setattr(Plan, "bind", bind)
+    return ran
+
+
+def arguments(name, dtype=F32):
+    return drawn(name, FUNCTIONS[name][1], dtype)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values_in_the_simulator(name, simulated):
+    function, _, kernels = FUNCTIONS[name]
+    with cm.device("cpu"):
+        arrays = [cm.asarray(a) for a in arguments(name)]
+        exact = flat(function(*[cm.asarray(a.astype(np.float64)) for a in arguments(name)]))
+        found = card_of(function, arrays)(*arrays)
+        assert len(simulated) == kernels
+        for y, wanted in zip(found, exact, strict=True):
+            assert y.shape == wanted.shape
+            assert_close(
+                y, wanted.to_numpy(), rtol=3e-6 if name != "cast" else 2e-3, atol=2e-6, what=name
+            )
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *[(n, np.dtype(np.float64)) for n in DIFFERENTIABLE],
+        *[
+            (n, np.dtype(cm.bfloat16))
+            for n in (
+                "least",
+                "several",
+                "softmax",
+                "layer norm",
+                "columns then elements",
+                "reshaped",
+            )
+        ],
+    ],
+    ids=str,
+)
+def test_gradients_in_the_simulator(name, dtype, simulated):
+    function, eps = FUNCTIONS[name][0], 1e-11 if dtype == np.float64 else 2e-2
+    with cm.device("cpu"):
+        arrays = [cm.asarray(a) for a in arguments(name, dtype)]
+        y, pull = cm.vjp(lambda *xs: flat(function(*xs)), *[x.astype("float64") for x in arrays])
+        g = [cm.asarray(normal(each.shape, dtype, 9)) for each in y]
+        wanted = pull([each.astype("float64") for each in g])
+        card = card_of(function, arrays)
+        found = card.vjp(tuple(g), None, *arrays)
+        for each, exact in zip(found, wanted, strict=True):
+            assert each.shape == exact.shape and each.dtype == dtype
+            assert_close(
+                each,
+                exact.to_numpy(),
+                rtol=eps,
+                atol=eps * np.abs(exact.to_numpy()).max(initial=1),
+                what=name,
+            )
+
+
+INF = math.inf
+#: loss, x, target, what the sum's slopes by both are, and the second one by x
+AT_LIMITS = {
+    "binary_cross_entropy": (
+        cm.ml.binary_cross_entropy,
+        [0, 1, 0, 1, 0.5],
+        [0, 1, 1, 0, 0.25],
+        [0, 0, -1e12, 1e12, 1],
+        [100, -100, 100, -100, 0],
+        None,
+    ),
+    "bce_with_logits": (
+        functools.partial(cm.ml.bce_with_logits, pos_weight=3.0),
+        [0, 0, 800, -800],
+        [0, 1, 0.5, 1],
+        [0.5, -1.5, 0.5, -3],
+        [2 * math.log(2), 2 * math.log(2), -800, 2400],
+        [0.25, 0.75, 0, 0],
+    ),
+    "kl_div": (cm.ml.kl_div, [-1, -2], [0, 0.5], [0, -0.5], [-INF, 3 - math.log(2)], [0, 0]),
+    "kl_div (log)": (
+        functools.partial(cm.ml.kl_div, log_target=True),
+        [-1, -2],
+        [-INF, -1],
+        [0, -1 / math.e],
+        [0, 2 / math.e],
+        [0, 0],
+    ),
+    "huber_loss": (cm.ml.huber_loss, [INF, 0.5, -3], [0, 0, 0], [1, 0.5, -1], [-1, -0.5, 1], None),
+}
+
+
+def slopes_at_limits(name, fused):
+    """Of a loss made by `fused(function, *arrays)`, which returns the gradient of its sum by all
+    arrays."""
+    loss, x, t, by_x, by_t, second = AT_LIMITS[name]
+    x, t = cm.asarray(x, dtype="float64"), cm.asarray(t, dtype="float64")
+    for reduction, scale in (("sum", 1), ("mean", 1 / x.size)):
+        found = fused(lambda x, t: loss(x, t, reduction=reduction), x, t)  # noqa: B023
+        for one, expected in zip(found, (by_x, by_t), strict=True):
+            assert_close(one, scale * np.array(expected), rtol=1e-12, atol=1e-12, what=name)
+    if second is not None:
+        found, _ = fused(lambda x, t: cm.grad(lambda x: loss(x, t, reduction="sum"))(x).sum(), x, t)
+        assert_close(found, np.array(second), rtol=1e-12, atol=1e-12, what=name)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize(
+    "name", ["kl_div (log)", "huber_loss"]
+)  # of others Python's functions there raise at the limits
+def test_losses_at_their_limits_in_the_simulator(name, simulated):
+    with cm.device("cpu"):
+        slopes_at_limits(
+            name,
+            lambda function, *arrays: card_of(function, arrays).vjp((cm.ones(()),), None, *arrays),
+        )
+
+
+@pytest.mark.parametrize("name", AT_LIMITS)
+def test_losses_at_their_limits(name, device):
+    slopes_at_limits(name, lambda function, *arrays: cm.grad(cm.fuse(function), (0, 1))(*arrays))
+
+
+@pytest.mark.parametrize("name", AT_LIMITS)
+def test_formulas_of_losses_at_their_limits(name, monkeypatch):
+    """What is traced, with arrays of the CPU."""
+    monkeypatch.setattr(loss_elementwise, "TRACED", CPU)
+    knows_no_call = types.SimpleNamespace(again=lambda *_: None, remember=lambda *_, **__: None)
+    monkeypatch.setattr(loss_elementwise, "_card", lambda x, t: knows_no_call)
+    with cm.device("cpu"):
+        slopes_at_limits(name, lambda function, *arrays: cm.grad(function, (0, 1))(*arrays))
+
+
+@pytest.mark.simulator
+def test_zeros_have_signs_in_the_simulator(monkeypatch):
+    """0.0 and -0.0 are equal, and their kernels were one: in the body of a function, and as its
+    argument."""
+    with simulated_gpu(monkeypatch):
+        x = cm.asarray([1.0, -2.0])
+        inside = [
+            cm.fuse(lambda x, zero=zero: cm.copysign(x, zero))(x).tolist() for zero in (0.0, -0.0)
+        ]
+        rows = [
+            cm.fuse(lambda x, zero=zero: cm.copysign(x, zero) + x.sum())(x).tolist()
+            for zero in (0.0, -0.0)
+        ]
+        given = cm.fuse(lambda x, zero: cm.copysign(x, zero))
+        assert inside == [given(x, zero).tolist() for zero in (0.0, -0.0)] == [[1, 2], [-1, -2]]
+        assert rows == [[0, 1], [-2, -3]]
+
+
+@pytest.mark.simulator
+def test_arrays_of_the_gpu_that_are_no_arguments(monkeypatch):
+    """They were said to be on another device than "traced"."""
+    with simulated_gpu(monkeypatch):
+        x, w = cm.ones((3, 4)), cm.ones(4)
+        for function in (
+            lambda x: x * w,
+            lambda x: cm.where(x > 0, w, x),
+            lambda x: cm.grad(lambda x: (w * x).sum())(x),
+        ):
+            with pytest.raises(
+                TypeError, match=r"^fuse: all arrays must be arguments; .* of shape \(4,\)"
+            ):
+                cm.fuse(function)(x)
+
+
+@pytest.mark.simulator
+def test_the_default_dtype_may_change_in_the_simulator(monkeypatch):
+    """What numbers inside the function were was remembered, with its kernel."""
+    function = cm.fuse(lambda x: x * cm.sqrt(2.0) + cm.ones(3))
+    with simulated_gpu(monkeypatch):
+        x = cm.ones(3, "float32")
+        for dtype in ("float64", "float32", "float64"):
+            cm.set_default_dtype(dtype)
+            try:
+                assert function(x).dtype == dtype
+            finally:
+                cm.set_default_dtype("float64")
+
+
+ROUNDED_ONCE = [
+    1 + 2.0**-11 + 2.0**-30,
+    1 + 2.0**-11,
+    3.0,
+]  # in float32 the first is the second, a tie that goes to 1
+
+
+@pytest.mark.simulator
+def test_doubles_become_halves_at_once(simulated):
+    with cm.device("cpu"):
+        x = cm.asarray(np.array(ROUNDED_ONCE))
+        (found,) = card_of(lambda x: [(x * 1.0).astype("float16")], [x])(x)
+        assert simulated and found.tolist() == np.array(ROUNDED_ONCE).astype("f2").tolist() == [
+            1 + 2.0**-10,
+            1,
+            3,
+        ]
+
+
+def test_doubles_become_halves_at_once_in_one_kernel(device):
+    x = cm.asarray(np.array(ROUNDED_ONCE))
+    assert cm.fuse(lambda x: (x * 1.0).astype("float16"))(x).tolist() == [1 + 2.0**-10, 1, 3]
+
+
+@pytest.mark.skipif(compiler.SIMULATOR, reason="the simulator does not compile")
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [
+        ("layer norm", "fused_rows"),
+        ("mean square", "fused_rows"),
+        ("gelu", "vector"),
+        ("real parts", "rows"),
+        ("imaginary parts", "rows"),
+        ("transposed", "tiled_vector"),
+    ],
+)
+def test_compiles_without_spills(name, kernel, monkeypatch):
+    function, shapes, _ = FUNCTIONS[name]
+    seen = []
+
+    def bind(self, label, layouts, scalars=0, device=None):
+        seen.extend(compile_plan(self, layouts, (9, 0)))
+        return lambda *arrays: (
+            tuple([cm.zeros(y.shape, y.dtype) for y in self.outputs])
+            if len(self.outputs) > 1
+            else cm.zeros(self.outputs[0].shape, self.outputs[0].dtype)
+        )
+
+    monkeypatch.setattr(Plan, "bind", bind)
+    with cm.device("cpu"):
+        arrays = [cm.ones(tuple(64 * n for n in shape), "float32") for shape in shapes]
+        card_of(function, arrays)(*arrays)
+    assert seen[0].kernel == kernel and all(each.spills == 0 for each in seen)
+
+
+def test_on_the_cpu_it_is_the_function():
+    calls = []
+
+    @cm.fuse
+    def twice(tree, factor=2.0):
+        """Doubles."""
+        calls.append(1)
+        return {"y": tree["x"] * factor}
+
+    with cm.device("cpu"):
+        assert twice({"x": cm.array([1.0, 2.0])}, factor=3.0)["y"].tolist() == [3.0, 6.0]
+        assert cm.grad(lambda x: twice({"x": x})["y"].sum())(cm.array([1.0])).tolist() == [2.0]
+    assert twice.__name__ == "twice" and twice.__doc__ == "Doubles." and len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (lambda x: x @ x.T, "matmul"),
+        (lambda x: x if x.sum() > 0 else -x, "values of an array"),
+        (lambda x: x[1:] * 2, "took a part"),
+        (lambda x: x.sum() and 1.0, "values of an array|must return arrays"),
+        (lambda x: x.__iadd__(1), "in place"),
+        (lambda x: x * cm.asarray([1.0, 2, 3]), "must be arguments"),
+        (lambda x: (x * 2, cm.exp(2.0)), "depends on no argument"),
+    ],
+)
+def test_what_cannot_be_fused_says_why(function, says):
+    with cm.device("cpu"):
+        x = cm.ones((3, 3))
+        with pytest.raises(TypeError, match=f"^fuse: .*({says})"):
+            card_of(function, [x])(x)
+
+
+def test_the_gradient_of_a_part_says_so_too():
+    """x[:2] begins where x does, which is all that a view needs to be seen."""
+    with cm.device("cpu"):
+        x = cm.ones((3, 3))
+        with pytest.raises(TypeError, match="^fuse: .*took a part"):
+            card_of(lambda x: x[:2] * 2, [x]).vjp((cm.ones((2, 3)),), None, x)
+
+
+# -------------------- on a GPU
+
+BIG = {
+    "gelu": [(1000, 1003)],
+    "chain": [(300, 512), (512,), (300, 1)],
+    "layer norm": [(100, 768), (768,), (768,)],
+    "softmax": [(7, 5, 1000)],
+    "standard": [(50, 33)],
+    "mean square": [(1 << 21,), (1 << 21,)],
+    "sum of rows": [(64, 40_000), (40_000,)],
+    "sum of columns": [(513, 260)],
+    "transposed": [(260, 132), (132, 260)],
+    "norm": [(3, 5, 100_000)],
+    "several": [(70, 512), (512,)],
+}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.dtype(cm.bfloat16)], ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_on_the_gpu(name, dtype):
+    function, small, _ = FUNCTIONS[name]
+    fused = cm.fuse(function)
+    eps = {8: 1e-11, 4: 3e-5}.get(np.dtype(dtype).itemsize, 2e-2)
+    for shapes in filter(None, (small, BIG.get(name))):
+        host = drawn(name, shapes, dtype)
+        with cm.device("cpu"):
+            exact, pull = cm.vjp(
+                lambda *xs: flat(function(*xs)), *[cm.asarray(a.astype(np.float64)) for a in host]
+            )
+            g = [normal(y.shape, dtype, 5) for y in exact]
+            slopes = pull(
+                [cm.asarray(each.astype(y.dtype)) for each, y in zip(g, exact, strict=True)]
+            )
+        with cm.device("cuda"):
+            arrays = [cm.asarray(a) for a in host]
+            found, pull = cm.vjp(lambda *xs: flat(fused(*xs)), *arrays)
+            gradients = pull(
+                [cm.asarray(each, dtype=y.dtype) for each, y in zip(g, found, strict=True)]
+            )
+            for y, wanted in zip([*found, *gradients], [*exact, *slopes], strict=True):
+                assert y.shape == wanted.shape
+                most = np.abs(wanted.to_numpy()).max(initial=1.0)
+                assert_close(
+                    y,
+                    wanted.to_numpy(),
+                    rtol=eps,
+                    atol=(eps if name != "cast" else 0.05) * most,
+                    what=name,
+                )
+            again = flat(fused(*arrays))
+            assert all(a.tobytes() == b.tobytes() for a, b in zip(again, found, strict=True))
+
+
+@pytest.mark.gpu
+def test_rows_are_divided_as_exactly_as_by_the_operator():
+    """Quotients of rows and one number each have the bits of NumPy's, but the very small, which may
+    be off by two units."""
+    rng = np.random.default_rng(1)
+    shape = 512, 256
+    x = (rng.standard_normal(shape) * np.exp2(rng.integers(-90, 90, shape))).astype(F32)
+    y = (rng.standard_normal((512, 1)) * np.exp2(rng.integers(-110, 110, (512, 1)))).astype(F32)
+    y[:12, 0] = np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0, 3.0, 2.0**127, 1e-38, 1e-42, 1e-45, 3e38
+    x[:, :6] = 0.0, -0.0, np.inf, -np.inf, np.nan, 1.0
+    with np.errstate(all="ignore"):
+        wanted = x / y
+    with cm.device("cuda"):
+        found, _ = cm.fuse(lambda x, y: (x / y, x.max(-1)))(x, y)
+    found = found.to_numpy()
+    apart = np.abs(found.view(np.int32).astype(np.int64) - wanted.view(np.int32))
+    small = (np.abs(x) < 2.0**-100) | (np.abs(wanted) < 2.0**-100)
+    assert np.array_equal(np.isnan(found), np.isnan(wanted))
+    assert np.all((apart == 0) | np.isnan(wanted) | (small & (apart <= 2)))
+    assert np.count_nonzero(~small & np.isfinite(wanted)) > 100_000
+
+
+@pytest.mark.gpu
+def test_second_order_on_the_gpu():
+    x = normal((6, 8), np.float64)
+
+    def twice(function):
+        return cm.grad(lambda x: (cm.grad(lambda x: (function(x) ** 2).sum())(x) ** 2).sum())
+
+    with cm.device("cpu"):
+        wanted = twice(softmax)(cm.asarray(x)).to_numpy()
+    with cm.device("cuda"):
+        assert_close(twice(cm.fuse(softmax))(cm.asarray(x)), wanted, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.gpu
+def test_constants_and_trees_on_the_gpu():
+    @functools.partial(cm.fuse)
+    def scaled(tree, factor, shift=0):
+        return [tree["a"] * factor, {"b": tree["b"] + shift, "c": cm.ones_like(tree["b"])}]
+
+    with cm.device("cuda"):
+        for factor in (2, 3.5):
+            first, rest = scaled({"a": cm.arange(4), "b": cm.array([1.0])}, factor, shift=1)
+            assert first.tolist() == [0, factor, 2 * factor, 3 * factor] and rest["b"].tolist() == [
+                2.0
+            ]
+            assert rest["c"].tolist() == [1.0]

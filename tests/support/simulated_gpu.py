@@ -1,0 +1,133 @@
+"""A whole GPU in Numba's simulator: the fake driver's memory, on which public calls launch their
+kernels, one after the other.
+
+What planners choose for compute capability 7.5, with the lanes of a warp and wide loads as Python
+functions. The simulator takes two shared arrays that one line of source makes for one (variances,
+places of extremes: wrong there), and has neither libraries nor what some kernels import only
+outside of it (an error).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+
+import numpy as np
+from fake_driver import FakeDriver, installed
+
+import cudamath as cm
+
+_ATTRIBUTES = {
+    "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR": 7,
+    "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR": 5,
+    "CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR": 1024,
+    "CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT": 4,
+}
+
+
+class SimulatedDriver(FakeDriver):
+    """Launches run at once."""
+
+    def cuDeviceGetAttribute(self, kind, index):
+        return _ATTRIBUTES.get(kind, 100)
+
+    def cuLaunchKernel(self, handle, gx, gy, gz, bx, by, bz, shared, on, pointer, extra):
+        kernel, kinds, index = self.kernels[handle]
+
+        def run(*arrays):
+            kernel[(gx, gy, gz), (bx, by, bz), 0, shared](*map(_there_already, arrays))
+
+        self.kernels[handle] = run, kinds, index
+        try:
+            return super().cuLaunchKernel(
+                handle, gx, gy, gz, bx, by, bz, shared, on, pointer, extra
+            )
+        finally:
+            self.kernels[handle] = kernel, kinds, index
+            self.finish(self.stream(on))
+
+
+def _there_already(x):
+    """An array that the simulator does not copy to its own "device"."""
+    from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
+
+    return FakeCUDAArray(x) if isinstance(x, np.ndarray) else x
+
+
+def _vector(array, index, count):
+    """So many elements in memory from one on, whatever the shape: what a wide load takes."""
+    base = getattr(array, "_ary", array)
+    nbytes = count * base.itemsize
+    address = base.__array_interface__["data"][0] + int(index) * base.itemsize
+    assert address % min(16, nbytes) == 0, "a wide load wants an aligned address"
+    return np.ndarray((count,), base.dtype, (ctypes.c_char * nbytes).from_address(address))
+
+
+def store_vector(array, index, values):
+    _vector(array, index, len(values))[:] = values
+
+
+class Warps:
+    """What the lanes of a warp tell each other."""
+
+    def __init__(self):
+        self.values = {}
+
+    def tell(self, value):
+        """(the values of all lanes, None where there is none; this lane)."""
+        import greenlet
+
+        thread = greenlet.getcurrent()
+        warp, lane = divmod(int(thread.thread_id), 32)
+        count = min(32, int(np.prod(thread._manager._block_dim)) - warp * 32)
+        values = self.values.setdefault((id(thread._manager), warp), [None] * 32)
+        values[lane] = value
+        thread.meet(warp + 1, count)
+        seen = [*values[:count], *[None] * (32 - count)]
+        thread.meet(warp + 1, count)
+        return seen, lane
+
+    def other(self, value, lane_of):
+        seen, lane = self.tell(value)
+        at = lane_of(lane)
+        return seen[at] if 0 <= at < 32 and seen[at] is not None else seen[lane]
+
+    def functions(self):
+        """By the names that Numba gives them, as methods of its module of the simulator."""
+        return {
+            "shfl_sync": lambda _, mask, value, lane: self.other(value, lambda own: int(lane) % 32),
+            "shfl_xor_sync": lambda _, mask, value, far: self.other(
+                value, lambda own: own ^ int(far)
+            ),
+            "shfl_up_sync": lambda _, mask, value, far: self.other(
+                value, lambda own: own - int(far)
+            ),
+            "any_sync": lambda _, mask, value: any(map(bool, self.tell(value)[0])),
+            "ballot_sync": lambda _, mask, value: np.int64(
+                sum(1 << i for i, v in enumerate(self.tell(value)[0]) if v)
+            ),
+            "syncwarp": lambda _, mask=0: self.tell(0) and None,
+        }
+
+
+@contextlib.contextmanager
+def simulated_gpu(monkeypatch):
+    """The default device is a GPU in the simulator."""
+    import fake_driver
+    from numba.cuda.simulator.kernelapi import FakeCUDAModule
+
+    from cudamath.kernels.compiler import simulator  # noqa: F401  # whose import makes threads greenlets, as `Warps` knows them
+    from cudamath.kernels.ptx import intrinsics
+
+    monkeypatch.setattr(fake_driver, "FakeDriver", SimulatedDriver)
+    monkeypatch.setattr(
+        intrinsics,
+        "load_vector",
+        lambda array, index, count: tuple(_vector(array, index, count)),
+        raising=False,
+    )
+    monkeypatch.setattr(intrinsics, "store_vector", store_vector, raising=False)
+    for name, function in Warps().functions().items():
+        monkeypatch.setattr(FakeCUDAModule, name, function, raising=False)
+    with installed(monkeypatch), cm.device("cuda"), np.errstate(all="ignore"):
+        yield

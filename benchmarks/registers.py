@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.run import RESULTS, commit
-from cudamath.core.dispatch.plan import Launch, Plan
+from cudamath.core.dispatch.plan import Plan
+from cudamath.core.dispatch.steps import Launch
 from cudamath.core.dtypes import bfloat16
 from cudamath.core.layout import Layout
 from cudamath.kernels.attention import dispatch as attention_dispatch
 from cudamath.kernels.compiler import compile as compiler
+from cudamath.kernels.compiler import lazy_numba, storage_types, target
 from cudamath.kernels.conv import dispatch as conv_dispatch
 from cudamath.kernels.matmul import dispatch as matmul_dispatch
 from cudamath.kernels.matmul import linear as matmul_linear
@@ -29,8 +31,8 @@ from cudamath.runtime.device import assume
 
 FLOAT = np.dtype(np.float32)
 FIGURES = (r"Used (\d+) registers", r"(\d+) bytes spill stores", r"(\d+) bytes stack frame")
-SINCE_8 = tuple(c for c in compiler.CAPABILITIES if c >= (8, 0))
-ALL, HOPPER = compiler.CAPABILITIES, ((9, 0),)
+SINCE_8 = tuple(c for c in target.CAPABILITIES if c >= (8, 0))
+ALL, HOPPER = target.CAPABILITIES, ((9, 0),)
 
 
 def lay(*shape: int, dtype: Any = bfloat16) -> Layout:
@@ -190,15 +192,15 @@ def compiled(words: Sequence[str] = ()) -> dict[str, dict[str, list[int]]]:
                 for step in plan.steps:
                     if isinstance(step, Launch):
                         types = tuple(
-                            compiler.argument_type(k) for k in plan.signature(step, layouts)
+                            storage_types.argument_type(k) for k in plan.signature(step, layouts)
                         )
                         kernels.setdefault((step.kernel, types), (types, []))[1].append(capability)
         for (kernel, types), (_, able) in kernels.items():
             name = f"{kernel.py_func.__name__} ({title})"
-            targets = [compiler.target(c) for c in able]
+            targets = [target.target(c) for c in able]
             for capability, (_, log) in zip(
                 able,
-                compiler.compile_each(kernel, compiler.types.void(*types), targets),
+                compiler.compile_each(kernel, lazy_numba.types.void(*types), targets),
                 strict=True,
             ):
                 figures = [re.search(pattern, log) for pattern in FIGURES]

@@ -23,6 +23,8 @@ from benchmarks import beside_numpy, charts, headers, headlines, latency, limits
 from benchmarks import families as beside_cupy
 from benchmarks.rows import AGAIN
 
+from .format import duration
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 HIGHLIGHTS = "<!-- highlights: start -->", "<!-- highlights: end -->"
@@ -110,18 +112,6 @@ LIBRARIES = {
     "jax": "JAX",
     "numpy": "NumPy",
 }
-
-
-def duration(seconds: float) -> str:
-    """A time with its unit, three digits.
-
-    >>> duration(4.218e-06), duration(0.0372), duration(2.5)
-    ('4.22 us', '37.2 ms', '2.5 s')
-    """
-    for factor, unit in ((1e6, "us"), (1e3, "ms")):
-        if seconds * factor < 999.5:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds:.3g} s"
 
 
 def records(folder: pathlib.Path) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ def planner(path: str) -> Callable[..., Any]:
     """The function `path` = "file.name" of cudamath.kernels."""
 
     def call(*layouts: Any, **params: Any) -> Any:
-        from cudamath.core.dispatch.op import lazy
+        from cudamath.core.dispatch.lazy_import import lazy
 
         return lazy("kernels", path)(*layouts, **params)
 

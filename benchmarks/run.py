@@ -42,7 +42,7 @@ import benchmarks.rows_versions_memory  # noqa: F401  registers its rows
 import benchmarks.rows_versions_sort  # noqa: F401  registers its rows
 import cudamath as cm
 from benchmarks import timer
-from benchmarks.report import duration
+from benchmarks.format import duration
 from benchmarks.rows import AGAIN, BIG, ROWS, Row
 from benchmarks.rows_matmul import product
 from benchmarks.verify import compare

@@ -799,7 +799,7 @@ def left_to_others() -> Calls:
     Arrays hold zeros, what is but one number is 1."""
     from compile_calls import by_name
 
-    from cudamath.core.dispatch.plan import Scalar
+    from cudamath.core.dispatch.arguments import Scalar
 
     def bound(plan: Any, inputs: Any) -> None:
         values = [a for step in plan.steps for a in step.args if isinstance(a, Scalar)]

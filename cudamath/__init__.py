@@ -108,6 +108,7 @@ from .ops.masks import *  # noqa: F403
 from .ops.nan_reductions import *  # noqa: F403
 from .ops.padding import *  # noqa: F403
 from .ops.polynomials import *  # noqa: F403
+from .ops.ranges import *  # noqa: F403
 from .ops.reduce import *  # noqa: F403
 from .ops.scan import *  # noqa: F403
 from .ops.search import *  # noqa: F403
@@ -120,6 +121,7 @@ from .ops.stride_tricks import *  # noqa: F403
 from .ops.text_io import *  # noqa: F403
 from .ops.transfer import *  # noqa: F403
 from .ops.ufunc_at import *  # noqa: F403
+from .ops.where import *  # noqa: F403
 
 from ml_dtypes import bfloat16, float8_e4m3fn as float8_e4m3, float8_e5m2  # isort: skip
 

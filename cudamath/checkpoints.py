@@ -21,7 +21,8 @@ import numpy as np
 import optree
 
 from .core import dtypes
-from .core.array import asarray, ndarray, upload
+from .core.array import ndarray
+from .core.asarray import asarray, upload
 from .core.devices import CPU, index_of
 from .numpy_files import on_host, path_of, read, whole, without_objects
 

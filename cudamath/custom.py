@@ -18,12 +18,15 @@ from typing import Any
 import numpy as np
 
 from .core import dtypes, shapes
-from .core.array import asarray, ndarray, wrap
+from .core.array import ndarray, wrap
+from .core.asarray import asarray
 from .core.autograd import tape
 from .core.bounded_cache import store
 from .core.devices import CPU, TRACED
 from .core.dispatch.call_record import open_records, report
-from .core.dispatch.op import NUMERIC, as_numbers, coerce, lazy, members, require, require_function
+from .core.dispatch.checks import as_numbers, coerce, members, require, require_function
+from .core.dispatch.lazy_import import lazy
+from .core.dispatch.op import NUMERIC
 from .core.layout import Layout
 
 __all__ = ["elementwise", "reduction", "vectorize"]

@@ -25,8 +25,9 @@ import numpy as np
 from .core import dtypes, shapes
 from .core.array import ndarray
 from .core.devices import index_of
+from .core.dispatch.checks import as_numbers, members, require
 from .core.dispatch.fast_path import fast_path
-from .core.dispatch.op import NUMERIC, REAL_OR_BOOL, Category, as_numbers, members, require
+from .core.dispatch.op import NUMERIC, REAL_OR_BOOL, Category
 from .core.layout import Layout
 from .ops.elementwise import conj
 from .ops.fft import c2c, c2r, frequencies, r2c

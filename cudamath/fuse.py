@@ -18,13 +18,16 @@ import numpy as np
 import optree
 
 from .autodiff import vjp
-from .core import tracing
-from .core.array import asarray, ndarray, same_device
+from .core import recording, tracing
+from .core.array import ndarray
+from .core.asarray import asarray, same_device
 from .core.autograd import tape
 from .core.bounded_cache import store
 from .core.devices import CPU, device_of
 from .core.dispatch.call_record import open_records, report, unrecorded
-from .core.dispatch.op import lazy, registry, require_function
+from .core.dispatch.checks import require_function
+from .core.dispatch.lazy_import import lazy
+from .core.dispatch.op import registry
 from .core.dtypes import FLOATING, INEXACT, compute_dtype, planned
 from .core.layout import Layout
 from .core.tracing import Symbol
@@ -545,15 +548,15 @@ class _Fused:
     def plan(self, arrays: Sequence[ndarray]) -> Callable[..., list[ndarray]]:
         """Trace the function for these layouts."""
         traced = [tracing.argument(x.shape, x.dtype, i) for i, x in enumerate(arrays)]
-        paused = tape.state.paused
-        tape.state.paused = False
+        paused = recording.state.paused
+        recording.state.paused = False
         try:
             with device_of(
                 tracing.TRACED
             ):  # what is made of numbers alone, cm.sqrt(2.0), belongs to the kernel too
                 outputs = self.function(*traced)
         finally:
-            tape.state.paused = paused
+            recording.state.paused = paused
         return _symbols(
             [
                 y if y._layout.device == tracing.TRACED else tracing.constant(y.to_numpy())

@@ -10,8 +10,8 @@ from typing import Any
 import cudamath
 
 from .core.devices import default_device
+from .runtime import cubin_cache, library_paths, memory
 from .runtime import device as devices
-from .runtime import kernel_launch, library_paths, memory
 from .runtime.errors import DeviceError
 
 PACKAGES = (
@@ -143,7 +143,7 @@ def tables() -> list[Any]:
         settings.add_row(package, Text(number or f"not installed{remedy}"))
     for variable in VARIABLES:
         settings.add_row(variable, os.environ.get(variable, "not set"))
-    folder = kernel_launch.cache_directory()
+    folder = cubin_cache.cache_directory()
     kernels = list(folder.glob("*.cubin"))
     size = memory.human(sum(path.stat().st_size for path in kernels))
     settings.add_row("kernel cache", f"{folder}: {len(kernels)} kernels, {size}")

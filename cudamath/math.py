@@ -14,7 +14,7 @@ import numpy as np
 import cudamath as cm
 
 from .core.array import ndarray
-from .core.dispatch.op import require
+from .core.dispatch.checks import require
 from .timing import interleave, nothing
 
 __all__ = [

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .core.array import ndarray, upload
+from .core.array import ndarray
+from .core.asarray import upload
 from .core.devices import index_of
 
 __all__ = ["savez", "savez_compressed"]

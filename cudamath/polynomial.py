@@ -15,7 +15,8 @@ import numpy as np
 from numpy import polynomial as bases
 from numpy.polynomial import polyutils
 
-from .core.array import asarray, ndarray
+from .core.array import ndarray
+from .core.asarray import asarray
 
 __all__ = ["Chebyshev", "Hermite", "HermiteE", "Laguerre", "Legendre", "Polynomial"]
 

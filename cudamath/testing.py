@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .core.array import ndarray
-from .core.dispatch.plan import Launch, Plan
+from .core.dispatch.plan import Plan
+from .core.dispatch.steps import Launch
 from .core.layout import Layout
 from .runtime.device import assume
 
@@ -85,13 +86,14 @@ def compile_plan(
     """Compile every kernel of a plan for a compute capability, without a GPU; their registers and
     spills."""
     from .kernels.compiler import compile as compiler
+    from .kernels.compiler import storage_types, target
 
     found = []
     with assume(capability):
         for step in plan.steps:
             if isinstance(step, Launch):
-                arguments = compiler.arguments_type(plan.signature(step, inputs))
-                _, log = compiler.compile_now(step.kernel, arguments, compiler.target(capability))
+                arguments = storage_types.arguments_type(plan.signature(step, inputs))
+                _, log = compiler.compile_now(step.kernel, arguments, target.target(capability))
                 found.append(Resources.of(step.kernel, log))
     return found
 

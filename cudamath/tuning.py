@@ -163,6 +163,7 @@ def product(
     """(op, kind and sizes as the table calls them, microseconds of every candidate, rounded to four
     digits) on the current device."""
     from .kernels.matmul import dispatch as matmul_dispatch
+    from .kernels.matmul import measured
     from .kernels.quantize import scaled_matmul
 
     a, b = operands(size, DTYPES[dtype], layout)
@@ -178,7 +179,7 @@ def product(
         plan: Callable[..., Any] = functools.partial(scaled_matmul.scaled_matmul, dtype=out.dtype)
     else:
         tf32 = dtype == "tf32"
-        op, kind = "matmul", matmul_dispatch.kind(a._layout, b._layout, tf32)
+        op, kind = "matmul", measured.kind(a._layout, b._layout, tf32)
         versions = matmul_dispatch.contenders(a._layout, b._layout, tf32)
         plan = functools.partial(matmul_dispatch.matmul, tf32=tf32)
     layouts = [x._layout for x in given]

@@ -25,9 +25,11 @@ from typing import Any, cast
 
 import optree
 
+from ..core import recording
 from ..core.array import ndarray
+from ..core.autograd import backward as autograd_backward
 from ..core.autograd import tape
-from ..core.dispatch.op import require_function
+from ..core.dispatch.checks import require_function
 from .transforms import Level
 
 __all__ = ["checkpoint"]
@@ -40,12 +42,12 @@ class _Noting:
         self.taken: list[tuple[str, int, tuple]] = []
 
     def __enter__(self) -> _Noting:
-        self.before = tape.state.draws
-        tape.state.draws = self
+        self.before = recording.state.draws
+        recording.state.draws = self
         return self
 
     def __exit__(self, *exc: object) -> None:
-        tape.state.draws = self.before
+        recording.state.draws = self.before
 
     def take(self, generator: Any, name: str, blocks: int, device: Any) -> tuple:
         """The next stretch of the generator's sequence, or of what is being repeated around
@@ -66,12 +68,12 @@ class _Repeating:
         self.taken, self.function, self.next = taken, function, 0
 
     def __enter__(self) -> _Repeating:
-        self.before = tape.state.draws
-        tape.state.draws = self
+        self.before = recording.state.draws
+        recording.state.draws = self
         return self
 
     def __exit__(self, *exc: object) -> None:
-        tape.state.draws = self.before
+        recording.state.draws = self.before
 
     def take(self, _generator: Any, name: str, blocks: int, _device: Any) -> tuple:
         """What the same draw was given before."""
@@ -185,7 +187,9 @@ class _Checkpoint:
                     )
                 roots.append((y._node, each))
         leaves = []
-        return tape.backward(roots, segment.outside, level.writes, release=tape.state.paused)
+        return autograd_backward.backward(
+            roots, segment.outside, level.writes, release=recording.state.paused
+        )
 
 
 def checkpoint(fn: Callable) -> Callable:
@@ -235,7 +239,7 @@ def checkpoint(fn: Callable) -> Callable:
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        if tape.state.paused:
+        if recording.state.paused:
             return fn(*args, **kwargs)
         start, again = tape.now(), _as_now(fn)
         with _Noting() as noting:

@@ -9,9 +9,11 @@ from typing import Any, cast
 
 import optree
 
-from ..core.array import asarray, ndarray
+from ..core import recording
+from ..core.array import ndarray
+from ..core.asarray import asarray
 from ..core.autograd import tape
-from ..core.dispatch.op import require_function
+from ..core.dispatch.checks import require_function
 from ..core.dtypes import INEXACT
 from .recompute import closed_over
 from .transforms import owned, stop_gradient
@@ -174,7 +176,7 @@ class custom_vjp:
     def __call__(self, *args: Any) -> Any:
         leaves, _ = optree.tree_flatten(cast(Any, args))
         places = [i for i, x in enumerate(leaves) if type(x) is ndarray and x._node is not None]
-        if tape.state.paused or not (places or self.forward):
+        if recording.state.paused or not (places or self.forward):
             return self.fn(*args)
         for x in optree.tree_leaves(cast(Any, closed_over(self.fn) + closed_over(self.forward))):
             if type(x) is ndarray and x._node is not None:
@@ -194,7 +196,7 @@ class custom_vjp:
             )
         within = getattr(self.local, "within", 0)
         if (
-            tape.state.depth - within > 1
+            recording.state.depth - within > 1
         ):  # the rule may be differentiated: how residuals depend on the arguments is recorded
             self.local.within = (
                 within + 1
@@ -204,7 +206,7 @@ class custom_vjp:
             finally:
                 self.local.within = within
         else:
-            with tape.paused():
+            with recording.paused():
                 pair = self.forward(*stop_gradient(args))
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise TypeError(

@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..core.array import asarray, ndarray
-from ..core.autograd import constants, tape
+from ..core import recording
+from ..core.array import ndarray
+from ..core.asarray import asarray
+from ..core.autograd import backward as autograd_backward
+from ..core.autograd import constants, mutation, tape
 from ..core.devices import CPU, TRACED
-from ..core.dispatch.op import require_function
+from ..core.dispatch.checks import require_function
 from ..core.dtypes import FLOATING, INEXACT
 
 __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
@@ -51,20 +54,20 @@ class Level:
     runs unrecorded. `leaf`: an argument. `writes`: what was changed in place up to the end."""
 
     def __enter__(self) -> Level:
-        state = tape.state
+        state = recording.state
         self.paused = state.paused
         self.state = {"open": True}
-        tape.changes.hold(self)
+        mutation.changes.hold(self)
         state.depth += 1
         state.paused = False
         return self
 
     def __exit__(self, *exc: object) -> None:
-        state = tape.state
+        state = recording.state
         state.depth -= 1
         self.state["open"] = False
-        self.writes = tape.changes.writes
-        del tape.holders[id(self)]
+        self.writes = mutation.changes.writes
+        del mutation.holders[id(self)]
         state.paused = self.paused
 
     def leaf(self, x: ndarray) -> ndarray:
@@ -74,12 +77,12 @@ class Level:
 def _pull(roots: list, wanted: list, writes: dict, *, release: bool) -> list:
     """Gradients at the wanted leaves; recorded themselves if a gradient around this one is being
     taken."""
-    state = tape.state
+    state = recording.state
     if state.depth:
-        return tape.backward(roots, wanted, writes, release=False)
+        return autograd_backward.backward(roots, wanted, writes, release=False)
     before, state.paused = state.paused, True
     try:
-        return tape.backward(roots, wanted, writes, release=release)
+        return autograd_backward.backward(roots, wanted, writes, release=release)
     finally:
         state.paused = before
 
@@ -219,7 +222,7 @@ def _differentiated(
     both = name == "value_and_grad"
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        count, state = len(args), tape.state
+        count, state = len(args), recording.state
         flattened: dict[int, tuple] = {}
         for position in positions:
             if not -count <= position < count:
@@ -340,7 +343,7 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         result = fn(
             *[s.unflatten(leaves) for (_, s), leaves in zip(flattened, marked, strict=True)]
         )
-        kept = tape.Kept(level)
+        kept = mutation.Kept(level)
     result, aux = _with_aux("vjp", result) if has_aux else (result, None)
     outputs, structure = optree.tree_flatten(result)
     for y in outputs:
@@ -372,7 +375,7 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         gradients = [None] * len(wanted)
         if roots and wanted:
             gradients = _apart(
-                _pull(roots, wanted, tape.changes.writes, release=False),
+                _pull(roots, wanted, mutation.changes.writes, release=False),
                 [each for _, each in roots],
             )
         out, at = [], 0
@@ -389,9 +392,11 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         return tuple(out)
 
     pull.kept = kept  # type: ignore[attr-defined]
-    if tape.state.depth == 0:
+    if recording.state.depth == 0:
         aux = stop_gradient(aux)
-    values = structure.unflatten(outputs if tape.state.depth > 0 else [y._alias() for y in outputs])
+    values = structure.unflatten(
+        outputs if recording.state.depth > 0 else [y._alias() for y in outputs]
+    )
     return (values, pull, aux) if has_aux else (values, pull)
 
 

@@ -39,7 +39,7 @@ def refuse_to_leave(x: Any, protocol: str) -> None:
     """TypeError where another library takes an array by a protocol while its gradient is being
     recorded: `to_numpy` and `stop_gradient` say that a constant is meant. An array kept from a
     recording that has ended may leave."""
-    from .autograd.tape import state
+    from .recording import state
 
     if state.depth and not state.paused and x.dtype in INEXACT:
         raise TypeError(

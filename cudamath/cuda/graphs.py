@@ -13,9 +13,10 @@ from typing import Any, cast
 import numpy as np
 import optree
 
-from ..core.array import allocate, asarray, ndarray, over, refuse_read_only, same_device
+from ..core.array import allocate, ndarray, over, refuse_read_only
+from ..core.asarray import asarray, same_device
 from ..core.devices import CPU, device_of
-from ..core.dispatch.op import require_function
+from ..core.dispatch.checks import require_function
 from ..core.layout import Layout
 from ..runtime import graph as runtime
 from ..runtime import memory, stream

@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.array import asarray, ndarray, over, same_device
+from ..core.array import ndarray, over
+from ..core.asarray import asarray, same_device
 from ..core.devices import CPU, device_of
-from ..core.dispatch.plan import Input, Launch, Plan, Scalar, load, triple
+from ..core.dispatch.arguments import Input, Scalar
+from ..core.dispatch.plan import Plan
+from ..core.dispatch.plan_codegen import load
+from ..core.dispatch.steps import Launch, triple
 from ..core.layout import Layout
 from ..runtime import device as devices
 from ..runtime import kernel_launch, stream

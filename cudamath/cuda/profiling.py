@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..runtime import kernel_launch
+from ..runtime import cubin_cache, kernel_launch
 from ..runtime.profiler import Profile
 from ..runtime.state import runtime
 from .devices import index_of
@@ -192,14 +192,14 @@ def cache_info() -> dict[str, Any]:
     >>> sorted(cm.cuda.cache_info())
     ['compiled', 'directory', 'kernels', 'loaded_from_disk', 'nbytes', 'on_devices']
     """
-    directory = kernel_launch.cache_directory()
+    directory = cubin_cache.cache_directory()
     files = list(directory.glob("*.cubin"))
     return {
         "directory": str(directory),
         "kernels": len(files),
         "nbytes": sum(f.stat().st_size for f in files),
-        "compiled": kernel_launch.statistics["compiled"],
-        "loaded_from_disk": kernel_launch.statistics["loaded_from_disk"],
+        "compiled": cubin_cache.statistics["compiled"],
+        "loaded_from_disk": cubin_cache.statistics["loaded_from_disk"],
         "on_devices": len(runtime.functions),
     }
 
@@ -211,7 +211,7 @@ def clear_kernel_cache() -> int:
     >>> import cudamath as cm
     >>> count = cm.cuda.cache_info()["kernels"]  # cm.cuda.clear_kernel_cache() would delete so many
     """
-    return kernel_launch.clear_kernel_cache()
+    return cubin_cache.clear_kernel_cache()
 
 
 def warm_up(fn: Callable | None = None, *args: Any, device: int | None = None) -> float:

@@ -18,6 +18,7 @@ from cudamath.info import device_sentence, versions
 from cudamath.models import cnn
 from cudamath.runtime import kernel_launch
 
+from ..runtime import cubin_cache
 from . import compare, plot, train
 
 if TYPE_CHECKING:
@@ -76,9 +77,9 @@ def _run(epochs: int, out: pathlib.Path, json: str | os.PathLike[str] | None) ->
     comparisons = _compare(console)
     result = _train(console, digits, epochs)
     console.print(
-        f"Kernels  {kernel_launch.statistics['compiled']} compiled, "
-        f"{kernel_launch.statistics['loaded_from_disk']} loaded from "
-        f"{kernel_launch.cache_directory()}",
+        f"Kernels  {cubin_cache.statistics['compiled']} compiled, "
+        f"{cubin_cache.statistics['loaded_from_disk']} loaded from "
+        f"{cubin_cache.cache_directory()}",
         markup=False,
         soft_wrap=True,
     )
@@ -98,7 +99,7 @@ def _run(epochs: int, out: pathlib.Path, json: str | os.PathLike[str] | None) ->
                 "accuracies": result.accuracies,
                 "accuracy": result.accuracy,
             },
-            "kernels": dict(kernel_launch.statistics),
+            "kernels": dict(cubin_cache.statistics),
         }
         pathlib.Path(json).write_text(json_module.dumps(record, indent=1) + "\n")
     trained = epochs < train.EPOCHS or result.accuracy >= ACCURACY

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..core.array import asarray, ndarray
+from ..core.array import ndarray
+from ..core.asarray import asarray
 from ..core.devices import set_default_device
-from ..core.dispatch.op import require
+from ..core.dispatch.checks import require
 from ..core.dtypes import INEXACT, NUMERIC, REAL, Category, compute_dtype
 from ..core.shapes import normalize_axis
 from ..runtime import device as runtime

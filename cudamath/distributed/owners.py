@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.array import asarray, ndarray
+from ..core.array import ndarray
+from ..core.asarray import asarray
 from ..runtime.mpi import world
 from .collectives import agree, arrays_of, told
 

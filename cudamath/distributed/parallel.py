@@ -10,9 +10,10 @@ from typing import Any
 import optree
 
 from ..autodiff import value_and_grad as alone
-from ..core.array import asarray, ndarray
+from ..core.array import ndarray
+from ..core.asarray import asarray
 from ..core.devices import device as place
-from ..core.dispatch.op import members, require_function
+from ..core.dispatch.checks import members, require_function
 from ..core.dtypes import INEXACT, compute_dtype
 from ..runtime.mpi import world
 from .collectives import all_reduce, part

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import FLOATING, REAL, coerce, require
+from ..core.dispatch.op import FLOATING, REAL
 from ..core.dtypes import compute_dtype
 from ..core.shapes import normalize_axis
 from ..ops import ufunc
 from ..ops.elementwise import exp, expm1, maximum, minimum, sign, tanh  # noqa: F401  gradient expressions name some
-from ..ops.index import where  # noqa: F401  in a gradient expression
 from ..ops.shape import span
+from ..ops.where import where  # noqa: F401  in a gradient expression
 
 __all__ = [
     "activation",

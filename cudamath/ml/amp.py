@@ -42,9 +42,11 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..core.array import ndarray, upload
+from ..core.array import ndarray
+from ..core.asarray import upload
 from ..core.devices import default_index, index_of
-from ..core.dispatch.op import Op, as_numbers, require_function
+from ..core.dispatch.checks import as_numbers, require_function
+from ..core.dispatch.op import Op
 from ..core.dtypes import FLOATING, as_dtype, float32
 from .gradient_clipping import norm_and_factor
 

@@ -7,7 +7,8 @@ import math
 from typing import Any
 
 from ..core.array import ndarray
-from ..core.dispatch.op import Op, coerce, require
+from ..core.dispatch.checks import coerce, require
+from ..core.dispatch.op import Op
 from ..core.dtypes import BOOLEAN, FLOATING, INTEGER, compute_dtype
 from ..core.layout import Layout
 from ..core.shapes import broadcast_shapes

@@ -13,8 +13,9 @@ import operator
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.dispatch.checks import require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import FLOATING, Op, require
+from ..core.dispatch.op import FLOATING, Op
 from ..core.dtypes import float32
 from ..ops.join import stack
 from ..ops.linalg.products import tf32_allowed

@@ -13,7 +13,8 @@ import math
 from typing import Any
 
 from ..core.array import ndarray
-from ..core.dispatch.op import Op, lazy
+from ..core.dispatch.lazy_import import lazy
+from ..core.dispatch.op import Op
 
 LITTLE, TAPS = 1 << 21, 1 << 11  # multiply-adds, in all and for a result of either side
 MUCH, SOME = (

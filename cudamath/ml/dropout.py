@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.array import ndarray
-from ..core.dispatch.op import FLOATING, Op, require
+from ..core.dispatch.checks import require
+from ..core.dispatch.op import FLOATING, Op
 from ..ops.random.bit_stream import drawn, probability
 from ..ops.random.generator import Generator
 from ..ops.random.module import default_generator

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import FLOATING, INTEGER, Op, coerce, require
+from ..core.dispatch.op import FLOATING, INTEGER, Op
 from ..core.dtypes import as_dtype
 from ..core.shapes import as_integer
-from ..ops.index import _gather_grad, where
+from ..ops.index import _gather_grad
+from ..ops.where import where
 from .softmax import in_order
 
 __all__ = ["embedding", "one_hot"]

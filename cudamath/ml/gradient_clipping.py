@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..core.array import ndarray, same_device
-from ..core.autograd import tape
+from ..core.array import ndarray
+from ..core.asarray import same_device
+from ..core.autograd import mutation
 from ..core.devices import CPU
-from ..core.dispatch.op import Op, require
+from ..core.dispatch.checks import require
+from ..core.dispatch.op import Op
 from ..core.dtypes import FLOATING, float64
 from ..core.layout import Layout
 from .softmax import in_order
@@ -56,7 +58,7 @@ def norm_and_factor(
     leaves = [in_order(g) for g in leaves]
     same_device(card.name, [*leaves, *state])
     for x in state:
-        tape.wrote(x)
+        mutation.wrote(x)
     norm, factor = card(
         *leaves,
         *state,

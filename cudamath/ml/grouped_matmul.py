@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import FLOATING, INTEGER, Op, coerce, require
+from ..core.dispatch.op import FLOATING, INTEGER, Op
 from .softmax import in_order
 
 __all__ = ["grouped_matmul"]

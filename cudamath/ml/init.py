@@ -10,14 +10,15 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.dispatch.op import FLOATING, Op, as_numbers, speaks_for
+from ..core.dispatch.checks import as_numbers, speaks_for
+from ..core.dispatch.op import FLOATING, Op
 from ..core.shapes import normalize_shape
 from ..ops.creation import full
-from ..ops.index import where
 from ..ops.linalg.spectral import qr
 from ..ops.random.generator import Generator
 from ..ops.random.module import default_generator
 from ..ops.shape import diagonal
+from ..ops.where import where
 
 __all__ = [
     "constant",

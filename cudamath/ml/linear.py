@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.dispatch.checks import coerce
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import FLOATING, Op, coerce
+from ..core.dispatch.op import FLOATING, Op
 from ..ops.linalg import products as linalg_products
 from ..ops.shape import reshape
 from .activation import activation as activate

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core import recording
 from ..core.array import ndarray
 from ..core.autograd import tape
-from ..core.dispatch.op import FLOATING, INTEGER, Op, coerce, require
+from ..core.dispatch.checks import coerce, require
+from ..core.dispatch.op import FLOATING, INTEGER, Op
 from ..core.dtypes import compute_dtype, float16
 from ..core.shapes import as_integer
 from ..ops.elementwise import not_equal
@@ -137,7 +139,7 @@ def linear_cross_entropy(
     ):
         return _composed(x, weight, picks, classes, ignored)
     wanted = x._node is not None, weight._node is not None
-    with tape.paused():
+    with recording.paused():
         loss, dx, dweight = _with_slopes(
             x._alias(), weight._alias(), picks, classes, ignored, rows, wanted
         )
@@ -220,7 +222,7 @@ class _Recorded:
     ) -> tuple:
         """Gradients of x and weight; recorded ones where a gradient of the gradient is being
         taken."""
-        if tape.state.paused:
+        if recording.state.paused:
             by_x, by_weight = (None if d is None else d * g.astype(d.dtype) for d in (dx, dweight))
         else:
             import cudamath as cm

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.dispatch.checks import as_numbers, coerce, require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import FLOATING, INTEGER, Op, as_numbers, coerce, require
+from ..core.dispatch.op import FLOATING, INTEGER, Op
 from ..core.dtypes import compute_dtype
 from ..core.shapes import as_integer
 from ..ops.creation import ones
 from ..ops.elementwise import not_equal
-from ..ops.index import take, where
+from ..ops.index import take
+from ..ops.where import where
 from .loss_soft_targets import soft_cross_entropy
 from .softmax import in_order, log_softmax, softmax
 

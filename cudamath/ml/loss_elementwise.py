@@ -15,19 +15,21 @@ from typing import Any
 
 import numpy as np
 
+from ..core import recording
 from ..core.array import ndarray
 from ..core.autograd import tape
 from ..core.devices import TRACED
+from ..core.dispatch.checks import coerce
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import FLOATING, Op, coerce
+from ..core.dispatch.op import FLOATING, Op
 from ..core.dtypes import result_type
 from ..core.shapes import axes_by_stride, broadcast_shapes
 from ..cpu.elementwise_losses import LOSSES
 from ..ops.creation import ones
 from ..ops.elementwise import abs, exp, log, log1p, maximum, minimum, sign
-from ..ops.index import where
 from ..ops.random.bit_stream import number
 from ..ops.shape import permute_dims
+from ..ops.where import where
 from .activation import softplus
 from .loss import _check_reduction, _reduced
 from .softmax import in_order
@@ -99,7 +101,7 @@ class _Formula:
 
     def __call__(self, x: ndarray, t: ndarray) -> ndarray:
         loss = LOSSES[self.kind]
-        with tape.paused():
+        with recording.paused():
             y = (loss.value if self.by is None else loss.slopes[self.by])(_XP, x, t, self.parameter)
         if x._node is not None or t._node is not None:
             tape.record(self, (x, t), y, {})

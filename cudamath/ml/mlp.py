@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.dispatch.checks import coerce
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import FLOATING, Op, coerce
+from ..core.dispatch.op import FLOATING, Op
 from ..ops.linalg import products as linalg_products
 from ..ops.shape import reshape
 from .activation import _gelu_grad, _gelu_tanh_grad, _relu_grad, _silu_grad

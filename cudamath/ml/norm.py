@@ -11,9 +11,11 @@ import ml_dtypes
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.autograd import backward as autograd_backward
 from ..core.autograd import tape
+from ..core.dispatch.checks import coerce
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import FLOATING, Op, coerce
+from ..core.dispatch.op import FLOATING, Op
 from ..core.layout import Layout
 from ..core.shapes import as_integer, normalize_shape
 from ..ops.creation import ones, ones_like, zeros
@@ -246,7 +248,9 @@ def _batch_norm_rule(
 ) -> tuple:
     more = None
     if g[1] is not None or g[2] is not None:
-        to_mean, to_rstd = [None if v is None else _over_channels(tape.total(v), x) for v in g[1:3]]
+        to_mean, to_rstd = [
+            None if v is None else _over_channels(autograd_backward.total(v), x) for v in g[1:3]
+        ]
         more = through_statistics(
             to_mean, to_rstd, x, _over_channels(y[1], x), _over_channels(y[2], x)
         )
@@ -254,10 +258,10 @@ def _batch_norm_rule(
         return more, *(None,) * (4 + len(_residual))
     values = x, weight, bias, y[1], y[2]
     if relu and _residual:
-        first, *other = [_ordered_as(each, x) for each in tape.terms(g[0])]
+        first, *other = [_ordered_as(each, x) for each in autograd_backward.terms(g[0])]
         dx, *grads, to_residual = _batch_norm_residual_grad(first, *values, y[0], *other)
     else:
-        to_residual = tape.total(g[0])
+        to_residual = autograd_backward.total(g[0])
         dx, *grads = _batch_norm_grad(_ordered_as(to_residual, x), *values, relu=relu)
     return dx if more is None else dx + more, *grads, None, None, *[to_residual] * len(_residual)
 

@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..core.array import ReadOnly, asarray, ndarray, read_only, refuse_read_only, upload
-from ..core.autograd import tape
+from ..core.array import ReadOnly, ndarray, read_only, refuse_read_only
+from ..core.asarray import asarray, upload
+from ..core.autograd import mutation, tape
 from ..core.devices import CPU, default_index
 from ..core.dispatch.op import Op
 from ..core.dtypes import FLOATING, bfloat16, compute_dtype, float16, float32
@@ -249,10 +250,10 @@ def _extras(
             ) from None
         extra.append(_number(name, "factor", factor, arrays[0]))
     form = Form(step is not None, rated, factored, copies is not None, _decays(name, params, decay))
-    if tape.holders:  # now that nothing can be refused any more
+    if mutation.holders:  # now that nothing can be refused any more
         count = optree.tree_structure(params).num_leaves
         for x in (*arrays[:count], *arrays[2 * count :], *extra[: form.step]):
-            tape.wrote(x)
+            mutation.wrote(x)
     return 0.0 if rated else float(lr), extra, form
 
 

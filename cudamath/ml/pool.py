@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ..core.array import asarray, ndarray
+from ..core.array import ndarray
+from ..core.asarray import asarray
 from ..core.devices import CPU
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.dtypes import compute_dtype
-from ..ops.index import take, take_along_axis, where
+from ..ops.index import take, take_along_axis
 from ..ops.reduce import argmax
+from ..ops.where import where
 from .conv import _ALONG as ALONG
 from .conv import images, pair, several
 

@@ -17,7 +17,8 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.dtypes import compute_dtype
 from ..ops.elementwise import floor_divide
-from ..ops.index import take_along_axis, where
+from ..ops.index import take_along_axis
+from ..ops.where import where
 from .conv import images, several
 from .pool import (
     _divisor,

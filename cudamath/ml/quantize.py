@@ -11,13 +11,14 @@ import optree
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
+from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import FLOATING, INTEGER, Op, coerce, require
+from ..core.dispatch.op import FLOATING, INTEGER, Op
 from ..core.shapes import as_integer, normalize_axis
 from ..ops.compare import equal
-from ..ops.index import where
 from ..ops.linalg import products as linalg_products
 from ..ops.shape import in_order, reshape
+from ..ops.where import where
 
 __all__ = ["Quantized", "dequantize", "linear_quantized", "quantize", "scaled_matmul"]
 

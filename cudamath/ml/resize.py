@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.dispatch.checks import require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import FLOATING, require
+from ..core.dispatch.op import FLOATING
 from ..core.dtypes import compute_dtype
 from ..core.specs.resample import Axis
 from ..ops.padding import KEPT, _resize, in_an_order, padded

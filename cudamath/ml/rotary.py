@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import FLOATING, NUMERIC, Op, coerce, require
+from ..core.dispatch.op import FLOATING, NUMERIC, Op
 from ..core.dtypes import compute_dtype
 from ..core.shapes import as_integer, broadcast_shapes
 from ..ops.random.bit_stream import number

@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.dispatch.checks import require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import Op, require
+from ..core.dispatch.op import Op
 from ..core.dtypes import FLOATING
 from ..core.shapes import as_integer
 from ..ops.random.bit_stream import number

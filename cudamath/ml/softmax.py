@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.dispatch.checks import require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import FLOATING, Op, require
+from ..core.dispatch.op import FLOATING, Op
 from ..core.shapes import normalize_axis
 from ..ops.elementwise import exp
 from ..ops.shape import copy

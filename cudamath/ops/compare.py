@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.dispatch.checks import coerce, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import ANY, REAL_OR_BOOL, coerce, require, speaks_for
+from ..core.dispatch.op import ANY, REAL_OR_BOOL
 from ..core.shapes import broadcast_shapes
 from .elementwise import PRECISE, abs, equal, isfinite, isnan
 from .reduce import all

@@ -11,15 +11,17 @@ import numpy as np
 
 from ..core import dtypes, shapes
 from ..core.array import ReadOnly, ndarray
-from ..core.autograd.tape import wrote
+from ..core.autograd.mutation import wrote
+from ..core.dispatch.checks import MISTAKES, as_of, coerce, require, require_function
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import MISTAKES, apart, as_of, coerce, require, require_function
+from ..core.dispatch.op import apart
 from .creation import asarray
-from .index import _check_writable, _fitted, _where_into
-from .index import where as choose
+from .index import _check_writable, _fitted
 from .index_grids import diag_indices, indices, tril_indices, triu_indices
 from .out_argument import can_write, casting_rule, in_place
 from .shape import _copy, _unview, astype, diagonal, in_order, ravel
+from .where import _where_into
+from .where import where as choose
 
 __all__ = [
     "asanyarray",

@@ -13,26 +13,16 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
+from ..core.dispatch.checks import MISTAKES, as_numbers, as_of, coerce, require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import (
-    ANY,
-    BOOLEAN,
-    INEXACT,
-    MISTAKES,
-    NUMERIC,
-    Op,
-    as_numbers,
-    as_of,
-    coerce,
-    require,
-)
+from ..core.dispatch.op import ANY, BOOLEAN, INEXACT, NUMERIC, Op
 from ..core.shapes import as_integer, normalize_axes, normalize_axis
 from . import reduce
-from .creation import recorded
 from .elementwise import add, conj, not_equal, subtract
 from .join import _joined
 from .linalg.products import matmul
 from .padding import pad
+from .ranges import recorded
 from .shape import Axes, _broadcast_as, astype, atleast_1d, flip, ravel, reshape, span
 from .stride_tricks import sliding_window_view
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
+from ..core.dispatch.checks import MISTAKES, as_of, require, speaks_for
 from ..core.dispatch.op import (
     ANY,
     COMPLEX,
@@ -23,13 +24,9 @@ from ..core.dispatch.op import (
     INEXACT,
     INTEGER,
     INTEGER_OR_BOOL,
-    MISTAKES,
     NUMERIC,
     REAL_OR_BOOL,
     Category,
-    as_of,
-    require,
-    speaks_for,
 )
 from . import ufunc
 from .out_argument import deliver
@@ -949,7 +946,7 @@ weighted_sum = ufunc.Elementwise(
 def where(condition: Any, x: Any, y: Any) -> ndarray:
     """x where the condition holds, else y (for gradient expressions; the public one is in
     `index.py`)."""
-    from .index import where as choose
+    from .where import where as choose
 
     return choose(condition, x, y)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes
+from ..core import dtypes, recording
 from ..core.array import ndarray
-from ..core.autograd import tape
+from ..core.dispatch.checks import MISTAKES, as_numbers, as_of, coerce, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import (
     ANY,
@@ -18,16 +18,10 @@ from ..core.dispatch.op import (
     FLOATING,
     INEXACT,
     INTEGER_OR_BOOL,
-    MISTAKES,
     REAL,
     REAL_OR_BOOL,
     Composed,
     Op,
-    as_numbers,
-    as_of,
-    coerce,
-    require,
-    speaks_for,
 )
 from ..core.shapes import normalize_axis
 from . import ufunc
@@ -54,11 +48,11 @@ from .elementwise import (
     sin,
     trunc,
 )
-from .index import where
 from .join import concat
 from .out_argument import casting_rule, receiver, target_of
 from .shape import _broadcast_as, astype, span
 from .transfer import imag, real
+from .where import where
 
 __all__ = [
     "angle",
@@ -464,7 +458,7 @@ def spacing(
     True
     """
     x = require("spacing", x, REAL_OR_BOOL)
-    with tape.paused():
+    with recording.paused():
         x = _floats_in("spacing", x, dtype, casting)
         size = abs(x)
         return copysign(

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.array import asarray, ndarray
+from ..core.array import ndarray
+from ..core.asarray import asarray
 from ..core.dispatch.op import Op
 from .elementwise import conj
 

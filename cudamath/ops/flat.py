@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..core.array import ndarray
-from .creation import arange
 from .index import put
+from .ranges import arange
 from .shape import ravel
 
 

@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes
-from ..core.array import asarray, ndarray, upload
+from ..core.array import ndarray
+from ..core.asarray import asarray, upload
+from ..core.dispatch.checks import as_numbers, coerce, members, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import Op, as_numbers, coerce, members, require, speaks_for
+from ..core.dispatch.op import Op
 from ..core.dtypes import COMPLEX, FLOATING, INTEGER, INTEGER_OR_BOOL, REAL_OR_BOOL
 from ..core.shapes import as_integer
 from .creation import zeros
-from .index import take, where
+from .index import take
 from .join import stack
 from .masks import FETCHED
 from .reduce import max as max_
@@ -30,6 +32,7 @@ from .reduce import min as min_
 from .search import _places
 from .shape import astype, ravel, reshape
 from .sort import sort
+from .where import where
 
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 

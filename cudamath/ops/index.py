@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes, indexing, shapes
-from ..core.array import asarray, ndarray, refuse_read_only
-from ..core.autograd.tape import wrote
-from ..core.devices import TRACED
+from ..core import advanced_indexing, dtypes, shapes
+from ..core.array import ndarray, refuse_read_only
+from ..core.asarray import asarray
+from ..core.autograd.mutation import wrote
+from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import Op, coerce, require, two_blocks
-from ..core.dtypes import BOOLEAN, INTEGER, NUMERIC
+from ..core.dispatch.op import Op, two_blocks
+from ..core.dtypes import INTEGER, NUMERIC
 from ..core.shapes import normalize_axis
 from ..core.transfer import host_to_device
 from ..core.view_cache import known_view
@@ -46,15 +47,15 @@ from .shape import (
     unrecorded_view,
     view_of,
 )
+from .where import _SCALARS, _by_value, _is_own, _is_scalar, _where_into
 
-__all__ = ["index_add", "put", "take", "take_along_axis", "where"]
+__all__ = [
+    "index_add",
+    "put",
+    "take",
+    "take_along_axis",
+]
 
-_SCALARS = (bool, int, float, complex)
-#: Dtypes that a kernel sees as they are, and the integers that they hold.
-_NUMBERS = {
-    **dict.fromkeys((dtypes.float32, dtypes.float64), range(-(1 << 24), 1 << 24)),
-    **{kind: range(int(np.iinfo(kind).min), int(np.iinfo(kind).max) + 1) for kind in INTEGER},
-}
 
 # -------------------- cards
 
@@ -109,28 +110,6 @@ _along_grad: Op = Op(
     cuda="index.scatter_add.take_along_grad",
     vjp=lambda g, _y, _g, index, size, axis: (_along(g, index, axis=axis), None),
 )
-_where: Op = Op(
-    "where",
-    cpu="index.where",
-    cuda="index.gather.where",
-    broadcasts=True,
-    vjp=(
-        lambda _g, _y, _mask, _a, _b: None,
-        lambda g, _y, mask, _a, _b: where(mask, g, 0),  # type: ignore[has-type]
-        lambda g, _y, mask, _a, _b: where(mask, 0, g),  # type: ignore[has-type]
-    ),
-)
-_where_number: Op = Op(
-    "where_number",
-    cpu="index.where_number",
-    cuda="index.gather.where_number",
-    broadcasts=True,
-    vjp=lambda g, _y, mask, _a, *, swapped, **_: (
-        None,
-        where(mask, 0, g) if swapped else where(mask, g, 0),  # type: ignore[has-type]
-    ),
-)
-_where_into = Op("where_into", cpu="index.where_into", cuda="index.gather.where_into", writes=True)
 
 # -------------------- x[key], x[key] = v
 
@@ -166,12 +145,12 @@ def getitem(x: ndarray, key: Any) -> ndarray:
     seen = view_of(x, key)
     if seen is not None:
         return seen
-    form = indexing.advanced(x.shape, x.strides, key)
+    form = advanced_indexing.advanced(x.shape, x.strides, key)
     here = (form.shape, form.strides, form.offset)
     if x._node is None:
         base = unrecorded_view(x, x._layout.view(*here), form.offset)
     else:
-        plain = indexing.advanced(x.shape, shapes.contiguous_strides(x.shape, 1), key)
+        plain = advanced_indexing.advanced(x.shape, shapes.contiguous_strides(x.shape, 1), key)
         base = _window(x, here=here, view=(plain.shape, plain.strides, plain.offset), shape=x.shape)
     base, axes, arrays = _index_arrays(base, form)
     base, axis = _neighbours(base, axes, form.position)
@@ -217,7 +196,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     found = known_view(x._layout, key)
     if found is not None:
         return _assign(unrecorded_view(x, *found), value)
-    form = indexing.advanced(x.shape, x.strides, key)
+    form = advanced_indexing.advanced(x.shape, x.strides, key)
     layout = x._layout.view(form.shape, form.strides, form.offset)
     base = unrecorded_view(x, layout, form.offset)
     if len(form.arrays) == 1 and form.arrays[0].dtype == np.bool_ and _is_scalar(value):
@@ -284,10 +263,6 @@ def _put_where(x: ndarray, mask: ndarray, value: Any) -> None:
     else:
         _where_into(x, mask, _value("setitem", x, value))
     wrote(x)
-
-
-def _is_scalar(value: Any) -> bool:
-    return type(value) in _SCALARS or getattr(value, "ndim", None) == 0
 
 
 def _check_writable(name: str, x: ndarray) -> None:
@@ -395,7 +370,7 @@ def _assign(target: ndarray, value: Any) -> None:
 
 
 def _index_arrays(
-    base: ndarray, form: indexing.Advanced
+    base: ndarray, form: advanced_indexing.Advanced
 ) -> tuple[ndarray, list[int], list[ndarray]]:
     """The view, the axes that are indexed, and an integer array for each, all of one shape."""
     axes: list[int] = []
@@ -623,97 +598,3 @@ def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:
     _put_flat(line, _apart(x, given), positions, axis=0)
     if flat is not x:
         _copy_into(x, flat)
-
-
-# -------------------- selection
-
-
-@fast_path("condition", "x?", "y?")
-def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
-    """``x`` where the condition holds, else ``y``; with the condition alone,
-    ``nonzero(condition)``.
-
-    Args: condition: bool array (numbers count as true if not 0); x, y: arrays or scalars; all three
-    broadcast. Returns: a new array of the common dtype of x and y. Raises: ValueError if shapes do
-    not broadcast or only one of x and y is given. Gradient: of x the gradient where the condition
-    holds, of y where it does not.
-
-    >>> import cudamath as cm
-    >>> cm.where(cm.asarray([True, False]), cm.asarray([1.0, 2.0]), 0.0)
-    array([1., 0.])
-    """
-    if x is None and y is None:
-        return nonzero(condition)
-    if x is None or y is None:
-        raise ValueError("where: wants both x and y, or neither")
-    if (
-        type(condition) is ndarray and condition.dtype == np.bool_
-    ):  # the common cases, without the conversions below
-        if (
-            type(x) is type(y) is ndarray
-            and x._layout.dtype is y._layout.dtype
-            and condition.shape == x.shape == y.shape
-        ):
-            return _where(condition, x, y)
-        for a, value, swapped in ((x, y, False), (y, x, True)):
-            if (number := _by_value("where", condition, a, value)) is not None:
-                return _where_number(condition, a, scalars=(number,), swapped=swapped)
-        kind = (
-            dtypes.result_type(x, y)
-            if type(x) in (int, float) and type(y) in (int, float)
-            else None
-        )
-        if (
-            kind is not None
-            and _is_own(kind, x)
-            and _is_own(kind, y)
-            and condition._layout.device != TRACED
-        ):
-            return _where_number(condition, scalars=(x, y), swapped=False, dtype=kind)
-    place = next((a for a in (condition, x, y) if type(a) is ndarray), None)
-    mask = coerce("where", (condition,) if place is None else (place, condition))[-1]
-    if mask.dtype not in BOOLEAN:
-        mask = astype(mask, np.bool_)
-    dtype = dtypes.result_type(
-        *[
-            a
-            if type(a) in _SCALARS or hasattr(a, "dtype")
-            else asarray(a, device="cpu", name="where")
-            for a in (x, y)
-        ]
-    )
-    for a in (x, y):
-        if type(a) in _SCALARS:
-            pattern("where", a, dtype)  # whether it fits
-    operands = [
-        full((), a, dtype, device=mask.device)
-        if type(a) in _SCALARS
-        else astype(coerce("where", (mask, a))[1], dtype, copy=False)
-        for a in (x, y)
-    ]
-    shapes.broadcast_shapes("where", mask.shape, *[a.shape for a in operands])
-    return _where(mask, *operands)
-
-
-def _is_own(dtype: np.dtype, number: Any) -> bool:
-    """Whether an int or a float is a number of a dtype that a kernel sees as it is."""
-    held = _NUMBERS.get(dtype)
-    return held is not None and (dtype not in INTEGER if type(number) is float else number in held)
-
-
-def _by_value(name: str, mask: ndarray, x: Any, number: Any) -> float | None:
-    """Of an array and a number that its dtype takes as it is: the number as a launch takes it, so
-    that no array is made of it (of 16-bit floats on a GPU, its bits). Otherwise None."""
-    if (
-        type(x) is not ndarray
-        or type(number) not in (int, float)
-        or x._layout.device == TRACED
-        or (x._layout.device != mask._layout.device)
-    ):
-        return None
-    if x._layout.device >= 0 and x.dtype in (dtypes.float16, dtypes.bfloat16):
-        number = pattern(name, number, x.dtype)[0] & 0xFFFF
-    elif not _is_own(x.dtype, number):
-        return None
-    shapes.broadcast_shapes("where", mask.shape, x.shape)
-    return number

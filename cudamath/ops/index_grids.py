@@ -10,30 +10,20 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.devices import index_of
+from ..core.dispatch.checks import MISTAKES, as_numbers, as_of, coerce, members, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import (
-    INTEGER,
-    INTEGER_OR_BOOL,
-    MISTAKES,
-    REAL,
-    Op,
-    as_numbers,
-    as_of,
-    coerce,
-    members,
-    require,
-    speaks_for,
-)
+from ..core.dispatch.op import INTEGER, INTEGER_OR_BOOL, REAL, Op
 from ..core.dtypes import FLOATING, as_dtype, default_float, promote, result_type, scalar_dtype
 from ..core.layout import Layout
 from ..core.shapes import as_integer, contiguous_strides, normalize_shape
-from .creation import arange, asarray, linspace, made_of, recorded, zeros, zeros_like
+from .creation import asarray, zeros, zeros_like
 from .elementwise import abs as absolute
 from .elementwise import clip, floor_divide, log10, pow, remainder, sign
 from .index import _check_writable
 from .join import concat, stack
 from .masks import FETCHED, nonzero
 from .out_argument import in_place
+from .ranges import arange, linspace, made_of, recorded
 from .reduce import any as any_of
 from .shape import (
     _broadcast,

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.array import asarray, ndarray, wrap
+from ..core.array import ndarray, wrap
+from ..core.asarray import asarray
 from ..core.devices import CPU
-from ..core.dispatch.op import INTEGER, INTEGER_OR_BOOL, require
+from ..core.dispatch.checks import require
+from ..core.dispatch.op import INTEGER, INTEGER_OR_BOOL
 from ..core.shapes import as_integer, normalize_axis
 from . import ufunc
 from .elementwise import bitwise_and, bitwise_left_shift, bitwise_right_shift, not_equal

@@ -8,16 +8,18 @@ from typing import Any
 
 from ..core import dtypes
 from ..core.array import ndarray
+from ..core.dispatch.checks import as_numbers, coerce, require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import COMPLEX, INEXACT, REAL_OR_BOOL, Op, as_numbers, coerce, require
+from ..core.dispatch.op import COMPLEX, INEXACT, REAL_OR_BOOL, Op
 from .elementwise import clip, remainder
-from .index import take, where
+from .index import take
 from .join import concat
 from .search import searchsorted
 from .shape import astype, broadcast_to, span
 from .sort import argsort
 from .transfer import imag as imag_part
 from .transfer import real as real_part
+from .where import where
 
 __all__ = ["interp"]
 

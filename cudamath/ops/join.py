@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes, shapes
-from ..core.array import asarray, ndarray
+from ..core.array import ndarray
+from ..core.asarray import asarray
+from ..core.dispatch.checks import coerce, members, require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import Op, coerce, members, require
+from ..core.dispatch.op import Op
 from ..core.shapes import normalize_axis
 from .shape import (
     Axes,

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core import array, shapes
+from ..core import asarray as core_asarray
+from ..core import shapes
 from ..core.array import ndarray
+from ..core.dispatch.checks import MISTAKES, as_of, coerce, members, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import MISTAKES, as_of, coerce, members, require, speaks_for
 from ..core.shapes import normalize_axes, normalize_axis, normalize_shape
 from . import reduce
 from .creation import asarray, ones, zeros
@@ -355,7 +356,7 @@ def insert(x: Any, /, obj: Any, values: Any, axis: int | None = None) -> ndarray
     if hasattr(values, "dtype"):
         given = astype(coerce("insert", (x, values))[1], x.dtype, copy=False)
     else:  # Python's numbers are what they are: 300 is no uint8
-        given = array.asarray(values, x.dtype, x.device, name="insert")
+        given = core_asarray.asarray(values, x.dtype, x.device, name="insert")
     if places.size == 1 and given.ndim <= x.ndim:  # all values there, as many as there are
         given = reshape(given, (1,) * (x.ndim - given.ndim) + given.shape)
         given = moveaxis(given, 0, axis) if scalar else given

@@ -12,7 +12,8 @@ from typing import Any
 
 from ..core.array import ndarray
 from ..core.dispatch.call_record import obstruct
-from ..core.dispatch.op import Op, require
+from ..core.dispatch.checks import require
+from ..core.dispatch.op import Op
 from ..core.layout import Layout
 from ..runtime.memory import SMALL, rounded
 from .shape import _copy, ravel

@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 import optree
 
+from ..core import asarray as core_asarray
 from ..core.array import ReadOnly, ndarray, refuse_read_only
-from ..core.autograd import tape
+from ..core.autograd import mutation
 from ..core.devices import CPU
 from ..core.dispatch.call_record import obstruct, open_records
+from ..core.dispatch.checks import members
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import members
 from ..core.dtypes import COMPLEX
+from ..core.interop import methods as interop_methods
 from ..core.shapes import as_integer, normalize_axis
 from ..runtime.memory import Buffer
 from . import (
@@ -34,6 +36,7 @@ from . import (
     sort,
     transfer,
     ufunc_methods,
+    ufunc_options,
 )
 from .flat import Flat
 from .join import repeat, stack
@@ -137,10 +140,10 @@ def _inplace(function: Callable, symbol: str) -> Callable:
         else:
             run(x, y)
         if holders:  # not before: what is refused has changed nothing
-            tape.wrote(x)
+            mutation.wrote(x)
         return x
 
-    plans, holders = function.card.plans if hasattr(function, "card") else None, tape.holders
+    plans, holders = function.card.plans if hasattr(function, "card") else None, mutation.holders
 
     return assign
 
@@ -389,6 +392,9 @@ def install() -> None:
         doc="The elements in C order: iterate, index with one number, slice or array, assign.",
     )
     ufunc_methods.install()
+    ufunc_options.install()
+    interop_methods.install()
+    core_asarray.install()
 
 
 def _set_part(part: Callable, x: ndarray, value: Any) -> None:
@@ -443,7 +449,7 @@ def _setitem(x: ndarray, key: Any, value: Any) -> None:
         and layout.contiguous
         and x._node is None
         and (type(key) is int or type(key) is slice)
-        and not tape.holders
+        and not mutation.holders
         and not open_records  # which see what ops do
     ):
         plain = type(value) in (int, float)

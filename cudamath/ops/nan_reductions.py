@@ -9,18 +9,19 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.dispatch.checks import require, speaks_for
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL, require, speaks_for
+from ..core.dispatch.op import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL
 from ..core.dtypes import compute_dtype, default_float, real_dtype
 from ..core.shapes import normalize_axes
-from . import reduce, ufunc
+from . import reduce, reduction_op, ufunc
 from .elementwise import abs, add, equal, isfinite, isnan, logical_not, maximum, multiply, sqrt  # noqa: F401  (gradients)
 from .elementwise_numpy import fmax, fmin
-from .index import where as choose
 from .out_argument import deliver
 from .reduction_op import Axis, Reduction
 from .shape import astype, reshape
 from .transfer import imag, real
+from .where import where as choose
 
 __all__ = [
     "isneginf",
@@ -156,7 +157,9 @@ def nansum(
     x = require("nansum", x)
     if x.dtype not in INEXACT:
         return reduce.sum(x, axis, dtype=dtype, keepdims=keepdims)
-    return _nansum.reduce(x, axis, keepdims, reduce._total_dtype("nansum", x.dtype, dtype), out)
+    return _nansum.reduce(
+        x, axis, keepdims, reduction_op._total_dtype("nansum", x.dtype, dtype), out
+    )
 
 
 @fast_path("x")
@@ -176,7 +179,9 @@ def nanprod(
     x = require("nanprod", x)
     if x.dtype not in INEXACT:
         return reduce.prod(x, axis, dtype=dtype, keepdims=keepdims)
-    return _nanprod.reduce(x, axis, keepdims, reduce._total_dtype("nanprod", x.dtype, dtype), out)
+    return _nanprod.reduce(
+        x, axis, keepdims, reduction_op._total_dtype("nanprod", x.dtype, dtype), out
+    )
 
 
 @fast_path("x")

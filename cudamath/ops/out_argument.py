@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.array import asarray, ndarray, refuse_read_only
+from ..core.array import ndarray, refuse_read_only
+from ..core.asarray import asarray
 from ..core.dispatch.call_record import obstruct, open_records
-from ..core.dispatch.op import ANY, Category, require
+from ..core.dispatch.checks import require
+from ..core.dispatch.op import ANY, Category
 from ..core.dtypes import bfloat16, float16
 
 

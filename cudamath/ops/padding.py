@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.dispatch.checks import as_numbers, require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import Op, as_numbers, require
+from ..core.dispatch.op import Op
 from ..core.dtypes import FLOATING
 from ..core.shapes import normalize_axis
 from .join import _joined
@@ -32,7 +33,7 @@ _TAKEN = {
 _pad = Op(
     "pad",
     cpu="shape.pad",
-    cuda="copy.strided.pad",
+    cuda="image.pad.pad",
     vjp=lambda g, _y, _x, widths, **_scalars: (
         view_of(g, tuple([slice(b, n - a) for n, (b, a) in zip(g.shape, widths, strict=True)])),
     ),

@@ -14,28 +14,20 @@ from numpy import (
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import default_index
+from ..core.dispatch.checks import as_numbers, coerce, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import (
-    COMPLEX,
-    FLOATING,
-    INEXACT,
-    NUMERIC,
-    Op,
-    as_numbers,
-    coerce,
-    require,
-    speaks_for,
-)
+from ..core.dispatch.op import COMPLEX, FLOATING, INEXACT, NUMERIC, Op
 from ..core.layout import Layout
 from ..core.shapes import as_integer, normalize_shape
 from . import reduce
-from .creation import arange, eye, ones, zeros
+from .creation import eye, ones, zeros
 from .differences import convolve
 from .dtype_info import finfo
 from .elementwise import abs, not_equal, weighted_sum
 from .index_grids import vander
 from .join import concat
 from .join_numpy import trim_zeros
+from .ranges import arange
 from .shape import astype, matrix_transpose, reshape, span
 from .transfer import imag, real
 

@@ -9,24 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes
-from ..core.array import asarray, ndarray
-from ..core.autograd import constants, tape
+from ..core import dtypes, recording
+from ..core.array import ndarray
+from ..core.asarray import asarray
+from ..core.autograd import constants
 from ..core.devices import CPU
+from ..core.dispatch.checks import coerce, keeps_imaginary, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import (
-    ANY,
-    COMPLEX,
-    INEXACT,
-    NUMERIC,
-    REAL,
-    REAL_OR_BOOL,
-    Op,
-    coerce,
-    keeps_imaginary,
-    require,
-    speaks_for,
-)
+from ..core.dispatch.op import ANY, COMPLEX, INEXACT, REAL, REAL_OR_BOOL, Op
+from . import reduction_op
 from .elementwise import (
     abs,
     add,
@@ -41,10 +32,10 @@ from .elementwise import (
     spread_grad,
     sqrt,
 )
-from .index import where as choose
-from .reduction_op import Axis, Reduction, kept_axes
+from .reduction_op import _BOOL, _INT, Axis, Reduction, _total_dtype, kept_axes
 from .shape import astype, broadcast_to, flip, permute_dims, reshape, span
 from .ufunc import SCALARS
+from .where import where as choose
 
 __all__ = [
     "all",
@@ -63,7 +54,6 @@ __all__ = [
     "var",
 ]
 
-_INT, _BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 
 # -------------------- gradients
 
@@ -115,7 +105,7 @@ def _prod_grad(g: ndarray, x: ndarray, axis: tuple, dtype: np.dtype) -> ndarray:
     wide = dtypes.compute_dtype(dtype)
     if not x.size:
         return x
-    if not tape.state.paused and x._node is not None:
+    if not recording.state.paused and x._node is not None:
         import cudamath as cm
 
         _, pull = cm.vjp(lambda x: _pairs(astype(x, wide, copy=False), axis), x)
@@ -141,22 +131,15 @@ def _prod_over(g: ndarray, x: ndarray, axis: tuple, wide: np.dtype) -> ndarray |
     of running products; None where that is not exact. A factor of 0 leaves its own gradient alone,
     two leave none."""
     total = prod(x, axis=axis, keepdims=True, dtype=wide)
-    if normal(total):
+    if reduction_op.normal(total):
         return g * (total / x)
     zero = x == 0
     others = choose(zero, 1, x)
     total = prod(others, axis=axis, keepdims=True, dtype=wide)
-    if not normal(total):
+    if not reduction_op.normal(total):
         return None
     zeros = sum(zero, axis=axis, keepdims=True)
     return g * choose((zeros == 0) | zero & (zeros == 1), total / others, 0)
-
-
-def normal(x: ndarray) -> bool:
-    """Whether all numbers have all of their digits and none is 0, for arrays on the CPU, which
-    nobody needs to wait for."""
-    size = np.abs(x._data)
-    return bool(np.finfo(x.dtype).tiny <= size.min() and size.max() < np.inf)
 
 
 def _prod_beside(g: ndarray, x: ndarray, axis: int, wide: np.dtype) -> ndarray:
@@ -363,20 +346,6 @@ _any, _all = Reduction("any", neutral=0), Reduction("all", neutral=1)
 _count_nonzero = Reduction("count_nonzero", neutral=0)
 
 # -------------------- checks
-
-
-def _total_dtype(name: str, own: np.dtype, dtype: Any) -> np.dtype:
-    """The dtype of a sum or product: 64 bits for integers and bool, unless another is requested."""
-    if dtype is not None:
-        kind = dtypes.as_dtype(dtype, name)
-        if kind not in NUMERIC:
-            raise TypeError(f"{name}: wants a numeric dtype for its result, got {kind}")
-        if own.kind == "c" and kind.kind != "c":
-            raise TypeError(f"{name}: the result of {own} arrays is complex, got dtype {kind}")
-        return kind
-    if own.kind in "bi":
-        return _INT
-    return np.dtype(np.uint64) if own.kind == "u" else own
 
 
 def _floating_dtype(own: np.dtype) -> np.dtype:

@@ -11,13 +11,18 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes
-from ..core.array import asarray, ndarray
-from ..core.dispatch.op import BOOLEAN, INEXACT, MISTAKES, Op, as_of, coerce, require
+from ..core.array import ndarray
+from ..core.asarray import asarray
+from ..core.dispatch.checks import MISTAKES, as_of, coerce, require
+from ..core.dispatch.op import BOOLEAN, INEXACT, NUMERIC, Op
 from ..core.shapes import broadcast_shapes, normalize_axes
 from .index import _value
-from .index import where as choose
 from .out_argument import deliver, target_of
 from .shape import astype, broadcast_to
+from .where import where as choose
+
+_INT, _BOOL = np.dtype(np.int64), np.dtype(np.bool_)
+
 
 Axis = int | Sequence[int] | None
 
@@ -209,3 +214,24 @@ class Reduction(Op):
         if out is not None and self.into((x,), out, **params):
             return out
         return self(x, **params)
+
+
+def normal(x: ndarray) -> bool:
+    """Whether all numbers have all of their digits and none is 0, for arrays on the CPU, which
+    nobody needs to wait for."""
+    size = np.abs(x._data)
+    return bool(np.finfo(x.dtype).tiny <= size.min() and size.max() < np.inf)
+
+
+def _total_dtype(name: str, own: np.dtype, dtype: Any) -> np.dtype:
+    """The dtype of a sum or product: 64 bits for integers and bool, unless another is requested."""
+    if dtype is not None:
+        kind = dtypes.as_dtype(dtype, name)
+        if kind not in NUMERIC:
+            raise TypeError(f"{name}: wants a numeric dtype for its result, got {kind}")
+        if own.kind == "c" and kind.kind != "c":
+            raise TypeError(f"{name}: the result of {own} arrays is complex, got dtype {kind}")
+        return kind
+    if own.kind in "bi":
+        return _INT
+    return np.dtype(np.uint64) if own.kind == "u" else own

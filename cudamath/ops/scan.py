@@ -7,22 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes
+from ..core import dtypes, recording
 from ..core.array import ndarray
-from ..core.autograd import tape
 from ..core.devices import CPU
+from ..core.dispatch.checks import require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import Op, require
+from ..core.dispatch.op import Op
 from ..core.dtypes import INEXACT, NUMERIC, REAL_OR_BOOL
 from ..core.shapes import normalize_axis
-from .creation import arange, full
+from .creation import full
 from .elementwise import conj, equal, isnan
-from .index import _along_grad, where
+from .index import _along_grad
 from .join import concat
 from .out_argument import deliver, target_of
-from .reduce import _total_dtype, normal
+from .ranges import arange
 from .reduce import sum as total
+from .reduction_op import _total_dtype, normal
 from .shape import astype, flip, ravel, reshape, span
+from .where import where
 
 __all__ = [
     "cummax",
@@ -62,7 +64,7 @@ def _prod_grad(g: ndarray, y: ndarray, x: ndarray, axis: int, dtype: np.dtype) -
 
     A gradient that is differentiated itself is that of multiplications, as in `reduce.prod`."""
     x, held = astype(x, dtype, copy=False), dtypes.compute_dtype(dtype)
-    if not tape.state.paused and x._node is not None:
+    if not recording.state.paused and x._node is not None:
         import cudamath as cm
 
         _, pull = cm.vjp(lambda x: _doubled(astype(x, held, copy=False), axis), x)

@@ -8,8 +8,9 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
+from ..core.dispatch.checks import as_of, coerce, require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import Op, as_of, coerce, require
+from ..core.dispatch.op import Op
 from ..core.dtypes import INTEGER, REAL_OR_BOOL
 from .index import take
 from .shape import astype

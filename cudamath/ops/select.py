@@ -7,42 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from ..core import array, dtypes
+from ..core import asarray, dtypes
 from ..core.array import ndarray
-from ..core.autograd.tape import wrote
+from ..core.autograd.mutation import wrote
 from ..core.devices import CPU
+from ..core.dispatch.checks import MISTAKES, as_of, coerce, members, require, require_function
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import (
-    FLOATING,
-    INTEGER,
-    MISTAKES,
-    Op,
-    as_of,
-    coerce,
-    members,
-    require,
-    require_function,
-)
+from ..core.dispatch.op import FLOATING, INTEGER, Op
 from ..core.shapes import broadcast_shapes, normalize_axis
-from .creation import arange
 from .elementwise import clip, not_equal, remainder
-from .index import (
-    _SCALARS,
-    _apart,
-    _check_writable,
-    _fitted,
-    _is_own,
-    _value,
-    put,
-    take,
-    take_along_axis,
-    where,
-)
+from .index import _apart, _check_writable, _fitted, _value, put, take, take_along_axis
 from .join import stack
 from .masks import nonzero
 from .out_argument import can_write, deliver, in_place
+from .ranges import arange
 from .reduce import any as any_of
 from .shape import _broadcast_as, astype, broadcast_to, expand_dims, moveaxis, ravel, reshape
+from .where import _SCALARS, _is_own, where
 
 __all__ = [
     "apply_along_axis",
@@ -105,7 +86,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
         )
         if numbers and dtypes.result_type(choice, out) != kind:  # 0.1 beside float64 is no float32
             choice, out = [
-                array.asarray(c, kind, mask.device, name="select") if type(c) in _SCALARS else c
+                asarray.asarray(c, kind, mask.device, name="select") if type(c) in _SCALARS else c
                 for c in (choice, out)
             ]
         try:
@@ -138,7 +119,7 @@ def choose(x: Any, /, choices: Any, out: Any = None, mode: str = "raise") -> nda
         *options
     )  # before numbers become arrays, which would widen the others
     options = [
-        array.asarray(o, kind, x.device, name="choose")
+        asarray.asarray(o, kind, x.device, name="choose")
         if type(o) in _SCALARS
         else astype(o, kind, copy=False)
         for o in options

@@ -14,16 +14,18 @@ from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
 from ..core.dispatch.call_record import obstruct
+from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import Op, coerce, require
+from ..core.dispatch.op import Op
 from ..core.dtypes import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL
 from ..core.shapes import normalize_axis
-from .creation import arange, empty, full
+from .creation import empty, full
 from .elementwise import isnan, logical_and, logical_not, not_equal
 from .index import take
 from .join import concat
 from .masks import _FEW as WRITTEN_FIRST
 from .masks import beginning, flatnonzero, written
+from .ranges import arange
 from .reduce import any as any_
 from .scan import cumsum
 from .search import searchsorted

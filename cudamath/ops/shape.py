@@ -18,8 +18,9 @@ from ..core import dtypes, indexing, shapes
 from ..core.array import ndarray, refuse_misaligned
 from ..core.devices import TRACED
 from ..core.dispatch.call_record import obstruct, open_records, report
+from ..core.dispatch.checks import members, require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import HELD, Op, ViewOp, members, require
+from ..core.dispatch.op import HELD, Op, ViewOp
 from ..core.layout import Layout
 from ..core.shapes import normalize_axes, normalize_axis
 from ..core.view_cache import known_view
@@ -127,15 +128,15 @@ _window.add_into = _add_into
 _unview: Op = Op(
     "unview",
     cpu="shape.unview",
-    cuda="copy.strided.unview",
+    cuda="copy.planners.unview",
     vjp=lambda g, _y, _g, shape, view: (_within(g, view),),
 )
-_copy = Op("copy", cpu="shape.copy", cuda="copy.strided.copy", vjp=lambda g, _y, _x: (g,))
+_copy = Op("copy", cpu="shape.copy", cuda="copy.planners.copy", vjp=lambda g, _y, _x: (g,))
 _cast = Op(
-    "astype", cpu="shape.copy", cuda="copy.strided.copy", vjp=lambda g, _y, _x, dtype: (g,)
+    "astype", cpu="shape.copy", cuda="copy.planners.copy", vjp=lambda g, _y, _x, dtype: (g,)
 )  # the tape gives it the dtype of x
-_copy_into = Op("copy_into", cpu="shape.copy_into", cuda="copy.strided.copy_into", writes=True)
-_fill = Op("fill", cpu="shape.fill", cuda="copy.strided.fill", writes=True)
+_copy_into = Op("copy_into", cpu="shape.copy_into", cuda="copy.planners.copy_into", writes=True)
+_fill = Op("fill", cpu="shape.fill", cuda="copy.planners.fill", writes=True)
 
 
 def span(x: ndarray, axis: int, start: int, stop: int) -> ndarray:

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.dispatch.checks import coerce, members, require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import Op, coerce, members, require
+from ..core.dispatch.op import Op
 from ..core.dtypes import COMPLEX, NUMERIC, REAL_OR_BOOL
 from ..core.shapes import as_integer, normalize_axis
 from .elementwise import isnan

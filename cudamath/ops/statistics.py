@@ -13,31 +13,20 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
+from ..core.dispatch.checks import MISTAKES, as_of, coerce, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import (
-    ANY,
-    FLOATING,
-    INEXACT,
-    INTEGER_OR_BOOL,
-    MISTAKES,
-    REAL,
-    REAL_OR_BOOL,
-    Op,
-    as_of,
-    coerce,
-    require,
-    speaks_for,
-)
+from ..core.dispatch.op import ANY, FLOATING, INEXACT, INTEGER_OR_BOOL, REAL, REAL_OR_BOOL, Op
 from ..core.shapes import normalize_axes
 from ..cpu.quantiles import rounded
 from . import reduce, ufunc
-from .creation import arange, full
+from .creation import full
 from .elementwise import clip, conj, divide, equal, floor, isnan, logical_not, maximum, sqrt
-from .index import take_along_axis, where  # noqa: F401  where in a gradient expression
+from .index import take_along_axis
 from .join import concat, stack
 from .linalg.products import matmul
 from .out_argument import deliver
-from .reduce import Axis
+from .ranges import arange
+from .reduction_op import Axis
 from .scan import cumulative_sum
 from .shape import (
     astype,
@@ -52,6 +41,7 @@ from .shape import (
 )
 from .sort import argsort, sort
 from .transfer import imag, real
+from .where import where  # noqa: F401  where in a gradient expression
 
 __all__ = [
     "average",

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.dispatch.checks import require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import ViewOp, require
+from ..core.dispatch.op import ViewOp
 from ..core.layout import Layout
 from ..core.shapes import byte_bounds, normalize_axes, normalize_shape
 from .padding import pad

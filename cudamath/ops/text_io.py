@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..core import shapes
-from ..core.array import asarray, ndarray
-from ..core.dispatch.op import NUMERIC, coerce, members, require_function, speaks_for
-from ..core.dispatch.op import require as taken
+from ..core.array import ndarray
+from ..core.asarray import asarray
+from ..core.dispatch.checks import coerce, members, require_function, speaks_for
+from ..core.dispatch.checks import require as taken
+from ..core.dispatch.op import NUMERIC
 from .index_grids import indices
 from .masks import nonzero
 from .shape import in_order

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core import tracing
-from ..core.array import allocate, asarray, ndarray, over, upload, wrap
-from ..core.autograd import tape
+from ..core.array import allocate, ndarray, over, wrap
+from ..core.asarray import asarray, upload
+from ..core.autograd import mutation, tape
 from ..core.bounded_cache import store
 from ..core.devices import CPU, TRACED
 from ..core.dispatch.call_record import obstruct, open_records, report
+from ..core.dispatch.checks import require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import ViewOp, registry, require
+from ..core.dispatch.op import ViewOp, registry
 from ..core.dtypes import COMPLEX, real_dtype
 from ..core.layout import Layout
 from ..runtime import memory, stream
@@ -111,7 +113,7 @@ def copy_to(x: ndarray, target: Any, *, stream: Any = None) -> Any:
         )
     _check_writable("copy_to", target)
     obstruct("copied into an array")
-    tape.wrote(target)
+    mutation.wrote(target)
     source_at, target_at = x._layout.device, target._layout.device
     if source_at == CPU and target_at == CPU:
         target._data[...] = x._data

@@ -10,23 +10,26 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core import cpu_pool, dtypes, shapes
-from ..core.array import ReadOnly, asarray, ndarray, same_device, wrap
-from ..core.autograd import tape
+from ..core.array import ReadOnly, ndarray, wrap
+from ..core.asarray import same_device
+from ..core.autograd import mutation, tape
 from ..core.bounded_cache import store
 from ..core.devices import CPU, TRACED
 from ..core.dispatch.call_record import obstruct, open_records, report
+from ..core.dispatch.checks import coerce
 from ..core.dispatch.cpu_codegen import either, straight, straight_inplace
-from ..core.dispatch.op import Category, apart, coerce, lazy, registry
+from ..core.dispatch.lazy_import import lazy
+from ..core.dispatch.op import Category, apart, registry
 from ..core.dtypes import bfloat16, float16
 from ..core.fp_errors import quiet
 from ..core.layout import Layout
 from ..runtime.memory import Buffer
-from .out_argument import allow, can_write, casting_rule, deliver, target_of
+from .out_argument import can_write
 
 SCALARS = (bool, int, float, complex)
 _SAME_KIND = "same_kind"
@@ -139,6 +142,14 @@ class Elementwise:
     several = False
     broadcasts = True
 
+    if TYPE_CHECKING:  # installed by ops/ufunc_options.py
+
+        def call_with(
+            self, operands: tuple, out: Any, where: Any, dtype: Any, casting: Any
+        ) -> ndarray: ...
+        def _choose(self, where: Any, x: Any, y: Any) -> ndarray: ...
+        def _in_dtype(self, operands: tuple, dtype: Any, casting: Any) -> tuple: ...
+
     def __init__(
         self,
         name: str,
@@ -241,82 +252,6 @@ class Elementwise:
             report(self, operands, (), {}, run, out)
         return out
 
-    def call_with(self, operands: tuple, out: Any, where: Any, dtype: Any, casting: Any) -> ndarray:
-        """The op with NumPy's `out`, `where`, `dtype` and `casting`."""
-        if dtype is not None or casting_rule(self.name, casting) != "same_kind":
-            operands = self._in_dtype(operands, dtype, casting)
-        if out is None:
-            if (
-                where is not True
-                # a gradient rule may give NaN at what is left out, 0 / 0 for log(0): this choice
-                # drops it
-            ):
-                operands = tuple(
-                    [
-                        x if getattr(x, "_node", None) is None else self._choose(where, x, 0)
-                        for x in operands
-                    ]
-                )
-            result = self(*operands)
-            if where is True:
-                return result
-            base: Any = 0
-        else:
-            target = base = target_of(self.name, out)
-            if any([getattr(x, "_node", None) is not None for x in (*operands, target)]):
-                raise RuntimeError(
-                    f"{self.name}: out= would write into an array where a gradient is being "
-                    "recorded; take the "
-                    "result instead"
-                )
-            if where is True and operands[0] is target and casting == "same_kind":
-                result = self.call(operands, target=target)
-                tape.wrote(target)
-                return result
-            result = self(*operands)
-            if result.ndim <= target.ndim and result.shape != target.shape:
-                from .shape import _broadcast_as
-
-                result = _broadcast_as(self.name, result, target.shape)
-        if where is not True:
-            from .index import _where_into
-
-            if (
-                out is not None
-                and type(where) is ndarray
-                and result._layout.dtype is target._layout.dtype
-                and (
-                    result._layout.device == where._layout.device == target._layout.device >= 0
-                    and target._layout.size
-                    and where._layout.dtype == np.bool_
-                    and result.shape == where.shape == target.shape
-                    and apart(target, where)
-                )
-            ):
-                tape.wrote(target)  # written where it lies
-                _where_into(target, where, result)
-                return target
-            if (
-                out is not None and result.dtype != target.dtype
-            ):  # judged as it is, before the choice promotes it
-                allow(self.name, result, target, casting)
-                result = result.astype(target.dtype)
-            result = self._choose(where, result, base)
-        return result if out is None else deliver(self.name, result, target, casting)
-
-    def _choose(self, where: Any, x: Any, y: Any) -> ndarray:
-        """`where(where, x, y)` in this op's name."""
-        from .index import where as choose
-
-        try:
-            return choose(where, x, y)
-        except (
-            TypeError,
-            ValueError,
-            OverflowError,
-        ) as error:  # what is no array, shapes, integers beyond 64 bits
-            raise type(error)(f"{self.name}: {error}") from None
-
     def into(self, operands: tuple, target: ndarray) -> bool:
         """Whether the kernel could write the result into `target` itself: on a GPU, if that has the
         layout the result would have, and no gradient is recorded. Nothing is done otherwise."""
@@ -333,8 +268,8 @@ class Elementwise:
             ):
                 known = self.plans.get(("into", target._layout, x._layout, y._layout))
                 if known is not None and not open_records:
-                    if tape.holders:
-                        tape.wrote(target)
+                    if mutation.holders:
+                        mutation.wrote(target)
                     known(x, y, target)
                     return True
         key: list = ["into", target._layout]
@@ -360,8 +295,8 @@ class Elementwise:
             return False  # a copy may have another layout than the plan knows
         if open_records:
             obstruct("wrote into out")
-        if tape.holders:
-            tape.wrote(target)
+        if mutation.holders:
+            mutation.wrote(target)
         run(*operands, target)
         return True
 
@@ -394,56 +329,6 @@ class Elementwise:
             device,
             into=True,
         )
-
-    def _in_dtype(self, operands: tuple, dtype: Any, casting: Any) -> tuple:
-        """The operands cast, where NumPy's rule allows it, to what the op takes, to return a given
-        dtype."""
-        from .shape import astype
-
-        def seen(d: np.dtype) -> np.dtype:
-            return float16 if d == bfloat16 else d
-
-        def kind_of(x: Any) -> np.dtype:
-            """The dtype of an operand, for a Python number the one it is converted to: NumPy 2.4's
-            resolve_dtypes may end the process where it refuses a Python number."""
-            if isinstance(x, ndarray):
-                return seen(x.dtype)
-            if type(x) is bool:
-                return np.dtype(bool)
-            if wanted is not None and dtypes.result_type(wanted, x) == wanted:
-                return seen(wanted)
-            return seen(common)
-
-        wanted = None if dtype is None else dtypes.as_dtype(dtype, self.name)
-        if self.ufunc in LOGICAL:  # 256 is no uint8 0
-            operands = tuple([bool(x) if type(x) in SCALARS else x for x in operands])
-        arrays = [x if type(x) in SCALARS else coerce(self.name, (x,))[0] for x in operands]
-        common = dtypes.result_type(*arrays)
-        try:
-            *inputs, _ = self.ufunc.resolve_dtypes(
-                (*map(kind_of, arrays), None),
-                casting=casting,
-                signature=(*[None] * self.ufunc.nin, None if wanted is None else seen(wanted)),
-            )
-        except TypeError:
-            asked = "" if wanted is None else f" in dtype {wanted}"
-            raise TypeError(
-                f"{self.name}: cannot compute{asked} by the rule {casting!r} on operands of "
-                + " and ".join(str(getattr(x, "dtype", type(x).__name__)) for x in arrays)
-            ) from None
-        if wanted is None:
-            return operands
-        inputs = [wanted if d == float16 and wanted == bfloat16 else d for d in inputs]
-        alone = all([type(x) in SCALARS for x in arrays])
-
-        def cast(x: Any, d: np.dtype) -> Any:
-            if (
-                type(x) in SCALARS and dtypes.result_type(d, x) == d
-            ):  # stays a number beside an array, which must hold it
-                return asarray(x, d, name=self.name) if alone else x
-            return astype(coerce(self.name, (x,))[0], d, copy=False)
-
-        return tuple(map(cast, arrays, inputs))
 
     def common(self, operands: tuple) -> np.dtype:
         """The dtype that the operands are promoted to."""
@@ -645,7 +530,7 @@ class Elementwise:
     ) -> Any:
         """`run` for a GPU. into: the last of the operands is where the result goes; None where its
         layout is another."""
-        from ..core.array import upload
+        from ..core.asarray import upload
 
         by_value = dtypes.compute_dtype(compute)
         boxed = (

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from ..core import indexing
+from ..core import advanced_indexing
 from ..core.array import ndarray
-from ..core.autograd.tape import wrote
-from ..core.dispatch.op import MISTAKES, Category, Op, as_of
+from ..core.autograd.mutation import wrote
+from ..core.dispatch.checks import MISTAKES, as_of
+from ..core.dispatch.op import Category, Op
 from ..core.dtypes import INTEGER_OR_BOOL, NUMERIC, REAL_OR_BOOL
 from ..core.view_cache import known_view
 from . import elementwise
 from .index import (
-    _SCALARS,
     _apart,
     _assign,
     _check_writable,
@@ -29,6 +29,7 @@ from .index import (
 )
 from .out_argument import in_place
 from .shape import unrecorded_view
+from .where import _SCALARS
 
 __all__ = ["add_at", "maximum_at", "minimum_at", "multiply_at"]
 
@@ -73,7 +74,7 @@ def _fold_at(
         return _fold(name, kind, x, x, 0, [key], values)
     try:
         found = known_view(x._layout, key)
-        form: Any = indexing.advanced(x.shape, x.strides, key) if found is None else None
+        form: Any = advanced_indexing.advanced(x.shape, x.strides, key) if found is None else None
     except MISTAKES as error:
         raise as_of(name, error) from None
     if found is not None:

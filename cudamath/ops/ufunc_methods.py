@@ -16,20 +16,24 @@ from typing import Any
 
 import numpy as np
 
-from ..core.array import asarray, ndarray, wrap
+from ..core.array import ndarray, wrap
+from ..core.asarray import asarray
 from ..core.devices import CPU
-from ..core.dispatch.op import INTEGER, MISTAKES, as_of, coerce, require
+from ..core.dispatch.checks import MISTAKES, as_of, coerce, require
+from ..core.dispatch.op import INTEGER
 from ..core.dtypes import as_dtype, bfloat16, float16
 from ..core.shapes import broadcast_shapes, normalize_axes, normalize_axis
 from . import elementwise, elementwise_numpy, integers, reduce, scan
-from .creation import arange, full
+from .creation import full
 from .dtype_info import can_cast
-from .index import _value, put, take, where
+from .index import _value, put, take
 from .join import concat
 from .out_argument import deliver
+from .ranges import arange
 from .shape import astype, broadcast_to, moveaxis, reshape, span
 from .ufunc import LOGICAL, SCALARS
 from .ufunc_at import add_at, maximum_at, minimum_at, multiply_at
+from .where import where
 
 _REDUCTIONS: dict[np.ufunc, Callable] = {
     np.add: reduce.sum,

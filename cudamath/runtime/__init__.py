@@ -6,7 +6,7 @@ text, so no circle of imports can arise (tests/meta/test_imports.py). Where a lo
 upper one, the upper one registers a function there: `errors.on_lost_context`, `stream.pool_of`,
 `stream.after_synchronize`.
 
-    1  state, library_paths, mpi
+    1  state, cubin_cache, library_paths, mpi
     2  errors, background_init
     3  device
     4  stream, roofline

@@ -9,12 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import functools
-import hashlib
 import os
-import pathlib
 import struct
-import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -25,92 +21,6 @@ from .errors import CudaError, check, fail, record_with_line
 from .memory import pool_of
 from .roofline import UNKNOWN, Work
 from .state import device_cache, runtime
-
-statistics = {"compiled": 0, "loaded_from_disk": 0}
-
-
-# -------------------- the cache on disk
-
-
-_homeless = functools.cache(tempfile.TemporaryDirectory)  # goes when the interpreter ends
-
-
-def _home_cache() -> str:
-    """The cache folder of the user's home; of a user who has none (a container's bare number), this
-    process's own."""
-    folder = os.path.expanduser("~/.cache")
-    return folder if os.path.isabs(folder) else _homeless(prefix="cudamath-").name
-
-
-def cache_path(variable: str, name: str) -> pathlib.Path:
-    """The path in an environment variable; by default this name in cudamath's part of the user's
-    cache folder."""
-    chosen = os.environ.get(variable)
-    if chosen:
-        return pathlib.Path(chosen)
-    base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME") or _home_cache()
-    return pathlib.Path(base) / "cudamath" / name
-
-
-def cache_directory() -> pathlib.Path:
-    """The folder of compiled kernels: CUDAMATH_CACHE_DIR, or one in the user's cache folder."""
-    return cache_path("CUDAMATH_CACHE_DIR", "kernels")
-
-
-def clear_kernel_cache() -> int:
-    """Delete every compiled kernel on disk; returns how many there were."""
-    count = 0
-    for path in cache_directory().glob("*.cubin"):
-        path.unlink(missing_ok=True)
-        count += 1
-    return count
-
-
-_DIGEST = 16  # bytes behind the machine code (tools that read cubins ignore them)
-
-
-def _digest(data: bytes) -> bytes:
-    return hashlib.sha256(data).digest()[:_DIGEST]
-
-
-def cached_cubin(key: str, compile: Callable[[], bytes]) -> bytes:
-    """The cubin stored under `key`, or a fresh one, stored for the next process."""
-    try:
-        path = cache_directory() / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.cubin"
-        stored = path.read_bytes()
-        data, digest = stored[:-_DIGEST], stored[-_DIGEST:]
-        if digest == _digest(data):  # else the file is damaged: compile again
-            statistics["loaded_from_disk"] += 1
-            return data
-    except OSError:
-        pass
-    statistics["compiled"] += 1
-    data = compile()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data + _digest(data))
-            os.replace(temporary, path)  # atomic: other processes see the whole file or none
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError:
-        pass  # a read-only home costs the next process its warm start, nothing else
-    return data
-
-
-def link(ltoir: bytes, arch: str, registers: int | None = None) -> tuple[bytes, str]:
-    """LTO-IR to machine code for one architecture ("sm_90a"): (cubin, the assembler's report).
-    Needs no GPU."""
-    from cuda.core import Linker, LinkerOptions, ObjectCode
-
-    limits = {"max_register_count": registers} if registers else {}
-    options = LinkerOptions(arch=arch, link_time_optimization=True, ptxas_options=["-v"], **limits)
-    linker = Linker(ObjectCode.from_ltoir(ltoir), options=options)
-    return bytes(linker.link("cubin").code), linker.get_info_log() or ""
-
 
 # -------------------- loaded kernels
 

@@ -13,7 +13,7 @@ from records import ELEMENTWISE, ROWS, Array
 from threads import together
 
 import cudamath as cm
-from cudamath.core.autograd import tape
+from cudamath.core import recording
 
 
 def arr(*values, dtype="float64"):
@@ -172,7 +172,7 @@ def test_jvp_through_integers_and_constants(device):
 def test_errors(call, error, words):
     with pytest.raises(error, match=words):
         call(arr(1.0, 2.0))
-    assert tape.state.depth == 0 and not tape.state.paused
+    assert recording.state.depth == 0 and not recording.state.paused
 
 
 def test_vjp_with_aux(device):
@@ -451,7 +451,9 @@ def test_checkpoint_says_when_the_function_changes():
     with pytest.raises(RuntimeError, match="checkpoint: shapes returned something else"):
         turn.clear()
         cm.grad(lambda x: cm.checkpoint(shapes)(x).sum())(arr(1.0, 2.0))
-    assert tape.state.depth == 0 and tape.state.draws is None and not tape.state.paused
+    assert (
+        recording.state.depth == 0 and recording.state.draws is None and not recording.state.paused
+    )
 
 
 def test_threads_checkpoint_apart():
@@ -671,7 +673,7 @@ def test_custom_vjp_errors(forward, backward, error, words):
     assert f(arr(1.0)).tolist() == [2]
     with pytest.raises(error, match=words):
         cm.grad(lambda x: f(x).sum())(arr(1.0, 2.0))
-    assert tape.state.depth == 0 and not tape.state.paused
+    assert recording.state.depth == 0 and not recording.state.paused
 
 
 def test_custom_vjp_structures():

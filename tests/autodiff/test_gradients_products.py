@@ -8,7 +8,7 @@ import pytest
 from simulated_gpu import simulated_gpu
 
 import cudamath as cm
-from cudamath.ops import reduce, scan
+from cudamath.ops import reduction_op, scan
 
 
 def others(x, axis):
@@ -37,7 +37,7 @@ def running(x, w):
 def way(request, monkeypatch):
     """On the CPU a division, where it is exact; the GPU's way on all devices."""
     if request.param == "running products":
-        monkeypatch.setattr(reduce, "normal", lambda x: False)
+        monkeypatch.setattr(reduction_op, "normal", lambda x: False)
         monkeypatch.setattr(scan, "normal", lambda x: False)
 
 

@@ -19,6 +19,7 @@ from benchmarks import (
     accuracy,
     beside_numpy,
     charts,
+    format,
     headers,
     limits,
     outdated,
@@ -250,11 +251,11 @@ def test_rows_behind_say_what_limits_them(monkeypatch: pytest.MonkeyPatch) -> No
         for ratio, row, best in limits.behind([ahead, behind], ["cudamath", "torch"])
     ] == [(0.5, "sort_x", "torch")]
     monkeypatch.setattr(limits, "REASONS", {"sort": "Slow.", "sort_x": "Slower."})
-    lines = limits.section([ahead, behind], ["cudamath", "torch"], report.duration)
+    lines = limits.section([ahead, behind], ["cudamath", "torch"], format.duration)
     assert (
         "1 of 2 rows" in lines[1] and lines[-1] == "| sort | 0.50 | 2 us | torch 1 us | Slower. |"
     )
-    assert limits.section([ahead], ["cudamath", "torch"], report.duration) == []
+    assert limits.section([ahead], ["cudamath", "torch"], format.duration) == []
 
 
 def test_numpy_beside_itself_is_what_a_run_cannot_tell() -> None:
@@ -369,15 +370,15 @@ def test_kernels_below_their_target_say_what_limits_them(monkeypatch: pytest.Mon
     ] == [(0.5, "add_y", "cudamath", "additions"), (0.8, "sort_x", "radix", "sorts by hand")]
     monkeypatch.setattr(limits, "MISSED", {"sort": "Comparisons."})
     monkeypatch.setattr(limits, "REASONS", {"add": "Memory.", "sort": "Slower than another."})
-    lines = limits.targets_section([small, fine, slow, sort], libraries, report.duration)
+    lines = limits.targets_section([small, fine, slow, sort], libraries, format.duration)
     assert "| additions | the ceiling | 0.60 | 0.55 | 0.50 | 2 | 1 |" in lines
     assert "| sorts by hand | the best peer | 0.90, mean 1.00 | 0.80 | 0.80 | 1 | 1 |" in lines
     assert lines[-2:] == [
         "| a - b | 0.60 | 0.50 | 2 us | `abc` | Memory. |",
         "| sort (`radix`) | 0.90 | 0.80 | 5 us | `def` | Comparisons. |",
     ]
-    assert limits.targets_section([fine], libraries, report.duration)[-1].endswith("| 1 | 0 |")
-    assert limits.targets_section([host, small], libraries, report.duration) == []
+    assert limits.targets_section([fine], libraries, format.duration)[-1].endswith("| 1 | 0 |")
+    assert limits.targets_section([host, small], libraries, format.duration) == []
 
 
 def test_headers_hold_the_records(tmp_path: pathlib.Path) -> None:
@@ -702,7 +703,7 @@ def test_latency_records_are_shown(tmp_path: pathlib.Path) -> None:
         }
     ]
     (tmp_path / "sweep.json").write_text(json.dumps({"sizes": sizes, **where}))
-    lines = latency.section(tmp_path, report.duration)
+    lines = latency.section(tmp_path, format.duration)
     assert "| `take` | 9 us | 3 us | 3.00 |" in lines and lines.index(
         "| `take` | 9 us | 3 us | 3.00 |"
     ) < lines.index("| `a + b` | 2 us | 4 us | 0.50 |")
@@ -718,7 +719,7 @@ def test_latency_records_are_shown(tmp_path: pathlib.Path) -> None:
         f"![Host and device time against size](benchmarks/results/{tmp_path.name}/sweep.png)"
         in lines
     )
-    short = latency.section(tmp_path, report.duration, short=True)
+    short = latency.section(tmp_path, format.duration, short=True)
     assert set(short) < set(lines) and not any(
         "<details>" in line or "Time to compile" in line for line in short
     )

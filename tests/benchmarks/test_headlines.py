@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import headlines, report
+from benchmarks import format, headlines
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="nothing here is simulated"
@@ -39,10 +39,10 @@ def test_headlines_say_how_many_times_as_fast(clock: Any, tmp_path: pathlib.Path
     }
     (tmp_path / "headlines.json").write_text(json.dumps(record))
     assert (
-        headlines.section(tmp_path, report.duration)[-1]
+        headlines.section(tmp_path, format.duration)[-1]
         == "| matmul | 10 times | 2 ms | slow: 30 ms | 15 |"
     )
-    assert headlines.section(tmp_path / "none", report.duration) == []
+    assert headlines.section(tmp_path / "none", format.duration) == []
 
 
 def test_what_is_slow_runs_twice(clock: Any) -> None:

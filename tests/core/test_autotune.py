@@ -11,9 +11,9 @@ from fake_driver import gpu
 import cudamath as cm
 from cudamath import tuning
 from cudamath.core.dispatch import autotune
-from cudamath.core.dispatch.plan import Launch
+from cudamath.core.dispatch.steps import Launch
 from cudamath.core.layout import Layout
-from cudamath.kernels.compiler import compile as compiler
+from cudamath.kernels.compiler import lazy_numba
 from cudamath.runtime import device
 
 
@@ -80,7 +80,7 @@ def test_what_was_measured_is_found_again(file):
     assert autotune.lookup("matmul", 0, "bfloat16 nt", (1, 4096, 768, 768)) is None
 
 
-@pytest.mark.skipif(compiler.SIMULATOR, reason="tensor cores have no simulator")
+@pytest.mark.skipif(lazy_numba.SIMULATOR, reason="tensor cores have no simulator")
 def test_float16_takes_what_was_measured_of_bfloat16(file):
     from cudamath.kernels.matmul import dispatch as matmul_dispatch
 
@@ -163,9 +163,10 @@ def test_the_shipped_tables_are_well_formed():
                         assert not rest or str(Choice.parse(rest)) == rest
 
 
-@pytest.mark.skipif(compiler.SIMULATOR, reason="tensor cores have no simulator")
+@pytest.mark.skipif(lazy_numba.SIMULATOR, reason="tensor cores have no simulator")
 def test_a_planner_follows_the_table(file):
-    from cudamath.kernels.matmul.dispatch import kind, matmul
+    from cudamath.kernels.matmul.dispatch import matmul
+    from cudamath.kernels.matmul.measured import kind
 
     a, b = (
         Layout.new((256, 128), np.dtype(np.float16), 0),

@@ -9,7 +9,7 @@ import pytest
 
 import cudamath as cm
 from cudamath.autodiff.transforms import Level
-from cudamath.core.array import upload
+from cudamath.core.asarray import upload
 from cudamath.core.autograd import tape
 
 X = np.array([3.0, 1.0, 2.0])

@@ -11,7 +11,7 @@ from threads import together
 
 import cudamath as cm
 from cudamath.core import shapes
-from cudamath.core.autograd import tape
+from cudamath.core.autograd import mutation
 
 
 def elsewhere(work):
@@ -57,7 +57,7 @@ def test_changes_in_another_thread(device, through):
 def test_gradients_of_many_threads(device):
     """The end of one thread's recording forgets nothing that another's needs; own arrays that
     change mean nothing to others."""
-    x, before = cm.asarray([1.0, 2.0]), set(tape.holders)
+    x, before = cm.asarray([1.0, 2.0]), set(mutation.holders)
 
     def work(k):
         for i in range(60):
@@ -79,7 +79,7 @@ def test_gradients_of_many_threads(device):
                 assert cm.grad(f)(x).tolist() == [k, k]
 
     together(4, work)
-    assert set(tape.holders) <= before
+    assert set(mutation.holders) <= before
 
 
 @pytest.mark.parametrize(
@@ -116,11 +116,11 @@ def test_many_changes_beside_what_is_needed(device, monkeypatch, places):
 def test_changes_are_forgotten_while_somebody_still_records(device):
     """As long as anybody recorded anything, none was."""
     gc.collect()
-    most = tape.changes.most
+    most = mutation.changes.most
     x = cm.zeros(most + 10)
     pulls = [cm.vjp(lambda x: x * x, x[:2])[1]]
     for i in range(most + 2):
         pulls.append(cm.vjp(lambda x: x * x, x[:2])[1])
         del pulls[0]
         x[i + 2 :] = 1.0
-    assert len(tape.changes.writes) < 20
+    assert len(mutation.changes.writes) < 20

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import cudamath as cm
-from cudamath.core.array import upload
+from cudamath.core.asarray import upload
 from cudamath.core.interop import dlpack
 from cudamath.runtime.memory import pool_of
 from cudamath.runtime.state import runtime

@@ -9,7 +9,9 @@ from fake_driver import gpu
 from gradient_checks import check_gradient, numbers
 
 import cudamath as cm
-from cudamath.core.dispatch.plan import Input, Launch, Output, Plan, Temp
+from cudamath.core.dispatch.arguments import Input, Output, Temp
+from cudamath.core.dispatch.plan import Plan
+from cudamath.core.dispatch.steps import Launch
 from cudamath.testing import assert_close
 
 

@@ -9,7 +9,7 @@ import pytest
 from simulated_gpu import simulated_gpu
 
 import cudamath as cm
-from cudamath.core.dispatch.op import require
+from cudamath.core.dispatch.checks import require
 from cudamath.kernels.elementwise import generator as elementwise_generator
 from cudamath.testing import assert_close, layout_of, simulate
 
@@ -450,13 +450,13 @@ def test_as_on_the_cpu_on_a_gpu(name):
 @pytest.mark.parametrize("name", CALLS)
 def test_the_checks_are_left_out(fake, monkeypatch, name):
     """At the second call: what would check the arguments is not there."""
-    from cudamath.kernels.compiler import compile as compiler
+    from cudamath.kernels.compiler import lazy_numba
     from cudamath.ml import conv, conv_transpose, norm, pool_nd, resize
     from cudamath.ops import join, padding
     from cudamath.ops.linalg import products as linalg_products
     from cudamath.runtime import cudnn
 
-    if compiler.SIMULATOR:
+    if lazy_numba.SIMULATOR:
         pytest.skip("plans as on compute capability 9.0")
     monkeypatch.setattr(cudnn, "available", lambda: False)
     monkeypatch.setattr(type(fake), "finish", lambda self, target: None)  # kernels do not run

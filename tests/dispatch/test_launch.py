@@ -18,23 +18,21 @@ from fake_driver import bind, gpu, public
 from threads import together
 
 import cudamath as cm
-from cudamath.core.dispatch.plan import (
+from cudamath.core.dispatch.arguments import (
     Addresses,
-    Call,
     Constant,
     Flag,
     Input,
-    Launch,
     Output,
-    Plan,
     Scalar,
     Temp,
     Ticket,
-    array_words,
-    triple,
 )
+from cudamath.core.dispatch.plan import Plan
+from cudamath.core.dispatch.plan_codegen import array_words
+from cudamath.core.dispatch.steps import Call, Launch, triple
 from cudamath.core.layout import Layout
-from cudamath.runtime import kernel_errors, kernel_launch, stream
+from cudamath.runtime import cubin_cache, kernel_errors, kernel_launch, stream
 from cudamath.runtime.memory import pool_of
 from cudamath.runtime.roofline import Work
 from cudamath.runtime.state import runtime
@@ -443,22 +441,22 @@ def test_an_asynchronous_fault_names_the_lines_on_demand(fake):
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDAMATH_CACHE_DIR", str(tmp_path / "kernels"))
-    monkeypatch.setitem(kernel_launch.statistics, "compiled", 0)
-    monkeypatch.setitem(kernel_launch.statistics, "loaded_from_disk", 0)
+    monkeypatch.setitem(cubin_cache.statistics, "compiled", 0)
+    monkeypatch.setitem(cubin_cache.statistics, "loaded_from_disk", 0)
     return tmp_path / "kernels"
 
 
 def counts():
-    return kernel_launch.statistics["compiled"], kernel_launch.statistics["loaded_from_disk"]
+    return cubin_cache.statistics["compiled"], cubin_cache.statistics["loaded_from_disk"]
 
 
 def test_a_kernel_is_compiled_once(cache):
     code = b"\x7fELF code"
-    assert kernel_launch.cached_cubin("key", lambda: code) == code and counts() == (1, 0)
-    assert kernel_launch.cached_cubin(
+    assert cubin_cache.cached_cubin("key", lambda: code) == code and counts() == (1, 0)
+    assert cubin_cache.cached_cubin(
         "key", lambda: pytest.fail("compiled again")
     ) == code and counts() == (1, 1)
-    assert kernel_launch.cached_cubin("other", lambda: b"\x7fELF2") == b"\x7fELF2"
+    assert cubin_cache.cached_cubin("other", lambda: b"\x7fELF2") == b"\x7fELF2"
     info = cm.cuda.cache_info()
     assert (info["kernels"], info["compiled"], info["loaded_from_disk"], info["directory"]) == (
         2,
@@ -471,16 +469,16 @@ def test_a_kernel_is_compiled_once(cache):
 
 @pytest.mark.parametrize("damage", [b"", b"\x7fELF trunc", b"garbage"])
 def test_a_damaged_file_is_compiled_again(cache, damage):
-    kernel_launch.cached_cubin("key", lambda: b"\x7fELF code, all of it")
+    cubin_cache.cached_cubin("key", lambda: b"\x7fELF code, all of it")
     (path,) = cache.glob("*.cubin")
     path.write_bytes(damage)
     assert (
-        kernel_launch.cached_cubin("key", lambda: b"\x7fELF code, all of it")
+        cubin_cache.cached_cubin("key", lambda: b"\x7fELF code, all of it")
         == b"\x7fELF code, all of it"
     )
     assert counts() == (2, 0)
     assert (
-        kernel_launch.cached_cubin("key", lambda: pytest.fail("not repaired"))
+        cubin_cache.cached_cubin("key", lambda: pytest.fail("not repaired"))
         == b"\x7fELF code, all of it"
     )
 
@@ -489,7 +487,7 @@ def test_an_unwritable_folder_costs_only_the_warm_start(tmp_path, monkeypatch):
     file = tmp_path / "file"
     file.write_text("a file where the folder should be")
     monkeypatch.setenv("CUDAMATH_CACHE_DIR", str(file / "kernels"))
-    assert kernel_launch.cached_cubin("key", lambda: b"\x7fELF") == b"\x7fELF"
+    assert cubin_cache.cached_cubin("key", lambda: b"\x7fELF") == b"\x7fELF"
 
 
 def test_a_failed_compilation_leaves_nothing(cache):
@@ -497,9 +495,9 @@ def test_a_failed_compilation_leaves_nothing(cache):
         raise ValueError("no")
 
     with pytest.raises(ValueError):
-        kernel_launch.cached_cubin("key", broken)
+        cubin_cache.cached_cubin("key", broken)
     assert not list(cache.glob("*"))
-    assert kernel_launch.cached_cubin("key", lambda: b"\x7fELF") == b"\x7fELF"
+    assert cubin_cache.cached_cubin("key", lambda: b"\x7fELF") == b"\x7fELF"
 
 
 def test_a_second_process_compiles_nothing(tmp_path):
@@ -507,14 +505,14 @@ def test_a_second_process_compiles_nothing(tmp_path):
         import numpy as np
         from cudamath.core.layout import Layout
         from cudamath.kernels.elementwise.generator import elementwise
-        from cudamath.runtime import kernel_launch as module
+        from cudamath.runtime import kernel_launch as module, cubin_cache
         from cudamath.runtime.device import assume
         from cudamath.runtime.state import runtime
         x = Layout.new((1000,), np.dtype("f4"), 0)
         with assume((9, 0)):
             p = elementwise(x, x, expression="x * y + 1", compute=np.dtype("f4"), output=np.dtype("f4"))
             code = runtime.compiler(p.steps[0].kernel, p.signature(p.steps[0], [x, x]), (9, 0))
-        print(module.statistics["compiled"], module.statistics["loaded_from_disk"], len(code) > 1000)
+        print(cubin_cache.statistics["compiled"], cubin_cache.statistics["loaded_from_disk"], len(code) > 1000)
         """)  # noqa: E501
     environment = {**os.environ, "CUDAMATH_CACHE_DIR": str(tmp_path)}
     environment.pop("NUMBA_ENABLE_CUDASIM", None)
@@ -640,10 +638,10 @@ def test_resources(users):
 def test_a_users_kernel_sees_numbas_types():
     from numba import cuda, types
 
-    from cudamath.kernels.compiler import compile as compiler
+    from cudamath.kernels.compiler import storage_types
     from cudamath.kernels.generated.user_kernels import seen, user_kernel
 
-    argument_type = functools.partial(compiler.argument_type, seen=seen)
+    argument_type = functools.partial(storage_types.argument_type, seen=seen)
 
     def layout(dtype, shape=(4,)):
         return Layout.new(shape, np.dtype(dtype), 0)

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from cudamath import kernels
-from cudamath.kernels.compiler import compile as compiler
-from cudamath.kernels.compiler import lazy_numba
+from cudamath.kernels.compiler import cache_key, lazy_numba
 
 pytestmark = pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
 
@@ -118,7 +117,7 @@ class Tree:
         self.write("kernel_here", "kernel", source)
         importlib.invalidate_caches()
         module = importlib.import_module(f"{kernels.__name__}.kernel_here.kernel")
-        return compiler.fingerprint(module.kernel)
+        return cache_key.fingerprint(module.kernel)
 
 
 def forget() -> None:
@@ -155,12 +154,12 @@ def test_a_helper_that_only_moves_leaves_the_kernel_as_it_was(tree: Tree, use: s
 
 
 def test_the_package_is_known_wherever_the_compiler_lies() -> None:
-    assert compiler.KERNELS == kernels.__name__
+    assert cache_key.KERNELS == kernels.__name__
 
 
 def test_modules_that_share_device_code() -> None:
     def is_kit(name: str) -> bool:
-        return compiler._is_kit(type(sys)(name))
+        return cache_key._is_kit(type(sys)(name))
 
     root = kernels.__name__
     assert is_kit(f"{root}.hopper") and is_kit(f"{root}.lib.tma") and is_kit(f"{root}.a.b.c.tile")
@@ -190,7 +189,7 @@ def test_sources_of_instructions_are_found_in_every_layout(
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True, parents=True)
         path.touch()
-    assert [p.relative_to(tmp_path).as_posix() for p in compiler.ptx_sources(tmp_path)] == sorted(
+    assert [p.relative_to(tmp_path).as_posix() for p in cache_key.ptx_sources(tmp_path)] == sorted(
         files
     )
 
@@ -198,7 +197,7 @@ def test_sources_of_instructions_are_found_in_every_layout(
 def test_no_sources_of_instructions_is_an_error(tmp_path: pathlib.Path) -> None:
     (tmp_path / "build.py").touch()
     with pytest.raises(FileNotFoundError, match="no sources of PTX instructions"):
-        compiler.ptx_sources(tmp_path)
+        cache_key.ptx_sources(tmp_path)
 
 
 def defines_intrinsics(path: pathlib.Path) -> bool:
@@ -215,7 +214,7 @@ def defines_intrinsics(path: pathlib.Path) -> bool:
 def test_every_intrinsic_is_part_of_a_key() -> None:
     """Those of the ptx files by their text; those of a kernel's own file by the code that generates
     them."""
-    sources = set(compiler.ptx_sources())
+    sources = set(cache_key.ptx_sources())
     root = pathlib.Path(kernels.__file__).parent
     defining = {p for p in root.rglob("*.py") if defines_intrinsics(p)}
     assert sources & defining
@@ -240,8 +239,8 @@ def test_every_intrinsic_is_part_of_a_key() -> None:
 
 def test_instructions_are_told_from_the_rest_in_one_way() -> None:
     """What `ptx_sources` reads is what `_is_kit` leaves out."""
-    root, sources = pathlib.Path(kernels.__file__).parent, set(compiler.ptx_sources())
+    root, sources = pathlib.Path(kernels.__file__).parent, set(cache_key.ptx_sources())
     for path in root.rglob("*.py"):
         parts = path.relative_to(root).with_suffix("").parts
         name = ".".join((kernels.__name__, *parts)).removesuffix(".__init__")
-        assert compiler._is_kit(type(sys)(name)) != (path in sources), name
+        assert cache_key._is_kit(type(sys)(name)) != (path in sources), name

@@ -29,17 +29,18 @@ from compile_calls import CALLS, F32, F64, by_name
 
 import cudamath as cm
 from benchmarks import sanitize_cases
-from cudamath.core.dispatch import fast_path
-from cudamath.core.dispatch import plan as plans
+from cudamath.core.dispatch import fast_path, plan_codegen
+from cudamath.core.dispatch import steps as dispatch_steps
 from cudamath.core.dispatch.op import registry
 from cudamath.core.layout import Layout
+from cudamath.kernels.compiler import cache_key, lazy_numba, storage_types, target
 from cudamath.kernels.compiler import compile as compiler_compile
 from cudamath.runtime import cublas, cudnn, device, kernel_launch
 from cudamath.runtime.state import runtime
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(compiler_compile.SIMULATOR, reason="the simulator does not compile"),
+    pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile"),
 ]
 
 #: Kernels that spill, and why that is accepted: name -> (bytes, reason).
@@ -95,7 +96,7 @@ PLANNED = {(7, 5): 64, (8, 0): 163, (8, 9): 99, (9, 0): 227}
 #: Kernels made of instructions that some architectures lack: name -> those that have them. What
 #: attention_decode is before 9.0, test_attention.py compiles, and what quantize_rows is before 8.0,
 #: test_quantize_kernels.py.
-SINCE_8 = tuple(c for c in compiler_compile.CAPABILITIES if c >= (8, 0))
+SINCE_8 = tuple(c for c in target.CAPABILITIES if c >= (8, 0))
 ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {
     "matmul_wgmma": ((9, 0),),
     "matmul_mma": SINCE_8,
@@ -165,7 +166,7 @@ class Kernel(NamedTuple):
 
 def only_for(kernel: Any) -> tuple[tuple[int, int], ...]:
     """The capabilities a kernel is made for."""
-    return ONLY_FOR.get(kernel.py_func.__name__, compiler_compile.CAPABILITIES)
+    return ONLY_FOR.get(kernel.py_func.__name__, target.CAPABILITIES)
 
 
 # -------------------- what calls reach
@@ -180,13 +181,13 @@ class Reached(NamedTuple):
 
 
 # thousands of launches of some hundred kernels
-fingerprint = functools.cache(compiler_compile.fingerprint)
+fingerprint = functools.cache(cache_key.fingerprint)
 
 
 @functools.cache
 def arguments_of(signature: tuple[Any, ...]) -> tuple[Any, str]:
     """The types of a launch's arguments, and how they are written."""
-    arguments = compiler_compile.arguments_type(list(signature))
+    arguments = storage_types.arguments_type(list(signature))
     return arguments, str(arguments)
 
 
@@ -200,9 +201,9 @@ def observed(
     note(launch, signature) adds to `found`, the distinct kernels, as calls do."""
     found: dict[tuple[str, str], Kernel] = {}
     errors: list[str] = []
-    real_load = plans.load
+    real_load = plan_codegen.load
 
-    def note(step: plans.Launch, signature: list[Any]) -> None:
+    def note(step: dispatch_steps.Launch, signature: list[Any]) -> None:
         arguments, said = arguments_of(tuple(signature))
         key, threads = (fingerprint(step.kernel), said), math.prod(step.block)
         found[key] = Kernel(
@@ -211,7 +212,9 @@ def observed(
         if capability in only_for(step.kernel) and step.shared > PLANNED[capability] << 10:
             errors.append(f"{found[key]} for {capability}: {step.shared} bytes of shared memory")
 
-    def load(step: plans.Launch, signature: list[Any], index: int) -> kernel_launch.Function:
+    def load(
+        step: dispatch_steps.Launch, signature: list[Any], index: int
+    ) -> kernel_launch.Function:
         if not hasattr(step.kernel, "cubin"):  # a user's, which compiles itself
             note(step, signature)
         return real_load(step, signature, index)
@@ -239,7 +242,7 @@ def observed(
             cublas, "multiplies_float8", lambda outer: False
         )  # it asks the library, which asks the driver
         runtime.compiler = compiler
-        patch.setattr(plans, "load", load)
+        patch.setattr(plan_codegen, "load", load)
         patch.setattr(fake, "cuMemcpyDtoHAsync", download)
         patch.setattr(fake, "cuLaunchKernel", lambda *_: None)
         kernel_launch.prepare_launcher()["observe_call"] = lambda *_: None  # library calls
@@ -258,7 +261,7 @@ def reached(capability: tuple[int, int]) -> Reached:
                 errors.append(f"{name}: {type(error).__name__}: {error}")
         for made_plan, inputs in by_name():
             for step in made_plan.steps:
-                if isinstance(step, plans.Launch):
+                if isinstance(step, dispatch_steps.Launch):
                     note(step, made_plan.signature(step, inputs))
         cards = {
             name
@@ -326,7 +329,7 @@ def check(
             continue
         try:
             found = compiler_compile.compile_each(
-                kernel.function, kernel.arguments, [compiler_compile.target(c) for c in wanted]
+                kernel.function, kernel.arguments, [target.target(c) for c in wanted]
             )
         except Exception as error:
             wrong.append(f"{kernel} for {wanted}: {type(error).__name__}: {str(error)[-400:]}")
@@ -458,9 +461,7 @@ def shards(kernels: list[Kernel], chosen: set[Kernel]) -> list[list[Kernel]]:
     kernels and the smallest. Those for the same oldest architecture are neighbours: Numba compiles
     the device functions they share once for each."""
     kernels = sorted(kernels, key=lambda k: min(only_for(k.function)) if k in chosen else (9, 0))
-    ends = np.cumsum(
-        [len(compiler_compile.CAPABILITIES) if kernel in chosen else 1 for kernel in kernels]
-    )
+    ends = np.cumsum([len(target.CAPABILITIES) if kernel in chosen else 1 for kernel in kernels])
     parts: list[list[Kernel]] = [[] for _ in range(SHARDS)]
     for kernel, end in zip(kernels, ends, strict=True):
         parts[(end - 1) * SHARDS // ends[-1]].append(kernel)
@@ -472,7 +473,7 @@ def test_every_kernel_compiles(shard):
     """One kernel of each name for every architecture; variants of it for 9.0 (as 9.0a), the one
     that is measured."""
     kernels = reached((9, 0)).kernels
-    others = [c for c in compiler_compile.CAPABILITIES if c != (9, 0)]
+    others = [c for c in target.CAPABILITIES if c != (9, 0)]
     chosen = set(representatives(kernels))
     parts = shards(list(dict.fromkeys([*representatives(kernels), *variants(kernels)])), chosen)
     check(parts[shard], (9, 0), *others, only=chosen)
@@ -564,7 +565,7 @@ def test_losses_of_float64(monkeypatch):
     ]
     assert errors == [] and len(kernels) == 7
     monkeypatch.setitem(MAY_SPILL, "cross_entropy_rows", (72, "see above"))
-    check(kernels, *compiler_compile.CAPABILITIES)
+    check(kernels, *target.CAPABILITIES)
 
 
 def test_float64_is_seen():
@@ -579,9 +580,9 @@ def test_float64_is_seen():
                 x, x, expression=expression, compute=dtype, output=dtype, version="vector"
             )
             launch = made_plan.steps[0]
-            arguments = compiler_compile.arguments_type(made_plan.signature(launch, [x, x]))
+            arguments = storage_types.arguments_type(made_plan.signature(launch, [x, x]))
             found = compiler_compile.compile_each(
-                launch.kernel, arguments, [compiler_compile.target(c) for c in capabilities]
+                launch.kernel, arguments, [target.target(c) for c in capabilities]
             )
             for (cubin, _), capability in zip(found, capabilities, strict=True):
                 assert computes_in_float64(cubin) == (dtype == F64), (dtype, expression, capability)

@@ -16,8 +16,8 @@ import pytest
 from fake_status import OK
 
 from cudamath.core.layout import Layout
+from cudamath.kernels.compiler import cache_key, lazy_numba
 from cudamath.kernels.compiler import compile as compiler
-from cudamath.kernels.compiler import lazy_numba
 from cudamath.runtime import background_init, device, library_paths
 from cudamath.runtime.state import runtime
 
@@ -52,7 +52,7 @@ FIRST_CALLS = f"""
     import fake_driver
     import cudamath as cm
     from cudamath.kernels.compiler import compile as build
-    from cudamath.runtime import cublas as blas, cudnn as dnn, kernel_launch as module
+    from cudamath.runtime import cublas as blas, cudnn as dnn, kernel_launch as module, cubin_cache
     from cudamath.runtime.state import runtime
 
     FILL = len(sys.argv) > 1
@@ -72,7 +72,7 @@ FIRST_CALLS = f"""
                        cm.sort(a), cm.cumulative_sum(a[0]), cm.random.normal(size=(100,), device="cuda:0")):
             result.to_numpy()
         cm.vjp(cm.ml.gelu, a)[1](a)
-        print(json.dumps([module.statistics, {heavy()}]))
+        print(json.dumps([cubin_cache.statistics, {heavy()}]))
     """  # noqa: E501
 
 
@@ -94,7 +94,7 @@ def test_keys_are_those_of_a_process_that_has_numba():
         {before}
         import numpy as np
         from cudamath.core.layout import Layout
-        from cudamath.core.dispatch.plan import Launch
+        from cudamath.core.dispatch.steps import Launch
         from cudamath.kernels.compiler import compile as build
         from cudamath.kernels.softmax import dispatch as softmax
         from cudamath.kernels.sort import dispatch as sort
@@ -141,7 +141,7 @@ def test_numbers_are_scalars_names_and_types():
 def test_a_kernel_of_stand_ins_is_compiled_as_with_numbas_own():
     from numba import cuda, types
 
-    from cudamath.kernels.ptx.intrinsics import half_to_float
+    from cudamath.kernels.ptx.conversions import half_to_float
 
     def text(cuda, types, root):
         @cuda.jit(device=True)
@@ -188,12 +188,12 @@ def test_bindings_come_without_the_rest_of_nvmath():
 
 def test_versions_of_what_is_installed_are_those_that_the_packages_tell(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "path", [str(tmp_path / "gone"), *sys.path])
-    found = compiler._installed()
+    found = cache_key._installed()
     for name in ("numba", "numba-cuda", "llvmlite", "cuda-core", "numpy", "ml-dtypes"):
         assert found[name] == importlib.metadata.version(name)
     assert (
-        f"numba={found['numba']}" in compiler._toolchain()
-        and "nvidia-nvvm=" in compiler._toolchain()
+        f"numba={found['numba']}" in cache_key._toolchain()
+        and "nvidia-nvvm=" in cache_key._toolchain()
     )
 
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cudamath as cm
-from cudamath.core.dispatch.plan import Launch, Plan
+from cudamath.core.dispatch.plan import Plan
+from cudamath.core.dispatch.steps import Launch
 from cudamath.core.layout import Layout
 from cudamath.testing import assert_close, layout_of, simulate
 

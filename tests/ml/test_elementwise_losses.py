@@ -22,7 +22,7 @@ from strategies import shapes
 
 import cudamath as cm
 from cudamath.core.layout import Layout
-from cudamath.kernels.compiler.compile import SIMULATOR
+from cudamath.kernels.compiler.lazy_numba import SIMULATOR
 from cudamath.testing import assert_close
 
 ml = cm.ml

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import cudamath as cm
-from cudamath.core.dispatch.plan import Launch
+from cudamath.core.dispatch.steps import Launch
 from cudamath.core.layout import Layout
-from cudamath.kernels.compiler import compile as compiler
+from cudamath.kernels.compiler import lazy_numba
 from cudamath.runtime.device import assume
 
 erfc = np.vectorize(math.erfc, otypes=[float])
@@ -130,7 +130,7 @@ def plan_of(x, w, b, r, activation, version, capability=(9, 0)):
 
 
 def test_one_kernel_on_hopper():
-    if compiler.SIMULATOR:
+    if lazy_numba.SIMULATOR:
         pytest.skip("planned without the simulator")
     x, w, b, r = operands(np.random.default_rng(0), (2, 64), 128, 256, BF16)
     plan, _ = plan_of(x, w, b, r, "gelu", None)

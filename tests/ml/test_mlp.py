@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import cudamath as cm
-from cudamath.core.dispatch.plan import Launch
+from cudamath.core.dispatch.steps import Launch
 from cudamath.core.layout import Layout
-from cudamath.kernels.compiler import compile as compiler
+from cudamath.kernels.compiler import lazy_numba
 from cudamath.runtime.device import assume
 from tests.ml.test_linear import BF16, TOLERANCE, F
 
@@ -133,7 +133,7 @@ def test_errors(device):
 def test_two_kernels_on_hopper():
     """Each layer is one kernel there, also where the hidden numbers are kept; and so is the
     gradient's first product."""
-    if compiler.SIMULATOR:
+    if lazy_numba.SIMULATOR:
         pytest.skip("planned without the simulator")
     from cudamath.kernels.matmul import mlp
 

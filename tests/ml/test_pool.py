@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import cudamath as cm
 from cudamath.core.layout import Layout
-from cudamath.kernels.compiler.compile import SIMULATOR
+from cudamath.kernels.compiler.lazy_numba import SIMULATOR
 from cudamath.runtime.device import assume
 from cudamath.testing import assert_close, compile_plan, layout_of, simulate
 

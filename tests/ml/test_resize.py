@@ -20,7 +20,7 @@ from simulated_gpu import simulated_gpu
 
 import cudamath as cm
 from cudamath.core.layout import Layout
-from cudamath.kernels.compiler.compile import SIMULATOR
+from cudamath.kernels.compiler.lazy_numba import SIMULATOR
 from cudamath.testing import assert_close
 
 upsample = cm.ml.upsample
@@ -530,14 +530,14 @@ LARGE_SURROUNDED = [
 )
 @pytest.mark.parametrize("machine, version", versions("plain"))
 def test_constant_padding_kernel(monkeypatch, machine, version, dtype):
-    from cudamath.kernels.copy import strided as copy_strided
     from cudamath.kernels.image import pad as image_pad
+    from cudamath.kernels.image import pad as pad_module
     from cudamath.ops.shape import bits
 
     monkeypatch.setattr(image_pad, "INSIDE", dict.fromkeys(image_pad.INSIDE, 0))
 
     def made(layout, widths, at_once):
-        plan = copy_strided.pad(layout, widths=widths)
+        plan = pad_module.pad(layout, widths=widths)
         assert ([step.kernel.__name__ for step in plan.steps] == ["padding"]) == (
             at_once and dtype != "complex128"
         )
@@ -680,7 +680,7 @@ def test_no_spills(dtype, mode):
 def test_which_padding_kernel():
     """Images of which little stays as it is are left to others, where these are faster; what is
     empty needs none."""
-    from cudamath.kernels.copy import strided as copy_strided
+    from cudamath.kernels.image import pad as pad_module
     from cudamath.kernels.image import resize as image_resize
 
     def names(planner, shape, **how):
@@ -705,7 +705,7 @@ def test_which_padding_kernel():
             == ["padding"]
         ) == backward
         widths = ((0, 0), (0, 0), (by, by), (by, by))
-        assert (names(copy_strided.pad, (2, 3, side, side), widths=widths) == ["padding"]) == (
+        assert (names(pad_module.pad, (2, 3, side, side), widths=widths) == ["padding"]) == (
             side == 256
         )
     axes = (("replicate", 1.0),) * 2

@@ -16,7 +16,7 @@ from gradient_checks import (
 )
 
 import cudamath as cm
-from cudamath.core.dispatch.plan import ArrayArg
+from cudamath.core.dispatch.arguments import ArrayArg
 from cudamath.runtime.device import assume
 from cudamath.testing import assert_close, layout_of
 

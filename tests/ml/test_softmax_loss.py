@@ -21,7 +21,7 @@ from simulated_gpu import simulated_gpu
 
 import cudamath as cm
 from cudamath.core.layout import Layout
-from cudamath.kernels.compiler.compile import SIMULATOR
+from cudamath.kernels.compiler.lazy_numba import SIMULATOR
 from cudamath.testing import assert_close, compile_plan, layout_of, simulate
 
 FUNCTIONS = {"softmax": cm.ml.softmax, "log_softmax": cm.ml.log_softmax}
@@ -179,9 +179,10 @@ def test_long_rows_read_once(version, log, dtype):
     """Lines kept in shared memory or by a cluster: with ends between borders, shorter than an
     access, longer than what is kept, more of them than a device has multiprocessors."""
     from cudamath.kernels.softmax import dispatch as kernels
+    from cudamath.kernels.softmax import online
     from cudamath.runtime.device import capability
 
-    if capability(0) not in kernels.CACHE or (version == "cluster" and capability(0) < (9, 0)):
+    if capability(0) not in online.CACHE or (version == "cluster" and capability(0) < (9, 0)):
         pytest.skip("no room for two lines in shared memory, or no clusters")
     name = "log_softmax" if log else "softmax"
     for rows, columns in ((3, 1), (3, 7), (5, 1001), (3, 8192), (141, 50257), (7, 100_003)):
@@ -763,6 +764,7 @@ def test_rows_between_borders_do_not_spill():
     family."""
     from cudamath.kernels.loss import cross_entropy
     from cudamath.kernels.softmax import dispatch as softmax_dispatch
+    from cudamath.kernels.softmax import online
     from cudamath.runtime.device import assume
 
     x, g = (
@@ -783,7 +785,7 @@ def test_rows_between_borders_do_not_spill():
     ):
         for found in compile_plan(plan, inputs, (9, 0)):
             assert found.spills == 0 and found.registers <= 128, found
-    for capability in softmax_dispatch.CACHE:
+    for capability in online.CACHE:
         kinds = [(True, cm.bfloat16), (False, np.float32), (False, np.float16)]
         for log, dtype in kinds if capability == (9, 0) else kinds[:1]:  # elsewhere the slowest
             v = Layout.new((300, 50257), np.dtype(dtype), 0)
@@ -794,7 +796,7 @@ def test_rows_between_borders_do_not_spill():
                 ]
             for plan, inputs in plans:
                 alone = (
-                    plan.steps[0].shared > softmax_dispatch.CACHE[capability]
+                    plan.steps[0].shared > online.CACHE[capability]
                 )  # one block per multiprocessor instead of two
                 for found in compile_plan(plan, inputs, capability):
                     assert found.spills == 0 and found.registers <= (128 if alone else 64), (

@@ -10,6 +10,7 @@ import pytest
 import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler import compile as compiler
+from cudamath.kernels.compiler import lazy_numba
 from cudamath.testing import assert_close, layout_of, simulate
 
 F32 = np.dtype(np.float32)
@@ -220,7 +221,7 @@ def test_in_the_simulator():
         assert_close(simulate(plan, x), np.sqrt((x.astype(np.float64) ** 2).sum(axis)), rtol=1e-6)
 
 
-@pytest.mark.skipif(compiler.SIMULATOR, reason="the simulator does not compile")
+@pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
 def test_float32_stays_float32():
     from cudamath.kernels.generated import user_kernels
     from cudamath.runtime.device import assume

@@ -656,7 +656,7 @@ def test_tails_in_the_simulator(kind, dtype):
     ("name", "params", "values"), SAMPLERS, ids=[f"{r[0]}-{i}" for i, r in enumerate(SAMPLERS)]
 )
 def test_samplers_on_the_gpu_are_those_of_the_cpu(name, params, values):
-    from cudamath.core.array import upload
+    from cudamath.core.asarray import upload
     from cudamath.cpu import rejection_samplers as cpu
     from cudamath.kernels.random import rejection_samplers as kernels
 

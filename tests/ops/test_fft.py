@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 from strategies import BF16, numbers, views
 
 import cudamath as cm
-from cudamath.core.dispatch.plan import Call, Input, Launch, Output, Plan
+from cudamath.core.dispatch.arguments import Input, Output
+from cudamath.core.dispatch.plan import Plan
+from cudamath.core.dispatch.steps import Call, Launch
 from cudamath.core.layout import Layout
 from cudamath.kernels.numeric import fft as planners
 from cudamath.runtime import cufft as runtime

@@ -16,7 +16,7 @@ import cudamath as cm
 from cudamath.core.array import wrap
 from cudamath.core.devices import CPU
 from cudamath.core.dispatch.plan import Plan
-from cudamath.kernels.compiler import compile as compiler
+from cudamath.kernels.compiler import lazy_numba
 from cudamath.ml import loss_elementwise
 from cudamath.testing import assert_close, compile_plan, simulate
 
@@ -399,7 +399,7 @@ def test_doubles_become_halves_at_once_in_one_kernel(device):
     assert cm.fuse(lambda x: (x * 1.0).astype("float16"))(x).tolist() == [1 + 2.0**-10, 1, 3]
 
 
-@pytest.mark.skipif(compiler.SIMULATOR, reason="the simulator does not compile")
+@pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize(
     ("name", "kernel"),
     [

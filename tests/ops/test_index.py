@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import cudamath as cm
-from cudamath.core import indexing
+from cudamath.core import advanced_indexing, indexing
 
 DTYPES = [
     np.dtype(t)
@@ -206,7 +206,7 @@ def test_parsing_alone(case):
         expected = x[key]
     except (IndexError, ValueError) as error:
         with pytest.raises((type(error), ValueError)):  # ValueError: np.broadcast_shapes below
-            form = indexing.advanced(x.shape, x.strides, key)
+            form = advanced_indexing.advanced(x.shape, x.strides, key)
             for array, axis in zip(form.arrays, form.axes, strict=True):  # (out of range)
                 if array.dtype != bool:
                     np.empty(form.shape)[(slice(None),) * axis + (array,)]
@@ -222,7 +222,7 @@ def test_parsing_alone(case):
         assert all(
             a == b for a, b, n in zip(view[1], expected.strides, view[0], strict=True) if n > 1
         )
-    form = indexing.advanced(x.shape, x.strides, key)
+    form = advanced_indexing.advanced(x.shape, x.strides, key)
     base = np.empty(form.shape, "i8")
     if x.size:
         base = as_strided(x.reshape(-1)[form.offset // 8 :], form.shape, form.strides)
@@ -233,7 +233,7 @@ def test_parsing_alone(case):
     found = np.moveaxis(
         found, range(len(common)), range(form.position, form.position + len(common))
     )
-    assert indexing.result_shape(form, common) == found.shape
+    assert advanced_indexing.result_shape(form, common) == found.shape
     np.testing.assert_array_equal(found, expected)
 
 

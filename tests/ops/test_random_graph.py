@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import cudamath as cm
-from cudamath.core.dispatch.plan import Launch, Output, Plan
+from cudamath.core.dispatch.arguments import Output
+from cudamath.core.dispatch.plan import Plan
+from cudamath.core.dispatch.steps import Launch
 from cudamath.core.layout import Layout
 from cudamath.cpu import random as cpu
 from cudamath.kernels.lib.philox import counter

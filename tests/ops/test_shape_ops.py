@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import cudamath as cm
 from cudamath.core.layout import Layout
-from cudamath.kernels.copy import strided as kernels
+from cudamath.kernels.copy import planners as copy_planners
+from cudamath.kernels.image import pad as image_pad
 
 DTYPES = [
     np.dtype(t)
@@ -464,23 +465,25 @@ def on_gpu(shape, dtype, strides=None, aligned=True):
 
 
 def test_planner_chooses():
-    assert named(kernels.copy(on_gpu((64, 64), "f4"))) == ["line_vector"]
-    assert named(kernels.copy(on_gpu((64, 64), "f4"), dtype=np.dtype(cm.bfloat16))) == ["line_cast"]
-    assert named(kernels.copy(on_gpu((64, 64), "f4", aligned=False))) == ["line"]
-    assert named(kernels.copy(on_gpu((3,), "f4"))) == ["line"]
-    assert named(kernels.copy(on_gpu((64, 64), "f4", (4, 256)))) == ["tiled_vector"]
-    assert named(kernels.copy(on_gpu((64, 63), "f4", (4, 256)))) == ["tiled"]
-    assert named(kernels.copy(on_gpu((8, 56, 56, 64), "f2", (401408, 112, 2, 6272)))) == [
+    assert named(copy_planners.copy(on_gpu((64, 64), "f4"))) == ["line_vector"]
+    assert named(copy_planners.copy(on_gpu((64, 64), "f4"), dtype=np.dtype(cm.bfloat16))) == [
+        "line_cast"
+    ]
+    assert named(copy_planners.copy(on_gpu((64, 64), "f4", aligned=False))) == ["line"]
+    assert named(copy_planners.copy(on_gpu((3,), "f4"))) == ["line"]
+    assert named(copy_planners.copy(on_gpu((64, 64), "f4", (4, 256)))) == ["tiled_vector"]
+    assert named(copy_planners.copy(on_gpu((64, 63), "f4", (4, 256)))) == ["tiled"]
+    assert named(copy_planners.copy(on_gpu((8, 56, 56, 64), "f2", (401408, 112, 2, 6272)))) == [
         "tiled_vector"
     ]  # NCHW -> NHWC
-    assert named(kernels.copy(on_gpu((64, 4), "f4", (4, 256)))) == ["strided"]
-    assert named(kernels.copy(on_gpu((0, 3), "f4"))) == []
+    assert named(copy_planners.copy(on_gpu((64, 4), "f4", (4, 256)))) == ["strided"]
+    assert named(copy_planners.copy(on_gpu((0, 3), "f4"))) == []
     # equally transposed on both sides: a straight line after sorting
     transposed = on_gpu((64, 64), "f4", (4, 256))
-    assert named(kernels.copy_into(transposed, transposed)) == ["line_vector"]
+    assert named(copy_planners.copy_into(transposed, transposed)) == ["line_vector"]
     # six dimensions that do not merge: the kernel of elementwise operations
     strides = tuple(4 * 3**i for i in range(6))
-    assert named(kernels.copy(on_gpu((2,) * 6, "f4", strides))) == ["plain"]
+    assert named(copy_planners.copy(on_gpu((2,) * 6, "f4", strides))) == ["plain"]
 
 
 def sim(plan, *inputs, scalars=()):
@@ -514,7 +517,7 @@ def test_line_simulated(source, target, n):
         np.dtype(cm.bfloat16) if t == "bfloat16" else np.dtype(t) for t in (source, target)
     )
     x = (np.arange(n) % 13).astype(source)
-    plan = kernels.copy(*layouts(x), dtype=target)
+    plan = copy_planners.copy(*layouts(x), dtype=target)
     assert named(plan) == ["line"] or source == "c16"
     np.testing.assert_array_equal(
         sim(plan, x), (x.real if target.kind == "f" else x).astype(target)
@@ -527,7 +530,7 @@ def test_strided_simulated(rank):
     x = np.arange(3 ** min(rank, 4) * 2 ** max(rank - 4, 0) * 2**rank, dtype=np.int32)
     shape = (2,) * max(rank - 4, 0) + (3,) * min(rank, 4)
     x = x.reshape([2 * n for n in shape])[(slice(None, None, 2),) * rank]
-    plan = kernels.copy(*layouts(x))
+    plan = copy_planners.copy(*layouts(x))
     assert named(plan) == ["strided" if rank <= 4 else "plain"]
     np.testing.assert_array_equal(sim(plan, x), x)
 
@@ -536,7 +539,7 @@ def test_strided_simulated(rank):
 @pytest.mark.parametrize("shape", [(16, 33), (33, 16), (1, 40, 20), (2, 17, 31)])
 def test_tiled_simulated(shape):
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape).swapaxes(-1, -2)
-    plan = kernels.copy(*layouts(x))
+    plan = copy_planners.copy(*layouts(x))
     assert named(plan) == ["tiled"]
     np.testing.assert_array_equal(sim(plan, x), x)
 
@@ -559,10 +562,10 @@ def test_fill_and_pad_simulated(dtype):
             x = part(whole)
             expected = np.zeros(base, dtype)
             part(expected)[...] = 7
-            sim(kernels.fill(*layouts(x)), x, scalars=bits(value, x.dtype))
+            sim(copy_planners.fill(*layouts(x)), x, scalars=bits(value, x.dtype))
             np.testing.assert_array_equal(whole, expected)
     x = np.arange(6).reshape(2, 3).astype(dtype)
-    out = sim(kernels.pad(*layouts(x), widths=((1, 0), (2, 1))), x, scalars=bits(value, x.dtype))
+    out = sim(image_pad.pad(*layouts(x), widths=((1, 0), (2, 1))), x, scalars=bits(value, x.dtype))
     np.testing.assert_array_equal(out, np.pad(x, ((1, 0), (2, 1)), constant_values=7))
 
 
@@ -571,7 +574,7 @@ def test_fill_and_pad_simulated(dtype):
 def test_ramp_simulated(dtype):
     n = 120 if dtype == "u1" else 300  # the simulator's small integers do not wrap
     (layout,) = layouts(np.zeros(n, dtype))
-    y = sim(kernels.ramp(layout=layout, device=layout.device, count=n - 1), scalars=(3, 2, 7))
+    y = sim(copy_planners.ramp(layout=layout, device=layout.device, count=n - 1), scalars=(3, 2, 7))
     expected = (3 + 2 * np.arange(n)).astype(dtype)
     expected[n - 1] = 7
     np.testing.assert_array_equal(y, expected)
@@ -580,7 +583,7 @@ def test_ramp_simulated(dtype):
 @pytest.mark.simulator
 def test_unview_simulated():
     g = np.arange(1, 4, dtype="f4")
-    out = sim(kernels.unview(*layouts(g), shape=(4, 5), view=((3,), (6,), 1)), g)
+    out = sim(copy_planners.unview(*layouts(g), shape=(4, 5), view=((3,), (6,), 1)), g)
     expected = np.zeros((4, 5), "f4")
     expected[range(3), range(1, 4)] = g
     np.testing.assert_array_equal(out, expected)

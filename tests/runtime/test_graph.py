@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import cudamath as cm
-from cudamath.core.array import upload
-from cudamath.core.dispatch.plan import Addresses, Input, Launch, Output, Plan, Scalar, Temp
+from cudamath.core.asarray import upload
+from cudamath.core.dispatch.arguments import Addresses, Input, Output, Scalar, Temp
+from cudamath.core.dispatch.plan import Plan
+from cudamath.core.dispatch.steps import Launch
 from cudamath.core.layout import Layout
 from cudamath.runtime import memory, stream
 from cudamath.runtime.memory import pool_of

@@ -18,8 +18,16 @@ from fake_driver import FakeStream, bind, gpu
 from fake_status import CUresult
 
 import cudamath as cm
-from cudamath.core.dispatch.plan import Input, Output
-from cudamath.runtime import cublas, cufft, cusolver, kernel_launch, library_paths, memory
+from cudamath.core.dispatch.arguments import Input, Output
+from cudamath.runtime import (
+    cubin_cache,
+    cublas,
+    cufft,
+    cusolver,
+    kernel_launch,
+    library_paths,
+    memory,
+)
 from cudamath.runtime.errors import check
 from cudamath.runtime.memory import Buffer, pool_of
 
@@ -408,9 +416,7 @@ def test_a_user_without_a_home(monkeypatch):
     for variable in ("CUDAMATH_CACHE_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(kernel_launch.os.path, "expanduser", lambda path: path)
-    kernel_launch._homeless.cache_clear()
-    made = [
-        kernel_launch.cached_cubin("a key of no home", lambda: b"machine code") for _ in range(2)
-    ]
-    assert made == [b"machine code"] * 2 and kernel_launch.clear_kernel_cache() == 1
-    kernel_launch._homeless.cache_clear()
+    cubin_cache._homeless.cache_clear()
+    made = [cubin_cache.cached_cubin("a key of no home", lambda: b"machine code") for _ in range(2)]
+    assert made == [b"machine code"] * 2 and cubin_cache.clear_kernel_cache() == 1
+    cubin_cache._homeless.cache_clear()

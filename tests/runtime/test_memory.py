@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from threads import together
 
 import cudamath as cm
-from cudamath.core.array import upload
+from cudamath.core.asarray import upload
 from cudamath.runtime import memory, stream
 from cudamath.runtime.memory import Buffer, human, parse_size, pool_of, rounded
 from cudamath.runtime.state import runtime

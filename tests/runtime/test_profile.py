@@ -7,7 +7,9 @@ import pytest
 from fake_driver import bind, gpu
 
 import cudamath as cm
-from cudamath.core.dispatch.plan import Call, Input, Output, Plan
+from cudamath.core.dispatch.arguments import Input, Output
+from cudamath.core.dispatch.plan import Plan
+from cudamath.core.dispatch.steps import Call
 from cudamath.runtime import device as devices
 from cudamath.runtime import kernel_launch, profiler
 from cudamath.runtime.state import runtime

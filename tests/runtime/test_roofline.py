@@ -9,17 +9,19 @@ import pytest
 from fake_driver import gpu, installed
 
 import cudamath as cm
-from cudamath.core.dispatch import plan as plans
-from cudamath.core.dispatch.plan import Call, Input, Output, Plan, Temp
+from cudamath.core.dispatch import steps as dispatch_steps
+from cudamath.core.dispatch.arguments import Input, Output, Temp
+from cudamath.core.dispatch.plan import Plan
+from cudamath.core.dispatch.steps import Call
 from cudamath.core.layout import Layout
-from cudamath.kernels.compiler import compile as compiler
+from cudamath.kernels.compiler import lazy_numba
 from cudamath.kernels.lib import flop_counts
 from cudamath.runtime import cublas, cudnn, device
 from cudamath.runtime.roofline import PER_CLOCK, Work, peak
 from cudamath.runtime.state import runtime
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
-pytestmark = pytest.mark.skipif(compiler.SIMULATOR, reason="the simulator has no tensor cores")
+pytestmark = pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator has no tensor cores")
 
 
 @pytest.fixture(params=[(8, 0), (9, 0)], ids=str)
@@ -198,7 +200,7 @@ def test_what_is_not_known():
         )
     assert flop_counts.of("exp", plan, (q,), {})[0].operations is None
     first, second = (
-        plans.Launch(types.SimpleNamespace(__name__=name), 1, 1, [])
+        dispatch_steps.Launch(types.SimpleNamespace(__name__=name), 1, 1, [])
         for name in ("conv2d_a", "conv2d_b")
     )
     assert flop_counts._shared([first, second], [8.0]) == [None, None] and flop_counts._shared(
@@ -288,7 +290,11 @@ def test_rates(fake, monkeypatch):
     call."""
     x = gpu(np.zeros((4, 8)))
     plan = Plan(
-        [], [plans.Launch(lambda *_: None, 1, 32, [Input(0)]), Call(lambda *_: None, [Input(0)])]
+        [],
+        [
+            dispatch_steps.Launch(lambda *_: None, 1, 32, [Input(0)]),
+            Call(lambda *_: None, [Input(0)]),
+        ],
     )
     plan.works = [Work(1e6, "float32"), Work(3e6, "int32", 128)]
     run = plan.bind("product", [x._layout])

@@ -18,7 +18,7 @@ import pytest
 from threads import together
 
 import cudamath as cm
-from cudamath.core.array import upload
+from cudamath.core.asarray import upload
 from cudamath.core.dispatch.op import registry
 from cudamath.core.layout import Layout
 from cudamath.runtime import device, kernel_launch, library_handles, library_paths, stream
@@ -614,26 +614,26 @@ def test_a_kernels_key_holds_what_it_calls_in_another_module(monkeypatch):
     """A device function reached as module.function: editing it must not leave kernels of its older
     version in use."""
     pytest.importorskip("numba.cuda")
-    from cudamath.kernels.compiler import compile as compiler
+    from cudamath.kernels.compiler import cache_key, decorators
     from cudamath.kernels.lib import tma_pipeline
     from cudamath.kernels.matmul import sm90 as matmul_sm90
 
     kernel = matmul_sm90.matmul_wgmma(matmul_sm90.Tile("bf16", "K", "K", 128, 256, False, "box"))
-    before = compiler.fingerprint(kernel)
+    before = cache_key.fingerprint(kernel)
 
-    @compiler.device_function
+    @decorators.device_function
     def advance(stage, phase, stages):
         return stage, phase
 
-    assert compiler.fingerprint(kernel) == before
+    assert cache_key.fingerprint(kernel) == before
     monkeypatch.setattr(tma_pipeline, "advance", advance)
-    assert compiler.fingerprint(kernel) != before
+    assert cache_key.fingerprint(kernel) != before
 
 
 def test_a_kernels_key_holds_the_assembly_of_its_intrinsics():
     """Those of a kernel's own file, too: only the text of the ptx files is part of every key."""
     pytest.importorskip("numba.cuda")
-    from cudamath.kernels.compiler import compile as compiler
+    from cudamath.kernels.compiler import cache_key
     from cudamath.kernels.compiler.lazy_numba import cuda, types
     from cudamath.kernels.ptx import intrinsics
 
@@ -644,7 +644,7 @@ def test_a_kernels_key_holds_the_assembly_of_its_intrinsics():
         def kernel(x):
             x[0] = f(x[0])
 
-        return compiler.fingerprint(kernel)
+        return cache_key.fingerprint(kernel)
 
     assert key("abs.f32 $0, $1;") == key("abs.f32 $0, $1;")
     assert (
@@ -681,7 +681,7 @@ def test_a_kernels_key_holds_what_the_users_function_means(make):
     must not stay in use."""
     numba = pytest.importorskip("numba")
     pytest.importorskip("numba.cuda")
-    from cudamath.kernels.compiler import compile as compiler
+    from cudamath.kernels.compiler import cache_key
     from cudamath.kernels.generated import user_kernels
     from cudamath.runtime.device import assume
 
@@ -697,7 +697,7 @@ def test_a_kernels_key_holds_what_the_users_function_means(make):
                 keepdims=False,
                 dtype=np.dtype("f4"),
             )
-        return [compiler.fingerprint(step.kernel) for step in plan.steps]
+        return [cache_key.fingerprint(step.kernel) for step in plan.steps]
 
     assert key(2) == key(2)
     assert key(2) != key(3)
@@ -706,14 +706,14 @@ def test_a_kernels_key_holds_what_the_users_function_means(make):
 def test_a_kernels_key_holds_no_functions_that_only_share_a_name():
     """`x.size` in a function that uses a module whose `size` is something else."""
     pytest.importorskip("numba.cuda")
-    from cudamath.kernels.compiler import compile as compiler
+    from cudamath.kernels.compiler import cache_key, decorators
 
     users, lock = types.ModuleType("users"), threading.Lock()
     users.K, users.size = (
         2,
         lambda: lock,
     )  # what a lock stands for in another process cannot be told
-    assert compiler.fingerprint(compiler.device_function(lambda x: x.size * users.K + cm.pi))
+    assert cache_key.fingerprint(decorators.device_function(lambda x: x.size * users.K + cm.pi))
 
 
 # -------------------- the state

@@ -9,7 +9,7 @@ import pytest
 from fake_driver import bind, gpu
 
 import cudamath as cm
-from cudamath.core.dispatch.plan import Input, Output, TensorMap
+from cudamath.core.dispatch.arguments import Input, Output, TensorMap
 from cudamath.runtime import tensormap
 from cudamath.runtime.errors import CudaError
 from cudamath.runtime.state import runtime

@@ -506,6 +506,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     from cudamath.kernels.random import bernoulli_array, distributions, dropout
     from cudamath.kernels.reduce import dispatch as reduce_dispatch
     from cudamath.kernels.softmax import dispatch as softmax_dispatch
+    from cudamath.kernels.softmax import online
 
     found: list[tuple[plans.Plan, list[Layout]]] = []
 
@@ -638,7 +639,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             for inputs in ((new(3, 50_257, dtype=f),), (new(3, 50_257, dtype=f),) * 2):
                 for version in [
                     "cluster",
-                    *["cached_rows"] * (device.capability(0) in softmax_dispatch.CACHE),
+                    *["cached_rows"] * (device.capability(0) in online.CACHE),
                 ]:
                     plan(
                         lambda *i, log=log, v=version: softmax_dispatch.plan(

@@ -61,7 +61,7 @@ def quantized(f: np.dtype) -> None:
 
 def by_name(plan: Callable[..., None], new: Callable[..., Layout]) -> None:
     """Versions that planners leave to other layouts and to the simulator."""
-    from cudamath.kernels.quantize import linear as quantize_linear
+    from cudamath.kernels.matmul import gemv_plan
     from cudamath.kernels.quantize import quantize, quantize_rows
 
     x, scale = new(64, 128, dtype=F32), new(64, dtype=F32)
@@ -73,7 +73,7 @@ def by_name(plan: Callable[..., None], new: Callable[..., Layout]) -> None:
         plan(functools.partial(quantize_rows.quantize_row, form=form, version="plain"), x)
     for t in (F16, BF16):
         plan(
-            quantize_linear.gemv_same,
+            gemv_plan.gemv_same,
             new(9, 128, dtype=t),
             new(256, 128, dtype=t),
             new(256, dtype=t),

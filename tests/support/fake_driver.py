@@ -26,10 +26,11 @@ import threading
 import numpy as np
 from fake_status import INVALID, OK, CUresult, Names
 
-from cudamath.core.array import upload
+from cudamath.core.asarray import upload
 from cudamath.core.dispatch import plan
+from cudamath.core.dispatch import steps as dispatch_steps
 from cudamath.core.layout import Layout
-from cudamath.kernels.compiler.compile import storage
+from cudamath.kernels.compiler.storage_types import storage
 from cudamath.runtime.state import runtime
 
 
@@ -653,9 +654,9 @@ def bind(
         [Layout.new(shape, np.dtype(dtype), index) for shape, dtype in group]
         for group in (outputs, temps)
     ]
-    return plan.Plan(new[0], [plan.Launch(kernel, grid, block, args, shared)], new[1]).bind(
-        name, layouts, scalars, index
-    )
+    return plan.Plan(
+        new[0], [dispatch_steps.Launch(kernel, grid, block, args, shared)], new[1]
+    ).bind(name, layouts, scalars, index)
 
 
 def public(run):

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import cudamath as cm
-from cudamath.core.dispatch.plan import Launch
+from cudamath.core.dispatch.steps import Launch
 from cudamath.kernels.compiler import compile as compiler
+from cudamath.kernels.compiler import storage_types, target
 from cudamath.runtime.device import assume
 from cudamath.testing import Resources, assert_close, layout_of, simulate
 
@@ -126,7 +127,7 @@ def check_resources(plan, inputs, capability):
     check_everywhere(lambda: plan, inputs, [capability])
 
 
-def check_everywhere(make, inputs, capabilities=compiler.CAPABILITIES):
+def check_everywhere(make, inputs, capabilities=target.CAPABILITIES):
     """The same of what `make()` plans for each of these capabilities. What several plans have in
     common is compiled once, from Python to LLVM IR for all capabilities together."""
     launches = {}
@@ -135,7 +136,7 @@ def check_everywhere(make, inputs, capabilities=compiler.CAPABILITIES):
             plan = make()
             for step in plan.steps:
                 if isinstance(step, Launch):
-                    arguments = compiler.arguments_type(plan.signature(step, inputs))
+                    arguments = storage_types.arguments_type(plan.signature(step, inputs))
                     _, steps = launches.setdefault((step.kernel, str(arguments)), (arguments, {}))
                     steps.setdefault(capability, []).append(step)
     for key, (arguments, steps) in launches.items():
@@ -144,7 +145,7 @@ def check_everywhere(make, inputs, capabilities=compiler.CAPABILITIES):
             logs = [
                 log
                 for _, log in compiler.compile_each(
-                    key[0], arguments, [compiler.target(capability) for capability in new]
+                    key[0], arguments, [target.target(capability) for capability in new]
                 )
             ]
             _compiled.update(

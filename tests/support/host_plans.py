@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from cudamath.core.dispatch.plan import Call, Launch, Plan
+from cudamath.core.dispatch.plan import Plan
+from cudamath.core.dispatch.steps import Call, Launch
 from cudamath.runtime import stream
 from cudamath.testing import simulate
 

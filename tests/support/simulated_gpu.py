@@ -117,16 +117,16 @@ def simulated_gpu(monkeypatch):
     from numba.cuda.simulator.kernelapi import FakeCUDAModule
 
     from cudamath.kernels.compiler import simulator  # noqa: F401  # whose import makes threads greenlets, as `Warps` knows them
-    from cudamath.kernels.ptx import intrinsics
+    from cudamath.kernels.ptx import vector_access
 
     monkeypatch.setattr(fake_driver, "FakeDriver", SimulatedDriver)
     monkeypatch.setattr(
-        intrinsics,
+        vector_access,
         "load_vector",
         lambda array, index, count: tuple(_vector(array, index, count)),
         raising=False,
     )
-    monkeypatch.setattr(intrinsics, "store_vector", store_vector, raising=False)
+    monkeypatch.setattr(vector_access, "store_vector", store_vector, raising=False)
     for name, function in Warps().functions().items():
         monkeypatch.setattr(FakeCUDAModule, name, function, raising=False)
     with installed(monkeypatch), cm.device("cuda"), np.errstate(all="ignore"):

@@ -28,8 +28,8 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ...runtime import cubin_cache
 from ...runtime import device as devices
-from ...runtime import kernel_launch
 from . import tuned
 
 NEAR = 1.0
@@ -48,7 +48,7 @@ class Decision(NamedTuple):
 def path() -> pathlib.Path:
     """The file of this machine's measurements: CUDAMATH_TUNE_CACHE, or one in the user's cache
     folder."""
-    return kernel_launch.cache_path("CUDAMATH_TUNE_CACHE", "tune.json")
+    return cubin_cache.cache_path("CUDAMATH_TUNE_CACHE", "tune.json")
 
 
 def _read(file: pathlib.Path) -> dict[str, Any]:

@@ -6,10 +6,13 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .. import asarray
 from ..array import ndarray
 from ..devices import CPU
+from . import checks
 from . import op as ops
-from .plan import Call, Launch, Plan
+from .plan import Plan
+from .steps import Call, Launch
 
 __all__ = ["explain"]
 
@@ -33,7 +36,7 @@ def explain(fn: Callable, /, *args: Any, **kwargs: Any) -> str:
     ...     text = cm.explain(lambda: x @ x)
     matmul(float64 (2, 2), float64 (2, 2)) on the CPU: cpu.matmul.matmul
     """
-    ops.require_function("explain", fn)
+    checks.require_function("explain", fn)
     lines: list[str] = []
     with _listening(lines):
         fn(*args, **kwargs)
@@ -71,7 +74,7 @@ def _listening(lines: list[str]) -> Iterator[None]:
     def noting(plan: Callable) -> Callable:
         def note_plan(self: Any, operands: tuple, *rest: Any) -> Callable:
             arrays = [x for x in operands if type(x) is ndarray]
-            if (ops.same_device(self.name, arrays) if arrays else rest[-1]["device"]) == CPU:
+            if (asarray.same_device(self.name, arrays) if arrays else rest[-1]["device"]) == CPU:
                 shown = [
                     f"{x.dtype} {x.shape}" if type(x) is ndarray else type(x).__name__
                     for x in operands

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import importlib
-import itertools
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
-
-import numpy as np
 
 from ...runtime import background_init
 from ...runtime.memory import Buffer
 from ...runtime.state import register_tables
-from ..array import ReadOnly, asarray, ndarray, same_device, wrap
-from ..autograd import tape
+from .. import recording
+from ..array import ReadOnly, ndarray
+from ..asarray import same_device
+from ..autograd import mutation, tape
 from ..bounded_cache import store
 from ..devices import CPU, TRACED
 from ..dtypes import (
@@ -33,10 +30,10 @@ from ..dtypes import (
     REAL_OR_BOOL,
     Category,
 )
-from ..fp_errors import quiet
 from ..layout import Layout
 from .call_record import obstruct, open_records, report, unrecorded
-from .cpu_codegen import straight
+from .cpu_run import _without_none, cpu_runner
+from .lazy_import import lazy
 
 __all__ = [
     "ANY",
@@ -47,7 +44,6 @@ __all__ = [
     "INEXACT",
     "INTEGER",
     "INTEGER_OR_BOOL",
-    "MISTAKES",
     "NUMERIC",
     "REAL",
     "REAL_OR_BOOL",
@@ -55,16 +51,7 @@ __all__ = [
     "Composed",
     "Op",
     "ViewOp",
-    "as_of",
-    "coerce",
-    "keeps_imaginary",
-    "lazy",
-    "members",
     "registry",
-    "require",
-    "require_function",
-    "seen_as",
-    "speaks_for",
 ]
 
 #: Every op card by name (tests/meta/test_completeness.py compares it with records, docs and
@@ -83,130 +70,6 @@ def _tables() -> Iterator[dict]:
 register_tables(_tables)
 
 
-def require(name: str, x: Any, category: Category = ANY, what: str = "") -> ndarray:
-    """`x` as an ndarray whose dtype belongs to `category`; TypeError naming op, dtype and what was
-    wanted."""
-    if type(x) is not ndarray:
-        x = asarray(x, name=name)
-    if x._layout.dtype not in category:
-        raise TypeError(
-            f"{name}: wants {category.name} {what or 'arrays'}, got {x.dtype} of shape {x.shape}"
-        )
-    return x
-
-
-def _seen(x: Any) -> str:
-    array = hasattr(x, "dtype") and hasattr(x, "shape")
-    return f"{x.dtype} of shape {x.shape}" if array else f"{type(x).__name__} {x!r:.60}"
-
-
-def members(name: str, values: Any, what: str = "arrays") -> tuple:
-    """The members of a sequence; TypeError naming the op for what has none."""
-    try:
-        each = iter(values)
-    except TypeError:  # a number, None, an array without axes
-        raise TypeError(f"{name}: wants a sequence of {what}, got {_seen(values)}") from None
-    return tuple(each)
-
-
-def require_function(name: str, value: Any, what: str = "a function") -> None:
-    """TypeError unless `value` can be called: said where it is given, not where it would be
-    used."""
-    if not callable(value):
-        raise TypeError(f"{name}: wants {what}, got {_seen(value)}")
-
-
-def coerce(name: str, operands: tuple, category: Category = ANY) -> list[ndarray]:
-    """Operands as ndarrays on one device: host objects (NumPy arrays, lists, scalars) go where the
-    first ndarray is."""
-    place = next((x.device for x in operands if type(x) is ndarray), None)
-    out = []
-    for x in operands:
-        if type(x) is not ndarray:
-            x = asarray(
-                x,
-                device=None
-                if hasattr(x, "__dlpack__") and not isinstance(x, np.ndarray)
-                else place,
-                name=name,
-            )
-        out.append(require(name, x, category))
-    same_device(name, out)
-    return out
-
-
-def keeps_imaginary(name: str, x: ndarray, kind: np.dtype) -> None:
-    """TypeError where complex numbers would lose their imaginary parts in the dtype that was
-    requested."""
-    if x.dtype in COMPLEX and kind not in COMPLEX:
-        raise TypeError(
-            f"{name}: {x.dtype} of shape {x.shape} would lose its imaginary part in dtype {kind}"
-        )
-
-
-#: What a function of ours raises for bad input.
-MISTAKES = TypeError, ValueError, IndexError, OverflowError
-
-
-def as_of(name: str, error: Exception) -> Exception:
-    """An error of a function that another one, `name`, is made of, as the other's own; Python's and
-    NumPy's get the name."""
-    inner, colon, rest = str(error).partition(": ")
-    if colon and inner.replace(".", "_").isidentifier():
-        return type(error)(f"{name}: {rest}")
-    return type(error)(
-        str(error) if inner.startswith(f"{name}(") else f"{name}: {error}"
-    )  # "name() got an unexpected ..."
-
-
-def speaks_for(name: str) -> Callable[[Callable], Callable]:
-    """Decorates a function that `name` is made of: its errors begin with that name."""
-
-    def decorate(function: Callable) -> Callable:
-        @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return function(*args, **kwargs)
-            except MISTAKES as error:
-                raise as_of(name, error) from None
-
-        return call
-
-    return decorate
-
-
-def as_numbers(name: str, wanted: str, *values: Any) -> list[Any]:
-    """The values as Python numbers, arrays of one element and NumPy's scalars too; TypeError for
-    anything else. wanted: "real numbers", or "numbers", which may be complex."""
-    try:
-        found = [
-            v.item() if isinstance(v, ndarray | np.generic | np.ndarray) else v for v in values
-        ]
-    except ValueError as error:  # more elements than one
-        raise as_of(name, error) from None
-    for number in found:
-        if not hasattr(number, "__float__") and not (
-            isinstance(number, complex) and wanted == "numbers"
-        ):
-            raise TypeError(f"{name}: wants {wanted}, got {type(number).__name__} {number!r:.60}")
-    return [v if isinstance(v, int | float | complex) else float(v) for v in found]
-
-
-@functools.cache
-def lazy(room: str, path: str) -> Callable:
-    """The function `path` = "file.name" of cudamath.cpu or cudamath.kernels, imported when first
-    needed."""
-    file, _, name = path.rpartition(".")
-    try:
-        found = importlib.import_module(f"cudamath.{room}.{file}")
-    except RuntimeError as error:
-        if "no locator available" not in str(error):
-            raise
-        _cache_elsewhere()
-        found = importlib.import_module(f"cudamath.{room}.{file}")
-    return getattr(found, name)
-
-
 # What nearly every program on a GPU needs next, and what the first steps of a network do.
 background_init.items.extend(
     [
@@ -218,24 +81,6 @@ background_init.items.extend(
         background_init.cudnn,
     ]
 )
-
-
-def _cache_elsewhere() -> None:
-    """Numba keeps what it compiles beside the source or in the user's cache folder, and refuses
-    where it may write to neither (a container's package, a user without a home). Then a folder of
-    this process' own serves, and goes with it."""
-    import shutil  # rarely needed
-    import tempfile
-
-    folder, owner = tempfile.mkdtemp(prefix="cudamath-"), os.getpid()
-
-    @atexit.register
-    def remove() -> None:
-        if os.getpid() == owner:  # not a fork
-            shutil.rmtree(folder, ignore_errors=True)
-
-    os.environ["NUMBA_CACHE_DIR"] = folder
-    importlib.import_module("numba.core.config").reload_config()
 
 
 class Op:
@@ -259,7 +104,7 @@ class Op:
         Gradients are summed over axes along which an input was broadcast.
     adds : bool
         The rule of an op with several outputs takes a gradient that two users gave as the two (see
-        `tape.terms`).
+        `backward.terms`).
     writes : bool
         The op writes into its first input.
     """
@@ -395,7 +240,7 @@ class Op:
             return False
         if open_records:
             obstruct("wrote into out")
-        tape.wrote(target)
+        mutation.wrote(target)
         run(*arrays, target)
         return True
 
@@ -436,7 +281,7 @@ class Composed:
 
     def value(self, *arrays: ndarray, **params: Any) -> ndarray:
         """The function, of which no gradient is recorded."""
-        with tape.paused():
+        with recording.paused():
             return self.function(*[x._alias() for x in arrays], **params)
 
 
@@ -455,88 +300,6 @@ def two_blocks(x: ndarray, y: ndarray) -> bool:
     """Whether two arrays on a GPU lie in two blocks of our own memory. Of what was imported, twice
     perhaps, nobody knows."""
     return type(x._owner) is type(y._owner) is Buffer and x._owner is not y._owner
-
-
-def cpu_runner(
-    function: Callable, params: dict, scalars: int, layouts: tuple[Layout | None, ...]
-) -> Callable:
-    """`run(*arrays, *scalars)` for the CPU.
-
-    A CPU function may have a `prepare(*layouts, **params)`: a function of the NumPy arrays alone,
-    the layout of whose result is always the same; or (such a function of the arrays and of one for
-    the result, its layout (C order), what `straight` calls `compiled`); or None where it has
-    nothing faster than the function itself.
-    """
-    ready = (
-        function.prepare(*layouts, **params)
-        if not scalars and hasattr(function, "prepare")
-        else None
-    )
-    if isinstance(ready, tuple):
-        into, layout, compiled = ready
-        return straight("", into, (False,) * len(layouts), layout.dtype, layout, compiled)
-    if ready is not None:
-        return known_result(ready, len(layouts))
-
-    def run(*operands: Any) -> Any:
-        count = len(operands) - scalars
-        data = [None if x is None else x._data for x in operands[:count]]
-        extra = {"scalars": operands[count:]} if scalars else {}
-        result = quiet().run(function, *data, **extra, **params)
-        if isinstance(result, tuple):
-            return tuple([wrap(r if isinstance(r, np.ndarray) else np.asarray(r)) for r in result])
-        return wrap(result if isinstance(result, np.ndarray) else np.asarray(result))
-
-    return run
-
-
-def known_result(function: Callable, count: int) -> Callable:
-    """`run` of `count` arrays for a function of NumPy arrays that always returns one of the same
-    layout."""
-    new = object.__new__
-    layout: Layout | None = None  # from the first result on
-
-    def one(x: ndarray) -> ndarray:
-        nonlocal layout
-        out = new(ndarray)
-        out._data = data = function(x._data)
-        out._layout = layout = layout or wrap(data)._layout
-        out._owner = out._node = None
-        return out
-
-    def several(*arrays: ndarray) -> ndarray:
-        nonlocal layout
-        out = new(ndarray)
-        out._data = data = function(*[x._data for x in arrays])
-        out._layout = layout = layout or wrap(data)._layout
-        out._owner = out._node = None
-        return out
-
-    return one if count == 1 else several
-
-
-def seen_as(run: Callable, layout: Layout) -> Callable:
-    """`run`, whose result is new each time, with the result in another layout."""
-
-    def seen(*operands: Any) -> ndarray:
-        out = run(*operands)
-        out._layout = layout
-        return out
-
-    return seen
-
-
-def _without_none(run: Callable, present: list[bool], scalars: int) -> Callable:
-    """`run` of all operands, some of them None: plans number only the inputs that are there.
-    `without_none` is the function of those."""
-
-    def shortened(*operands: Any) -> Any:
-        count = len(present)
-        there = itertools.compress(operands[:count], present)
-        return run(*there, *operands[count:])
-
-    shortened.without_none = run  # type: ignore[attr-defined]
-    return shortened
 
 
 class ViewOp:

@@ -48,9 +48,9 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
+from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, types
 from ..lib import tma_pipeline
-from ..lib.vector_io import device
 from ..ptx import sm90 as ptx
 from ..ptx.sm80 import (
     any_lane,

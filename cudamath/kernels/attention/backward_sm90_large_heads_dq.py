@@ -6,9 +6,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, types
 from ..lib import tma_pipeline
-from ..lib.vector_io import device
 from ..ptx import sm90 as ptx
 from ..ptx.sm80 import divide_unsigned, exp2, global_address, pack_bf16, pack_f16, shared_address
 from .backward_sm90_large_heads_dkv import (

@@ -44,22 +44,14 @@ from typing import Any
 import numpy as np
 
 from ...core import shapes
-from ...core.dispatch.plan import (
-    ArrayArg,
-    Constant,
-    Input,
-    Launch,
-    Output,
-    Plan,
-    Scalar,
-    Temp,
-    TensorMap,
-)
+from ...core.dispatch.arguments import ArrayArg, Constant, Input, Output, Scalar, Temp, TensorMap
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16, compute_dtype
 from ...core.layout import Layout
 from ...runtime.device import capability, multiprocessors
-from ..compiler.compile import blocks
 from ..copy.strided import copy_part, whole
+from ..lib.integers import blocks
 from ..lib.philox import counter as drawing_counter
 from .simt import (
     SIDE,

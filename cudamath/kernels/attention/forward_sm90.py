@@ -56,9 +56,9 @@ import functools
 import math
 from typing import Any, NamedTuple
 
+from ..compiler.decorators import FULL, device
 from ..compiler.lazy_numba import cuda, types
 from ..lib import tma_pipeline
-from ..lib.vector_io import FULL, device
 from ..ptx import sm90 as ptx
 from ..ptx.sm80 import (
     any_lane,

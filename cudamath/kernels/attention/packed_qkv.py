@@ -12,7 +12,9 @@ everything else that a block of a language model does with attention's operands.
 import dataclasses
 from typing import Any
 
-from ...core.dispatch.plan import ArrayArg, Input, Launch, Output, Plan, TensorMap
+from ...core.dispatch.arguments import ArrayArg, Input, Output, TensorMap
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from . import dispatch
 

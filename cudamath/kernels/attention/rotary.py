@@ -16,10 +16,13 @@ import math
 import numpy as np
 
 from ...core import shapes
-from ...core.dispatch.plan import Input, Launch, Output, Plan
+from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import blocks, codec
 from ..compiler.lazy_numba import cuda
+from ..lib.codec import codec
+from ..lib.integers import blocks
 
 THREADS = 256
 

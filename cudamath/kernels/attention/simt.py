@@ -41,10 +41,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.dtypes import compute_dtype
-from ..compiler.compile import SIMULATOR, codec
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.decorators import bounded, device
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..lib.codec import codec
 from ..lib.philox import beginning, philox
-from ..lib.vector_io import bounded, device
 
 SIDE = 4 if SIMULATOR else 16  # threads along each side of a tile
 THREADS = SIDE * SIDE

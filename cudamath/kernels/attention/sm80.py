@@ -36,9 +36,9 @@ import math
 from typing import Any
 
 from ...core.dtypes import bfloat16
+from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, types
 from ..lib import tma_pipeline  # the alignment of swizzled tiles
-from ..lib.vector_io import device
 from ..ptx.sm80 import (
     copy_16_or_zero,
     copy_commit,

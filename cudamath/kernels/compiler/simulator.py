@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Addresses, ArrayArg, Constant, Flag, Launch, Plan, Scalar, Ticket
+from ...core.dispatch.arguments import Addresses, ArrayArg, Constant, Flag, Scalar, Ticket
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from .compile import storage
 from .lazy_numba import SIMULATOR, cuda
+from .storage_types import storage
 
 
 def layout_of(x: np.ndarray, device: int = 0) -> Layout:

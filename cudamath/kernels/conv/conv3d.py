@@ -7,13 +7,15 @@ convolutions of images: ml/conv.py.)
 import functools
 import math
 
-from ...core.dispatch.plan import Launch, Output, Plan
+from ...core.dispatch.arguments import Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime import cudnn
 from ..copy.channels_last import result
-from . import dgrad_simt, dispatch, fprop_simt, wgrad_simt
+from . import dgrad_simt, dispatch, fprop_simt, geometry, wgrad_simt
 from .direct import conv2d_direct
-from .fprop_simt import Sources, Walk, grouped
+from .geometry import Sources, Walk, grouped
 
 Triple = tuple[int, ...]  # planes, rows, columns; of padding: in front and behind of each
 
@@ -150,7 +152,7 @@ def conv3d(
             grouped(Output(0), out, groups, 1),
             weight.shape[1],
             math.prod(weight.shape[2:]),
-            fprop_simt.walks(*_walks(stride, padding, dilation)),
+            geometry.walks(*_walks(stride, padding, dilation)),
         ),
     )
 

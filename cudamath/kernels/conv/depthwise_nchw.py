@@ -48,14 +48,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch.plan import Launch, Plan
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, codec, compiled
-from ..compiler.lazy_numba import cuda, dtype_of, types
+from ..compiler.decorators import WARP, bounded, device
+from ..compiler.generated import compiled
+from ..compiler.lazy_numba import SIMULATOR, cuda, dtype_of, types
 from ..copy.channels_last import Turned
-from ..lib.vector_io import WARP, bounded, device, group_sum, reader, writer
-from .fprop_simt import numbers
+from ..lib.block_reduce import group_sum
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.vector_io import reader, writer
+from .geometry import numbers
 from .wgrad_simt import sum_partials
 
 Pair = tuple[int, int]

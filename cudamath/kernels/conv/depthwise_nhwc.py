@@ -18,14 +18,19 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Plan
+from ...core.dispatch.arguments import Input
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, codec, compiled
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.decorators import bounded, device
+from ..compiler.generated import compiled
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.channels_last import Turned
-from ..lib.vector_io import bounded, device, reader, writer
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.vector_io import reader, writer
 from .depthwise_nchw import HIGH, THREADS, Axis, Pair, Scheme, read_as
-from .fprop_simt import numbers
+from .geometry import numbers
 
 WIDE = 4  # columns of a strip
 FEW = 16  # taps up to which a thread has registers for two channels

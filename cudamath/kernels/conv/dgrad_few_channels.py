@@ -24,13 +24,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch.plan import Launch, Plan
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
-from ..compiler.compile import blocks, codec, compiled
+from ..compiler.decorators import bounded, device
+from ..compiler.generated import compiled
 from ..compiler.lazy_numba import cuda, types
 from ..copy.channels_last import Turned
-from ..lib.vector_io import bounded, device, writer
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.vector_io import writer
 from .depthwise_nchw import (
     HIGH,
     ROOM,
@@ -45,7 +49,7 @@ from .depthwise_nchw import (
     inverse,
     scheme,
 )
-from .fprop_simt import numbers
+from .geometry import numbers
 
 MOST = 4  # channels: of a tap, one access of shared memory
 SUMS = (

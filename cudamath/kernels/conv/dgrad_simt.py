@@ -24,16 +24,20 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import ArrayArg, Launch, Output, Plan
+from ...core.dispatch.arguments import ArrayArg, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import blocks, codec
 from ..compiler.lazy_numba import cuda, types
 from ..copy.channels_last import lies_last
 from ..copy.strided import fill_part, whole
-from ..reduce.block_reduce import index_walker
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.strided_index import index_walker
 from . import fprop_simt
 from .direct import sum_of_lanes, sum_of_taps
-from .fprop_simt import Sources, View, grouped, residues, tap_sum, tiles_pay
+from .fprop_simt import tap_sum, tiles_pay
+from .geometry import Sources, View, grouped, residues
 
 ONCE = (
     1 << 23

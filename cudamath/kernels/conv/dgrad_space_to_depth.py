@@ -42,14 +42,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch.plan import ArrayArg, Input, Launch, Output, Plan, Temp
+from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import capability
-from ..compiler.compile import SIMULATOR, blocks, codec
-from ..compiler.lazy_numba import cuda
+from ..compiler.lazy_numba import SIMULATOR, cuda
 from ..copy.channels_last import Turned, as_last, lies_last
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.plan_edit import moved
 from ..lib.vector_io import reader, writer
-from ..matmul.mlp import moved
 from . import fprop_dgrad_sm80, fprop_dgrad_sm90
 
 Pair = tuple[int, int]

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.compile import codec
 from ..compiler.lazy_numba import cuda, types
-from ..reduce.block_reduce import index_walker
+from ..lib.codec import codec
+from ..lib.strided_index import index_walker
 
 # of a block: results side by side (threadIdx.x), and those that share the channels (y) and the taps
 # (z) of one

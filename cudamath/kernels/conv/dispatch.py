@@ -87,15 +87,18 @@ from typing import Any
 import numpy as np
 
 from ...core.dispatch import autotune
-from ...core.dispatch.plan import Call, Input, Output, Plan
+from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Call
 from ...core.layout import Layout
 from ...core.shapes import contiguous_strides
 from ...runtime import cudnn
 from ...runtime.device import capability
-from ..compiler.compile import codec, device_function
+from ..compiler.decorators import device_function
 from ..copy.channels_last import Turned, last_strides, lies_last, result
 from ..copy.strided import copy_part, whole
 from ..elementwise.generator import plain
+from ..lib.codec import codec
 from . import (
     depthwise_nchw,
     depthwise_nhwc,
@@ -106,6 +109,7 @@ from . import (
     fprop_dgrad_sm90,
     fprop_dgrad_sm90_resident_filters,
     fprop_simt,
+    geometry,
     im2col_cublas,
     space_to_depth,
     wgrad_few_channels,
@@ -297,7 +301,7 @@ def _little(
             out.size, (second.shape[0] // groups, *second.shape[1:]), stride, single, last
         )
     each = math.prod(second.shape[1:] if kind == "forward" else (first.shape[0], *first.shape[2:]))
-    return out.size * each <= fprop_simt.DIRECT and (
+    return out.size * each <= geometry.DIRECT and (
         kind == "weight" or each <= fprop_simt.DIRECT_TAPS
     )
 

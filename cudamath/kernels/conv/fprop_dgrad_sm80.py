@@ -27,11 +27,15 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import ArrayArg, Launch, Plan
+from ...core.dispatch.arguments import ArrayArg
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16, float16
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, codec, device_function
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.decorators import device_function
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..lib.codec import codec
+from ..lib.integers import blocks
 from .implicit_gemm import Product, forward, input_gradient
 
 if not SIMULATOR:

@@ -28,11 +28,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch.plan import ArrayArg, Launch, Plan
+from ...core.dispatch.arguments import ArrayArg
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..lib.integers import blocks
 from .implicit_gemm import Product, forward, input_gradient
 from .tiles_sm90 import (
     MULTIPROCESSORS,

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.dispatch.plan import Call, Plan
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Call
 from ...core.layout import Layout
 from ...runtime import cublas
 from ..copy.channels_last import Turned

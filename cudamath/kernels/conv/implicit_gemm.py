@@ -11,10 +11,12 @@ import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ...core.dispatch.plan import Input, Launch, Plan
+from ...core.dispatch.arguments import Input
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ..copy.channels_last import Turned
-from .fprop_simt import Walk, residues
+from .geometry import Walk, residues
 
 Pair = tuple[int, int]
 

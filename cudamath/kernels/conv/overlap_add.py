@@ -18,11 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan
+from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import blocks, codec
 from ..compiler.lazy_numba import cuda, types
-from ..reduce.block_reduce import index_walker
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.strided_index import index_walker
 
 THREADS = 256
 

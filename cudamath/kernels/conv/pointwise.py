@@ -26,15 +26,18 @@ import math
 
 import numpy as np
 
-from ...core.dispatch.plan import ArrayArg, Call, Input, Launch, Output, Plan, Temp
+from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Call, Launch
 from ...core.layout import Layout
 from ...runtime import cublas
-from ..compiler.compile import blocks
 from ..copy.channels_last import Turned
 from ..copy.strided import copy_part, fill_part, whole
+from ..lib.integers import blocks
+from ..lib.plan_edit import moved
 from ..matmul.dispatch import contenders as matmul_contenders
-from ..matmul.dispatch import matmul, turned
-from ..matmul.mlp import moved
+from ..matmul.dispatch import matmul
+from ..matmul.measured import turned
 from .wgrad_simt import sum_partials
 
 Pair = tuple[int, int]

@@ -36,14 +36,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch.plan import ArrayArg, Input, Launch, Output, Plan, Temp
+from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import capability
-from ..compiler.compile import blocks, codec
 from ..compiler.lazy_numba import cuda
 from ..copy.channels_last import as_last
-from ..lib.vector_io import vector_width, writer
-from ..matmul.mlp import moved
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.plan_edit import moved
+from ..lib.vector_io import writer
+from ..lib.widths import vector_width
 from . import fprop_dgrad_sm90, wgrad_sm90, wgrad_sm90_shared_taps
 
 Pair = tuple[int, int]

@@ -12,15 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import ArrayArg, TensorMap
+from ...core.dispatch.arguments import ArrayArg, TensorMap
 from ...core.dtypes import bfloat16
-from ..compiler.compile import SIMULATOR, device_function
-from ..compiler.lazy_numba import types
+from ..compiler.decorators import device_function
+from ..compiler.lazy_numba import SIMULATOR, types
 from .fprop_dgrad_sm80 import quad_columns
 from .implicit_gemm import Pair, Product
 
 if not SIMULATOR:
-    from ..ptx import intrinsics
+    from ..ptx import vector_access
+
+
+if not SIMULATOR:
     from ..ptx import sm80 as ptx_sm80
 
 THREADS = 384  # three warpgroups
@@ -95,7 +98,7 @@ def store_channels(partial, to, sums, e, channel, channels):
     float32 from `to` on: as many as there are, of which the first is number `channel`."""
     for k in range(8):
         if channel + 8 * k < channels:
-            intrinsics.store_vector(partial, to + 8 * k, (sums[e + 4 * k], sums[e + 4 * k + 1]))
+            vector_access.store_vector(partial, to + 8 * k, (sums[e + 4 * k], sums[e + 4 * k + 1]))
 
 
 # -------------------- what TMA is told

@@ -36,13 +36,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch.plan import Launch, Plan
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
-from ..compiler.compile import blocks, codec
+from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda
 from ..copy.channels_last import Turned
-from ..lib.vector_io import bounded
+from ..lib.codec import codec
+from ..lib.integers import blocks
 from .depthwise_nchw import (
     ACROSS,
     ENOUGH_BLOCKS,
@@ -58,7 +60,7 @@ from .depthwise_nchw import (
     scheme,
     straight,
 )
-from .fprop_simt import numbers
+from .geometry import numbers
 from .wgrad_simt import sum_partials
 
 ROOM = 11776  # numbers in shared memory

@@ -25,12 +25,16 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Constant, Launch, Output, Plan
+from ...core.dispatch.arguments import Constant, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, codec
-from ..compiler.lazy_numba import cuda, types
-from .fprop_simt import (
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from .direct import THREADS
+from .geometry import (
     DEPTH,
     DIRECT,
     LEAST_OUTPUTS,
@@ -38,7 +42,6 @@ from .fprop_simt import (
     PITCH,
     POSITIONS,
     SIZE_B,
-    THREADS,
     Sources,
     Tile,
     View,
@@ -55,7 +58,7 @@ from .fprop_simt import (
 )
 
 if not SIMULATOR:
-    from ..ptx.intrinsics import load_vector
+    from ..ptx.vector_access import load_vector
 
 REDUCERS = 128  # threads that add up one weight in conv2d_weight_direct
 ENOUGH_BLOCKS = 512  # sums are split until there are about that many blocks

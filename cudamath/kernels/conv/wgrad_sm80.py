@@ -14,17 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Launch, Plan
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16, float32
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.channels_last import Turned
+from ..lib.integers import blocks
 from ..lib.split_k_reduce import add
-from .fprop_simt import Walk
+from .geometry import Walk
 
 if not SIMULATOR:
-    from ..ptx import intrinsics
+    from ..ptx import vector_access
+
+
+if not SIMULATOR:
     from ..ptx import sm80 as ptx_sm80
 
 THREADS = 256
@@ -49,7 +53,7 @@ def conv2d_weight_mma(dtype: np.dtype) -> Any:
     )
     drain, transposed = ptx_sm80.copy_wait(0), ptx_sm80.load_matrix_4_transposed
     shared_address, global_address = ptx_sm80.shared_address, ptx_sm80.global_address
-    divide, store_vector = ptx_sm80.divide_unsigned, intrinsics.store_vector
+    divide, store_vector = ptx_sm80.divide_unsigned, vector_access.store_vector
 
     @cuda.jit(launch_bounds=(THREADS, 2))
     def conv2d_weight_mma(

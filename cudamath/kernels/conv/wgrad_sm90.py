@@ -22,14 +22,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch.plan import Launch, Plan, TensorMap
+from ...core.dispatch.arguments import TensorMap
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16, float32
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, device_function
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.decorators import device_function
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.channels_last import Turned
+from ..lib.integers import blocks
 from ..lib.split_k_reduce import add
-from .fprop_simt import Walk
+from .geometry import Walk
 from .implicit_gemm import Product
 from .tiles_sm90 import (
     MULTIPROCESSORS,

@@ -43,14 +43,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch.plan import Launch, Plan
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16, float32
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, codec, device_function
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.decorators import device_function
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.channels_last import Turned
+from ..lib.codec import codec
+from ..lib.integers import blocks
 from ..lib.split_k_reduce import add
-from .fprop_simt import Walk
+from .geometry import Walk
 from .implicit_gemm import Product
 from .tiles_sm90 import (
     MULTIPROCESSORS,
@@ -69,7 +72,7 @@ if not SIMULATOR:
     from ..lib.cluster_exchange import cluster_arrive, cluster_wait
     from ..ptx import sm80 as ptx_sm80
     from ..ptx import sm90 as ptx
-    from ..ptx.intrinsics import store_vector
+    from ..ptx.vector_access import store_vector
 
 i32, i64, f32 = types.int32, types.int64, types.float32
 PAIR = 3  # what it takes two blocks to add their sums, see `choose`

@@ -3,7 +3,8 @@
 from math import prod
 from typing import Any
 
-from ...core.dispatch.plan import ArrayArg, Input, Launch, Output, Temp
+from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...core.shapes import reshape_strides
 from .strided import Part, copy_part, whole

@@ -1,6 +1,8 @@
 """Images channels last: recognising them, making them, and plans that turn what lies otherwise."""
 
-from ...core.dispatch.plan import ArrayArg, Call, Input, Launch, Output, Plan, Temp
+from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Call, Launch
 from ...core.layout import Layout
 from .strided import copy_part, whole
 

@@ -49,17 +49,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core import shapes
-from ...core.dispatch.plan import Input, Launch, Output, Plan, Scalar, Temp
-from ...core.dtypes import BOOLEAN, COMPLEX, compute_dtype, float16, float64
+from ...core.dispatch.steps import Launch
+from ...core.dtypes import BOOLEAN, COMPLEX, float16, float64
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, codec, device_function
-from ..compiler.lazy_numba import cuda
+from ..compiler.decorators import device_function
+from ..compiler.lazy_numba import SIMULATOR, cuda
 from ..elementwise.generator import plain
+from ..lib.codec import codec
 from ..lib.transpose_tiles import Operand, tiled
-from ..ptx import intrinsics
+from ..ptx import conversions as ptx_conversions
 
 if not SIMULATOR:
-    from ..ptx.intrinsics import load_vector, store_vector
+    from ..ptx.vector_access import load_vector, store_vector
 
 THREADS = 256
 IN_FLIGHT = 4  # independent loads a thread has in flight, to cover the latency of DRAM
@@ -84,7 +85,7 @@ def converter(source: np.dtype, target: np.dtype) -> Any:
 
         return same
     if (source, target) == (float64, float16):  # through float32 it would be rounded twice
-        return intrinsics.double_to_half
+        return ptx_conversions.double_to_half
     load = codec(source)[0]
     _, store, T = codec(target)
     if target in BOOLEAN:
@@ -468,81 +469,3 @@ def fill_part(target: Part, even: Any, odd: Any, temp: Any) -> list[Launch]:
             ],
         )
     ]
-
-
-# -------------------- planners
-
-
-def copy(x: Layout, *, dtype: np.dtype | None = None) -> Plan:
-    """A contiguous copy, cast to ``dtype`` if given."""
-    out = x.like(dtype=dtype)
-    return Plan([out], copy_part(whole(Input(0), x), whole(Output(0), out)))
-
-
-def copy_into(target: Layout, source: Layout) -> Plan:
-    """``target[...] = source``, broadcast and cast."""
-    return Plan(
-        [], copy_part(whole(Input(1), source).broadcast(target.shape), whole(Input(0), target))
-    )
-
-
-def fill(target: Layout) -> Plan:
-    """``target[...] = value``; scalars: ``ops.shape.bits(value)``."""
-    steps = fill_part(whole(Input(0), target), Scalar(0, np.uint64), Scalar(1, np.uint64), Temp(0))
-    return Plan([], steps, [target.like(())] if len(steps) > 1 else [])
-
-
-def full(*, layout: Layout, device: int) -> Plan:
-    """A new array that holds one value; scalars: ``ops.shape.bits(value)``."""
-    return Plan(
-        [layout],
-        fill_part(whole(Output(0), layout), Scalar(0, np.uint64), Scalar(1, np.uint64), None),
-    )
-
-
-def ramp(*, layout: Layout, device: int, count: int) -> Plan:
-    """An arithmetic progression, a new vector; scalars: start, step, stop in the compute dtype."""
-    T = compute_dtype(layout.dtype)
-    return Plan(
-        [layout],
-        [
-            Launch(
-                ramp_line(layout.dtype),
-                -(-layout.size // THREADS),
-                THREADS,
-                [Output(0), *(Scalar(i, T) for i in range(3)), count],
-            )
-        ],
-    )
-
-
-def unview(g: Layout, *, shape: tuple[int, ...], view: tuple) -> Plan:
-    """Zeros of ``shape`` with g written where a view lies; ``view``: (shape, strides, offset) in
-    elements."""
-    out = g.like(shape)
-    size = out.itemsize
-    inside = out.view(view[0], tuple([s * size for s in view[1]]), view[2] * size)
-    zero = np.uint64(0)
-    return Plan(
-        [out],
-        [
-            *fill_part(whole(Output(0), out), zero, zero, None),
-            *copy_part(whole(Input(0), g), Part(Output(0), inside, view[2] * size)),
-        ],
-    )
-
-
-def pad(x: Layout, *, widths: tuple[tuple[int, int], ...]) -> Plan:
-    """x in the middle of an array filled with one value; scalars: ``ops.shape.bits(value)``."""
-    from ..image import pad as image_pad  # which imports much
-
-    out = x.like(
-        tuple([before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)])
-    )
-    if at_once := image_pad.surrounded(x, out, widths):
-        return Plan([out], [at_once])
-    inside = whole(Output(0), out)
-    steps = fill_part(inside, Scalar(0, np.uint64), Scalar(1, np.uint64), None)
-    for axis, (before, _) in enumerate(widths):
-        inside = inside.slice(axis, before, x.shape[axis])
-    return Plan([out], [*steps, *copy_part(whole(Input(0), x), inside)])

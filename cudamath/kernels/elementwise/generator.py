@@ -61,17 +61,22 @@ import numpy as np
 
 from ...core import shapes, tracing
 from ...core.devices import TRACED
-from ...core.dispatch.plan import ArrayArg, Flag, Input, Launch, Output, Plan, Scalar, Ticket
+from ...core.dispatch.arguments import ArrayArg, Flag, Input, Output, Scalar, Ticket
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import COMPLEX, compute_dtype
 from ...core.layout import Layout
 from ...runtime import kernel_errors
-from ..compiler.compile import SIMULATOR, blocks, codec, compiled, device_function
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.decorators import device_function
+from ..compiler.generated import compiled
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..lib.codec import codec
+from ..lib.integers import blocks
 from ..lib.transpose_tiles import Operand, tiled
 from .scalar_functions import functions
 
 if not SIMULATOR:
-    from ..ptx.intrinsics import load_vector, store_vector
+    from ..ptx.vector_access import load_vector, store_vector
 
 THREADS = 256
 ACCESS = 16  # bytes a thread moves at a time

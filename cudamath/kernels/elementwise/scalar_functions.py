@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.compile import SIMULATOR
-from ..compiler.compile import device_function as device
-from ..compiler.lazy_numba import dtype_of, libdevice, types
+from ..compiler.decorators import device_function as device
+from ..compiler.lazy_numba import SIMULATOR, dtype_of, libdevice, types
 from ..lib.fast_math import normal_functions
 from .complex_functions import complex_functions
 

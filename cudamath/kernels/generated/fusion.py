@@ -31,27 +31,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core import shapes
-from ...core.dispatch.plan import Input, Launch, Output, Plan, Temp
+from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import COMPLEX, compute_dtype, float16, float64
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, codec, compiled, device_function, power_of_two
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.decorators import device_function
+from ..compiler.generated import compiled
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.strided import copy_part, whole
 from ..elementwise.generator import NAMES, launch, result_layout, scalar_function
-from ..lib.vector_io import (
-    add,
-    group_max,
-    group_min,
-    group_sum,
-    larger,
-    reader,
-    smaller,
-    spread,
-    vector_width,
-    wide,
-    writer,
-)
-from ..ptx import intrinsics
+from ..lib.block_reduce import add, group_max, group_min, group_sum, larger, smaller
+from ..lib.codec import codec
+from ..lib.integers import blocks, power_of_two
+from ..lib.row_layout import spread
+from ..lib.vector_io import reader, writer
+from ..lib.widths import vector_width, wide
+from ..ptx import conversions as ptx_conversions
 
 HELD = 32  # float32 registers a thread may hold of a row ..
 # .. of more than WIDE columns of 32 bits or more: 32 is slower, 8 as fast as far as runs differ
@@ -130,7 +126,7 @@ def value_function(value: Value, inputs: tuple[np.dtype, ...]) -> Any:
 
         @device_function
         def once(v):  # through float32 it would be rounded twice
-            return load(intrinsics.double_to_half(v))
+            return load(ptx_conversions.double_to_half(v))
 
         return once
 

@@ -14,12 +14,15 @@ from typing import Any
 import numpy as np
 
 from ...core import shapes
-from ...core.dispatch.plan import Output, Plan
+from ...core.dispatch.arguments import Output
+from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
 from ...core.specs.scalar_functions import typed
 from ..compiler import compile as compiler
+from ..compiler import decorators, generated, storage_types
 from ..compiler.lazy_numba import cuda, types
 from ..elementwise.generator import NAMES, launch, result_layout
+from ..lib import codec
 from ..lib.accumulators import Reduction, accumulator
 from ..reduce.dispatch import planned
 
@@ -41,7 +44,7 @@ class UserKernel:
 
 def seen(dtype: np.dtype) -> np.dtype:
     """What a user's kernel sees of a dtype."""
-    return dtype if dtype in (np.float16, np.bool_) else compiler.storage(dtype)
+    return dtype if dtype in (np.float16, np.bool_) else storage_types.storage(dtype)
 
 
 @functools.cache
@@ -59,16 +62,16 @@ def user_kernel(kernel: Any) -> UserKernel:
 def scalar(function: Any, inputs: tuple[np.dtype, ...], compute: np.dtype, output: np.dtype) -> Any:
     """A device function from stored elements to a stored element, by way of the user's function in
     `compute`."""
-    T = compiler.codec(compute)[2]
+    T = codec.codec(compute)[2]
     namespace: dict[str, Any] = {
-        "function": compiler.device_function(typed(function, compute)),
+        "function": decorators.device_function(typed(function, compute)),
         "T": T,
         "types": types,
     }
     names = NAMES[: len(inputs)]
     for name, dtype in zip(names, inputs, strict=True):
-        namespace[f"load_{name}"] = compiler.codec(dtype)[0]
-    namespace["store"], namespace["R"] = compiler.codec(output)[1:]
+        namespace[f"load_{name}"] = codec.codec(dtype)[0]
+    namespace["store"], namespace["R"] = codec.codec(output)[1:]
     call = f"function({', '.join(f'T(load_{n}({n}))' for n in names)})"
     result = (
         f"types.uint8(1) if {call} else types.uint8(0)"
@@ -76,7 +79,7 @@ def scalar(function: Any, inputs: tuple[np.dtype, ...], compute: np.dtype, outpu
         else f"store(R({call}))"
     )
     source = f"def scalar({', '.join(names)}):\n    return {result}\n"
-    return compiler.device_function(compiler.compiled(source, "scalar", namespace))
+    return decorators.device_function(generated.compiled(source, "scalar", namespace))
 
 
 def elementwise(
@@ -101,44 +104,44 @@ def custom(functions: tuple, source: np.dtype, target: np.dtype) -> Reduction:
     """The device functions of a user's reduction; functions: (combine, identity, each or None, last
     or None)."""
     combine_, identity_, each_, last_ = functions
-    load, store = compiler.codec(source)[0], compiler.codec(target)[1]
+    load, store = codec.codec(source)[0], codec.codec(target)[1]
     A = accumulator(target)
-    compute = compiler.storage(np.dtype(str(A)))
-    C = compiler.codec(source)[2]
-    merge = compiler.device_function(typed(combine_, compute))
+    compute = storage_types.storage(np.dtype(str(A)))
+    C = codec.codec(source)[2]
+    merge = decorators.device_function(typed(combine_, compute))
     start = A(identity_)
-    before = compiler.device_function(typed(each_, compute)) if each_ else None
-    after = compiler.device_function(typed(last_, compute)) if last_ else None
+    before = decorators.device_function(typed(each_, compute)) if each_ else None
+    after = decorators.device_function(typed(last_, compute)) if last_ else None
 
     if before is None:
 
-        @compiler.device_function
+        @decorators.device_function
         def lift(value, j):
             return (A(load(value)),)
 
     else:
 
-        @compiler.device_function
+        @decorators.device_function
         def lift(value, j):
             return (A(before(C(load(value)))),)
 
-    @compiler.device_function
+    @decorators.device_function
     def combine(a, b):
         return (A(merge(a[0], b[0])),)
 
-    @compiler.device_function
+    @decorators.device_function
     def identity():
         return (start,)
 
     if after is None:
 
-        @compiler.device_function
+        @decorators.device_function
         def finish(a, divisor):
             return store(a[0])
 
     else:
 
-        @compiler.device_function
+        @decorators.device_function
         def finish(a, divisor):
             return store(A(after(a[0])))
 

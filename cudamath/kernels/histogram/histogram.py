@@ -30,13 +30,17 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan
+from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import blocks, codec, numba_type
+from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, dtype_of, types
+from ..compiler.storage_types import numba_type
+from ..copy.contiguous import dense
 from ..copy.strided import fill_part, whole
-from ..index.gather import dense
-from ..lib.vector_io import device
+from ..lib.codec import codec
+from ..lib.integers import blocks
 
 THREADS = 256
 MOST_SHARED = 8192  # bins counted in shared memory: 32 KB

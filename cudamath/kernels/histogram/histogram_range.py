@@ -35,13 +35,17 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan, Scalar, Temp
+from ...core.dispatch.arguments import Input, Output, Scalar, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, codec, numba_type
-from ..compiler.lazy_numba import cuda, libdevice, types
-from ..index.gather import dense
-from ..lib.vector_io import device
-from ..linalg.cross import rounded_product
+from ..compiler.decorators import device
+from ..compiler.lazy_numba import SIMULATOR, cuda, libdevice, types
+from ..compiler.storage_types import numba_type
+from ..copy.contiguous import dense
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.rounding import rounded_product
 from .histogram import AHEAD, ITEMS, MOST_BLOCKS, MOST_SHARED, THREADS, count_steps
 
 ALONE = 1 << 13  # numbers up to which one block is quickest

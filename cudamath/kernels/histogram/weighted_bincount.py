@@ -19,14 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan, Temp
+from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, codec
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.decorators import FULL
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..copy.contiguous import dense
 from ..index import scatter_add
-from ..index.gather import dense
-from ..lib.vector_io import FULL
+from ..lib.codec import codec
+from ..lib.integers import blocks
 
 WARP = 32
 MOST_WARPS = 8

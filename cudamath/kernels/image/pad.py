@@ -31,13 +31,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch.plan import Constant, Input, Launch, Output, Scalar
+from ...core.dispatch.arguments import Constant, Input, Output, Scalar
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...core.specs.resample import MIXED, Axis, taps
-from ..compiler.compile import SIMULATOR, blocks, codec, numba_type, storage
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..compiler.storage_types import numba_type, storage
+from ..copy.strided import copy_part, fill_part, whole
+from ..lib.codec import codec
+from ..lib.integers import blocks
 from ..lib.vector_io import reader, writer
-from ..pool.dispatch import _width
+from ..lib.windows import _width
 
 THREADS = 128
 UNDER_WAY = 64  # bytes that a thread waits for at once
@@ -312,3 +317,18 @@ def _launch(
             Scalar(0, np.uint64) if filled else np.uint64(0),
         ],
     )
+
+
+def pad(x: Layout, *, widths: tuple[tuple[int, int], ...]) -> Plan:
+    """x in the middle of an array filled with one value; scalars: ``ops.shape.bits(value)``."""
+
+    out = x.like(
+        tuple([before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)])
+    )
+    if at_once := surrounded(x, out, widths):
+        return Plan([out], [at_once])
+    inside = whole(Output(0), out)
+    steps = fill_part(inside, Scalar(0, np.uint64), Scalar(1, np.uint64), None)
+    for axis, (before, _) in enumerate(widths):
+        inside = inside.slice(axis, before, x.shape[axis])
+    return Plan([out], [*steps, *copy_part(whole(Input(0), x), inside)])

@@ -30,13 +30,18 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Constant, Input, Launch, Output, Plan
+from ...core.dispatch.arguments import Constant, Input, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...core.specs.resample import MIXED, Axis, taps
-from ..compiler.compile import blocks, codec
+from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda
-from ..lib.vector_io import device, reader, wide, writer
-from ..pool.dispatch import _large, _memory, _ordered, _width, decode
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.vector_io import reader, writer
+from ..lib.widths import wide
+from ..lib.windows import _large, _memory, _ordered, _width, decode
 from . import pad as image_pad
 from . import upsample_integer
 

@@ -44,13 +44,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output
+from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...core.specs.resample import MIXED, Axis, taps
-from ..compiler.compile import SIMULATOR, blocks, codec
-from ..compiler.lazy_numba import cuda
-from ..lib.vector_io import device, reader, writer
-from ..pool.dispatch import _large, _memory, decode
+from ..compiler.decorators import device
+from ..compiler.lazy_numba import SIMULATOR, cuda
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.vector_io import reader, writer
+from ..lib.windows import _large, _memory, decode
 
 THREADS = 256
 # the largest factor: a thread of the gradient holds up to 2 MOST sums for each of its columns

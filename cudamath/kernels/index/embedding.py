@@ -31,14 +31,18 @@ import functools
 
 import numpy as np
 
-from ...core.dispatch.plan import Flag, Input, Launch, Output, Plan, Ticket
+from ...core.dispatch.arguments import Flag, Input, Output, Ticket
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, codec, device_function, power_of_two
-from ..compiler.lazy_numba import cuda
+from ..compiler.decorators import device_function
+from ..compiler.lazy_numba import SIMULATOR, cuda
+from ..lib.codec import codec
+from ..lib.integers import blocks, power_of_two
 from .gather import long_rows
 
 if not SIMULATOR:
-    from ..ptx.intrinsics import load_vector, store_vector
+    from ..ptx.vector_access import load_vector, store_vector
 
 THREADS = 256
 

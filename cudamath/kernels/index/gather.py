@@ -37,25 +37,29 @@ from typing import Any
 import numpy as np
 
 from ...core import shapes
-from ...core.dispatch.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
+from ...core.dispatch.arguments import Flag, Input, Output, Temp, Ticket
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16, float16
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, codec, device_function, numba_type, storage
-from ..compiler.lazy_numba import cuda, types
-from ..copy.strided import Part, copy_part, index_type, whole
+from ..compiler.decorators import WARP, device_function
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..compiler.storage_types import numba_type, storage
+from ..copy.contiguous import _WORDS, box, dense, widest
+from ..copy.strided import index_type
 from ..elementwise.generator import launch, result_layout
-from ..lib.vector_io import WARP
+from ..lib.codec import codec
+from ..lib.integers import blocks
 from .take_along_axis import in_rows
 
 if not SIMULATOR:
-    from ..ptx.intrinsics import load_vector, store_vector
+    from ..ptx.vector_access import load_vector, store_vector
 
 THREADS = 256
 IN_FLIGHT = 4  # 16-byte accesses of a thread of ``gather_vectors``
 HELD = 2 * IN_FLIGHT  # 8-byte words
 PAIRED = 1 << 16  # elements of a result up to which each finds its row by two index arrays itself
 LONG_WARPS = 8  # of a block of ``gather_long``
-_WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
 # -------------------- positions
 
@@ -359,21 +363,6 @@ def _blocks(n: int) -> int:
     return -(-n // THREADS)
 
 
-def dense(
-    argument: Any, x: Layout, shape: tuple[int, ...], dtype: np.dtype, temps: list[Layout]
-) -> tuple[list, Any]:
-    """An argument broadcast to a shape, cast and contiguous: (steps, argument); itself if it is
-    that already. (Strides of axes of length 1 do not count.)"""
-    full = x.like(shape, dtype)
-    if x is full:
-        return [], argument
-    if x.contiguous and (x.shape, x.dtype, x.aligned) == (full.shape, full.dtype, full.aligned):
-        return [], argument.view(full.shape, full.strides)
-    temps.append(full)
-    temp = Temp(len(temps) - 1)
-    return copy_part(whole(argument, x).broadcast(shape), whole(temp, full)), temp
-
-
 def lists(indices: tuple[Layout, ...], first: int, temps: list[Layout]) -> tuple[list, list]:
     """The index arrays (inputs ``first`` ...) as lists: (steps, arguments)."""
     steps, arguments = [], []
@@ -410,54 +399,6 @@ def flat_positions(
             Launch(next_position, _blocks(m), THREADS, [source, positions, size, Flag(), Ticket()])
         )
     return steps, positions
-
-
-def box(
-    argument: Any, x: Layout, axis: int, count: int, temps: list[Layout]
-) -> tuple[list, Any, Layout, Part | None]:
-    """An array as (before, rows, after), rows being ``count`` axes from ``axis`` on: (steps,
-    argument, its layout, the temporary copy or None). A copy is made only if a group of axes does
-    not merge into one."""
-    split = (x.shape[:axis], x.shape[axis : axis + count], x.shape[axis + count :])
-    sizes = tuple(map(prod, split))
-    parts = (x.strides[:axis], x.strides[axis : axis + count], x.strides[axis + count :])
-    strides = []
-    for shape, part, size in zip(split, parts, sizes, strict=True):
-        merged = shapes.reshape_strides(shape, part, (size,), x.itemsize)
-        if merged is None:
-            copy = x.like()
-            temps.append(copy)
-            temp = Temp(len(temps) - 1)
-            steps = copy_part(whole(argument, x), whole(temp, copy))
-            return steps, temp.view(sizes), copy.like(sizes), whole(temp, copy)
-        strides.append(merged[0])
-    layout = x.view(sizes, tuple(strides))
-    return [], argument.view(sizes, tuple(strides)), layout, None
-
-
-def widest(*boxes: tuple[Any, Layout]) -> list[Any]:
-    """Boxes (argument, layout) of equal ``after`` in words as wide as all of them allow."""
-    layouts = [layout for _, layout in boxes]
-    size = layouts[0].itemsize
-    after = layouts[0].shape[2]
-    dense = all(x.strides[2] == size or after == 1 for x in layouts)
-    wide = (
-        size < 8
-        and dense
-        and all(x.aligned for x in layouts)
-        and after * size % 8 == 0
-        and not any(s % 8 for x in layouts for s in x.strides[:2])
-    )
-    if wide:
-        return [
-            argument.view(
-                (*x.shape[:2], after * size // 8), (*x.strides[:2], 8), dtype=np.dtype(np.uint64)
-            )
-            for argument, x in boxes
-        ]
-    return [
-        argument.view(x.shape, x.strides, dtype=np.dtype(_WORDS[size])) for argument, x in boxes
-    ]
 
 
 def gather(x: Layout, *indices: Layout, axis: int, version: str | None = None) -> Plan:

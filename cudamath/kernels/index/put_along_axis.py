@@ -19,11 +19,14 @@ from math import prod
 
 import numpy as np
 
-from ...core.dispatch.plan import Flag, Input, Launch, Plan, Scalar, Ticket
+from ...core.dispatch.arguments import Flag, Input, Scalar, Ticket
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import blocks
 from ..compiler.lazy_numba import cuda
-from .gather import dense, own
+from ..copy.contiguous import dense
+from ..lib.integers import blocks
+from .gather import own
 
 THREADS = 256
 STEPS = 64  # places of a line that a thread goes through

@@ -34,12 +34,17 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Flag, Input, Launch, Plan, Scalar, Temp, Ticket
+from ...core.dispatch.arguments import Flag, Input, Scalar, Temp, Ticket
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import blocks, device_function, numba_type, power_of_two
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
+from ..compiler.storage_types import numba_type
+from ..copy.contiguous import box, dense, widest
 from ..copy.strided import copy_part, fill_part, index_type, whole
-from .gather import THREADS, box, dense, flat_positions, lists, own, widest, word_place
+from ..lib.integers import blocks, power_of_two
+from .gather import THREADS, flat_positions, lists, own, word_place
 
 CACHE = (
     1 << 24

@@ -41,16 +41,20 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
+from ...core.dispatch.arguments import Flag, Input, Output, Temp, Ticket
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
-from ..compiler.compile import blocks, codec
+from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda
+from ..copy.contiguous import box, dense
 from ..copy.strided import copy_part, fill_part, whole
-from ..lib.vector_io import device
+from ..lib.codec import codec
+from ..lib.integers import blocks
 from ..sort.dispatch import key_steps
 from ..sort.radix_keys import coding
-from .gather import add_along, along_positions, box, dense, flat_positions, own
+from .gather import add_along, along_positions, flat_positions, own
 from .scatter import positions_of
 from .scatter_add_by_owner import fits, folding, no_sum, row_steps
 from .scatter_add_hashed import claimed_steps, claims

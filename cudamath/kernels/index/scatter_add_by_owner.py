@@ -48,14 +48,17 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Flag, Launch, Temp, Ticket
+from ...core.dispatch.arguments import Flag, Temp, Ticket
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16
 from ...core.layout import Layout
 from ...runtime.device import capability, multiprocessors
-from ..compiler.compile import SIMULATOR, blocks, codec
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.decorators import FULL, WARP, bounded, device
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.accumulators import _limits
-from ..lib.vector_io import FULL, WARP, bounded, device, fetcher, writer
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.vector_io import fetcher, writer
 
 if not SIMULATOR:
     from ..ptx import sm90 as ptx_sm90

@@ -47,12 +47,15 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Flag, Launch, Temp, Ticket
+from ...core.dispatch.arguments import Flag, Temp, Ticket
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import capability, multiprocessors
-from ..compiler.compile import SIMULATOR, blocks, codec, power_of_two
-from ..compiler.lazy_numba import cuda, types
-from ..lib.vector_io import FULL, WARP, bounded, device, fetcher, writer
+from ..compiler.decorators import FULL, WARP, bounded, device
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..lib.codec import codec
+from ..lib.integers import blocks, power_of_two
+from ..lib.vector_io import fetcher, writer
 from .scatter_add_by_owner import aligned_rows
 
 if not SIMULATOR:

@@ -38,16 +38,19 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import ArrayArg, Constant, Input, Launch, Output, Plan, Temp
+from ...core.dispatch.arguments import ArrayArg, Constant, Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, codec, device_function
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.decorators import FULL, WARP, bounded, device_function
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..copy.contiguous import _WORDS, dense
 from ..copy.strided import index_type
-from ..lib.vector_io import FULL, WARP, bounded
-from .gather import _WORDS, dense
+from ..lib.codec import codec
+from ..lib.integers import blocks
 
 if not SIMULATOR:
-    from ..ptx.intrinsics import load_vector
+    from ..ptx.vector_access import load_vector
 
 THREADS = 256
 WARPS = THREADS // WARP

@@ -16,12 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import ArrayArg, Flag, Launch, Ticket
+from ...core.dispatch.arguments import ArrayArg, Flag, Ticket
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import multiprocessors
-from ..compiler.compile import SIMULATOR, numba_type
-from ..compiler.lazy_numba import cuda, types
-from ..lib.vector_io import bounded, reader, writer
+from ..compiler.decorators import bounded
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..compiler.storage_types import numba_type
+from ..lib.vector_io import reader, writer
 
 THREADS = 256
 STAGES = 4  # accesses of a thread in flight while the row is loaded

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.dtypes import compute_dtype
-from ..compiler.compile import codec, numba_type
+from ..compiler.decorators import device
 from ..compiler.lazy_numba import dtype_of, types
-from .vector_io import device
+from ..compiler.storage_types import numba_type
+from .codec import codec
 
 SIGNED, UNSIGNED = types.int64, types.uint64
 

@@ -11,6 +11,7 @@ start, and wait there when they have something to send.
 
 import functools
 
+from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, types
 from ..ptx.intrinsics import instruction
 from ..ptx.sm80 import shared_address
@@ -21,7 +22,6 @@ from ..ptx.sm90 import (
     cluster_rank,
     fence_barrier_init,
 )
-from .vector_io import device
 
 TURNS = 4  # tables of exchanges that follow each other
 i32, i64, f32 = types.int32, types.int64, types.float32

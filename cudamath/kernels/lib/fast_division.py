@@ -6,8 +6,8 @@ i m >> 32 for m = 2^32 / d, rounded up: m d - 2^32 = e makes the product too lar
 does not reach the next quotient as long as i e < 2^32. Of powers of two e is 0.
 """
 
+from ..compiler.decorators import device
 from ..compiler.lazy_numba import types
-from .vector_io import device
 
 u32, u64 = types.uint32, types.uint64
 

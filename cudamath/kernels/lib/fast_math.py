@@ -24,9 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.compile import SIMULATOR
-from ..compiler.compile import device_function as device
-from ..compiler.lazy_numba import libdevice, types
+from ..compiler.decorators import device_function as device
+from ..compiler.lazy_numba import SIMULATOR, libdevice, types
 
 if not SIMULATOR:
     from ..ptx.sm80 import exp2, reciprocal

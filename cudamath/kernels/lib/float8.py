@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from ...core.dtypes import float8_e4m3
-from ..compiler.compile import SIMULATOR, device_function
-from ..compiler.lazy_numba import types
+from ..compiler.decorators import device_function
+from ..compiler.lazy_numba import SIMULATOR, types
 
 if not SIMULATOR:
-    from ..ptx.intrinsics import half_to_float
+    from ..ptx.conversions import half_to_float
     from ..ptx.sm80 import bits_float, float_bits
 
 i32, f32 = types.int32, types.float32

@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import ArrayArg, Call, Launch, Plan
+from ...core.dispatch.arguments import ArrayArg
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Call, Launch
 from ...core.dtypes import STORAGE, bfloat16, float16
 from ...core.layout import Layout
 from ...runtime.roofline import Work

@@ -26,9 +26,8 @@ import functools
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Scalar
-from ..compiler.compile import SIMULATOR
-from ..compiler.lazy_numba import cuda, libdevice, types
+from ...core.dispatch.arguments import Input, Scalar
+from ..compiler.lazy_numba import SIMULATOR, cuda, libdevice, types
 
 # Device functions are inlined into their kernels; the simulator has no such option and needs none.
 INLINE = {} if SIMULATOR else {"forceinline": True}

@@ -13,14 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import ArrayArg, Launch
+from ...core.dispatch.arguments import ArrayArg
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, codec, power_of_two
-from ..compiler.lazy_numba import cuda, types
-from .vector_io import FULL, WARP
+from ..compiler.decorators import FULL, WARP
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from .codec import codec
+from .integers import blocks, power_of_two
 
 if not SIMULATOR:
-    from ..ptx import intrinsics
+    from ..ptx import vector_access
+
+
+if not SIMULATOR:
     from ..ptx import sm80 as ptx_sm80
     from ..ptx import sm90 as ptx_sm90
 
@@ -36,7 +41,7 @@ def add_splits(dtype: np.dtype, lanes: int) -> Any:
     """Partial sums added in a fixed order: a thread four neighbouring weights; `lanes` threads take
     turns at the splits."""
     store = codec(dtype)[1]
-    load_vector, store_vector = intrinsics.load_vector, intrinsics.store_vector
+    load_vector, store_vector = vector_access.load_vector, vector_access.store_vector
     wide, room = THREADS // lanes, 4 * THREADS
 
     @cuda.jit
@@ -73,8 +78,8 @@ def add_splits_early(dtype: np.dtype, lanes: int, each: int) -> Any:
     parts of four sums, all under way together."""
     store, load_vector, store_vector = (
         codec(dtype)[1],
-        intrinsics.load_vector,
-        intrinsics.store_vector,
+        vector_access.load_vector,
+        vector_access.store_vector,
     )
     warps, across = THREADS // WARP, lanes > 4
     width = (

@@ -30,10 +30,10 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, types
 from ..ptx import sm90 as ptx
 from ..ptx.sm80 import divide_unsigned, pack_bf16, pack_f16, shared_address, store_matrix_4
-from .vector_io import device
 
 i32, i64 = types.int32, types.int64
 

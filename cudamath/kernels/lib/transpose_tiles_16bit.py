@@ -32,13 +32,14 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.compile import SIMULATOR, compiled, numba_type
-from ..compiler.lazy_numba import cuda, types
-from .transpose_tiles import SHAPES, walk
-from .vector_io import bounded
+from ..compiler.decorators import bounded
+from ..compiler.generated import compiled
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..compiler.storage_types import numba_type
+from .transpose_shapes import SHAPES, walk
 
 if not SIMULATOR:
-    from ..ptx.intrinsics import load_vector, store_vector
+    from ..ptx.vector_access import load_vector, store_vector
 else:  # what they mean; they change no speed there
 
     @cuda.jit(device=True)

@@ -19,49 +19,19 @@ from typing import Any
 import numpy as np
 
 from ...core import shapes
-from ...core.dispatch.plan import Input, Launch, Output, Plan
-from ...core.dtypes import compute_dtype, real_dtype
+from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
+from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, codec, device_function
-from ..compiler.lazy_numba import cuda, libdevice
-from ..index.gather import dense
+from ..compiler.lazy_numba import cuda
+from ..copy.contiguous import dense
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.rounding import rounded_product
 
 THREADS = 128
 MOST_DIMS = 3  # in front of the vectors
-
-
-@functools.cache
-def rounded_product(dtype: np.dtype) -> Any:
-    """Device function: x y in a dtype that is computed in itself, rounded whatever is done with
-    it."""
-    T = codec(dtype)[2]
-    if dtype.kind == "c":
-        real = rounded_product(real_dtype(dtype))
-
-        @device_function
-        def complex_product(x, y):
-            return T(
-                complex(
-                    real(x.real, y.real) - real(x.imag, y.imag),
-                    real(x.real, y.imag) + real(x.imag, y.real),
-                )
-            )
-
-        return complex_product
-    if dtype.kind == "f" and not SIMULATOR:
-        multiply = libdevice.fmul_rn if dtype == np.float32 else libdevice.dmul_rn
-
-        @device_function
-        def float_product(x, y):
-            return multiply(x, y)
-
-        return float_product
-
-    @device_function
-    def product(x, y):
-        return T(x * y)
-
-    return product
 
 
 @functools.cache

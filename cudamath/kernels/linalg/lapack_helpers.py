@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from ...core.dtypes import real_dtype
-from ..compiler.compile import SIMULATOR, device_function, numba_type
-from ..compiler.lazy_numba import cuda, intrinsic, ir, types
+from ..compiler.decorators import device_function
+from ..compiler.lazy_numba import SIMULATOR, cuda, intrinsic, ir, types
+from ..compiler.storage_types import numba_type
 
 if not SIMULATOR:
 

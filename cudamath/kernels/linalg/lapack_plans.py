@@ -37,12 +37,14 @@ from typing import Any
 import numpy as np
 
 from ...core import shapes
-from ...core.dispatch.plan import Call, Flag, Input, Launch, Output, Plan, Temp, Ticket
+from ...core.dispatch.arguments import Flag, Input, Output, Temp, Ticket
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Call, Launch
 from ...core.dtypes import real_dtype
 from ...core.layout import Layout
 from ...runtime import cusolver, kernel_errors
-from ..compiler.compile import blocks
 from ..copy.strided import Part, copy_part, whole
+from ..lib.integers import blocks
 from . import eigh_jacobi, lu_small, qr_small
 from .lapack_helpers import (
     THREADS,

@@ -15,8 +15,9 @@ import numpy as np
 
 from ...core.dtypes import real_dtype
 from ...core.layout import Layout
-from ..compiler.compile import device_function, numba_type
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
+from ..compiler.storage_types import numba_type
 
 THREADS = 256
 LARGEST = {

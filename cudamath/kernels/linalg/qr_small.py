@@ -29,12 +29,14 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Launch, Output, Plan
+from ...core.dispatch.arguments import Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import real_dtype
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, device_function, numba_type
-from ..compiler.lazy_numba import cuda, types
-from ..lib.vector_io import bounded
+from ..compiler.decorators import bounded, device_function
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..compiler.storage_types import numba_type
 from .svd_jacobi import apart, arithmetic, exponent, over_lanes, room
 from .triangular_solve import cube, input_cube
 

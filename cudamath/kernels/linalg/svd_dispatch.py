@@ -27,12 +27,14 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Flag, Input, Launch, Output, Plan, Ticket
+from ...core.dispatch.arguments import Flag, Input, Output, Ticket
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import promote, real_dtype
 from ...core.layout import Layout
 from ...runtime import cublas, cusolver
-from ..compiler.compile import numba_type
 from ..compiler.lazy_numba import cuda
+from ..compiler.storage_types import numba_type
 from ..copy.strided import Part, copy_part
 from .lapack_helpers import triangle
 from .lapack_plans import INT32, Work, batch, in_columns, new_cube, real_like, symmetric, turned

@@ -15,11 +15,15 @@ from typing import Any
 import numpy as np
 
 from ...core import shapes
-from ...core.dispatch.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
+from ...core.dispatch.arguments import Flag, Input, Output, Temp, Ticket
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import blocks, device_function, numba_type
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
+from ..compiler.storage_types import numba_type
 from ..copy.strided import copy_part, whole
+from ..lib.integers import blocks
 
 COLUMNS = 16  # of a right-hand side, in a block
 ROWS = 16  # threads that share a column

@@ -48,26 +48,20 @@ cross entropy of 16,384 x 4,096, float32; NVIDIA H200, commit 52457ee46004, 2026
 import functools
 import math
 
-from ...core.dispatch.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
+from ...core.dispatch.arguments import Flag, Input, Output, Temp, Ticket
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import blocks, codec, device_function
+from ..compiler.decorators import WARP, bounded, device_function
 from ..compiler.lazy_numba import cuda, types
+from ..lib.block_reduce import group_max, group_sum
+from ..lib.codec import codec
 from ..lib.fast_math import exponential
-from ..lib.vector_io import (
-    RUN,
-    WARP,
-    access,
-    bounded,
-    fitting,
-    group_max,
-    group_sum,
-    row_reader,
-    row_writer,
-    spread,
-    vector_width,
-    wide,
-)
-from ..softmax.dispatch import online, rescale
+from ..lib.integers import blocks
+from ..lib.row_layout import access, fitting, spread
+from ..lib.vector_io import RUN, row_reader, row_writer
+from ..lib.widths import vector_width, wide
+from ..softmax.online import online, rescale
 
 HELD = (
     32  # elements of a row a thread reads at a time: a warp then has rows of a thousand to itself

@@ -22,15 +22,20 @@ cross entropy of 4,096 x 50,257, bfloat16; NVIDIA H200, commit 52457ee46004, 202
 import functools
 import math
 
-from ...core.dispatch.plan import ArrayArg, Input, Launch
+from ...core.dispatch.arguments import ArrayArg, Input
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import multiprocessors
-from ..compiler.compile import blocks, codec, numba_type
+from ..compiler.decorators import bounded, device
 from ..compiler.lazy_numba import cuda, types
+from ..compiler.storage_types import numba_type
+from ..lib.block_reduce import group_max, group_sum
+from ..lib.codec import codec
 from ..lib.fast_math import exponential
-from ..lib.vector_io import bounded, device, fetcher, group_max, group_sum, vector_width, writer
-from ..softmax.dispatch import online, rescale
-from ..softmax.shared_memory import ends
+from ..lib.integers import blocks
+from ..lib.vector_io import fetcher, writer
+from ..lib.widths import vector_width
+from ..softmax.online import ends, online, rescale
 
 THREADS = 128  # of a row and, in the gradient, of a part of one
 # of a row of 16-bit numbers, where rows are too few to fill the multiprocessors otherwise: 512 rows

@@ -21,22 +21,19 @@ from __future__ import annotations
 import functools
 import math
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan, Temp
+from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import blocks, codec, power_of_two
+from ..compiler.decorators import WARP, bounded
 from ..compiler.lazy_numba import cuda, types
+from ..lib.block_reduce import group_max, group_sum
+from ..lib.codec import codec
 from ..lib.fast_math import exponential
-from ..lib.vector_io import (
-    WARP,
-    access,
-    bounded,
-    fitting,
-    group_max,
-    group_sum,
-    row_reader,
-    row_writer,
-    wide,
-)
+from ..lib.integers import blocks, power_of_two
+from ..lib.row_layout import access, fitting
+from ..lib.vector_io import row_reader, row_writer
+from ..lib.widths import wide
 from .cross_entropy import THREADS, reduction_steps
 
 HELD = 8  # elements of a row of each array that a thread has at a time

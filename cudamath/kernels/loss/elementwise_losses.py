@@ -23,12 +23,18 @@ import re
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan, Scalar, Temp
+from ...core.dispatch.arguments import Input, Output, Scalar, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, codec
-from ..compiler.lazy_numba import cuda
+from ..compiler.decorators import bounded
+from ..compiler.lazy_numba import SIMULATOR, cuda
 from ..elementwise.generator import NAMES, launch, result_layout, scalar_function
-from ..lib.vector_io import RUN, bounded, group_sum, reader, vector_width, wide, writer
+from ..lib.block_reduce import group_sum
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.vector_io import RUN, reader, writer
+from ..lib.widths import vector_width, wide
 
 THREADS = 256
 UNROLLED = 2  # accesses to each array that a thread has in flight

@@ -40,23 +40,21 @@ loss and gradient in place of 8,192 x 50,304, bfloat16; NVIDIA H200, commit 7444
 import functools
 import math
 
-from ...core.dispatch.plan import Flag, Input, Launch, Output, Plan, Ticket
+from ...core.dispatch.arguments import Flag, Input, Output, Ticket
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16
 from ...core.layout import Layout
 from ...runtime.device import capability
-from ..compiler.compile import SIMULATOR, blocks, codec
-from ..compiler.lazy_numba import cuda, types
-from ..lib.vector_io import (
-    access,
-    bounded,
-    fitting,
-    group_max,
-    group_sum,
-    row_reader,
-    row_writer,
-    wide,
-)
-from ..softmax.dispatch import online, rescale
+from ..compiler.decorators import bounded
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..lib.block_reduce import group_max, group_sum
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.row_layout import access, fitting
+from ..lib.vector_io import row_reader, row_writer
+from ..lib.widths import wide
+from ..softmax.online import online, rescale
 
 if not SIMULATOR:
     from ..ptx.sm80 import (

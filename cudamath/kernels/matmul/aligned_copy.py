@@ -18,11 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core import shapes
-from ...core.dispatch.plan import ArrayArg, Launch
+from ...core.dispatch.arguments import ArrayArg, Input, Temp
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, numba_type
-from ..compiler.lazy_numba import cuda, types
-from ..lib.vector_io import device, writer
+from ..compiler.decorators import device
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..compiler.storage_types import numba_type
+from ..copy.strided import copy_part, whole
+from ..lib.integers import blocks
+from ..lib.vector_io import writer
 
 THREADS = 256
 
@@ -123,3 +127,19 @@ def launch(matrices: Sequence[Rows], itemsize: int) -> Launch:
     if len(matrices) == 1:
         args += [args[0], args[0], *map(np.int64, (0, 1, 0))]
     return Launch(pitched(word), sum(grids), THREADS, [*args, np.int64(grids[0])])
+
+
+def dense(
+    a: Layout, b: Layout, ready: list[bool]
+) -> tuple[list[Layout], list[Launch], list[ArrayArg], list[Layout]]:
+    """(scratch, steps, arguments, operands): operands that are not `ready` are made contiguous in
+    scratch memory."""
+    temps: list[Layout] = []
+    steps: list[Launch] = []
+    arguments, operands = [Input(0), Input(1)], [a, b]
+    for i, layout in enumerate((a, b)):
+        if not ready[i]:
+            arguments[i], operands[i] = Temp(len(temps)), layout.like()
+            temps.append(operands[i])
+            steps += copy_part(whole(Input(i), layout), whole(arguments[i], operands[i]))
+    return temps, steps, arguments, operands

@@ -17,9 +17,9 @@ import functools
 import math
 from typing import Any
 
+from ..compiler.decorators import device
 from ..compiler.lazy_numba import types
 from ..lib import tma_pipeline
-from ..lib.vector_io import device
 from ..ptx import sm90 as ptx
 from ..ptx.sm80 import (
     exp2,

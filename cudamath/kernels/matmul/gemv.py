@@ -56,8 +56,8 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
+from ..compiler.decorators import FULL, device
 from ..compiler.lazy_numba import cuda, types
-from ..lib.vector_io import FULL, device
 from ..ptx.intrinsics import Registers, array_instruction, instruction
 from ..ptx.sm80 import (
     global_address,

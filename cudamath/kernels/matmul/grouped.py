@@ -47,28 +47,16 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Flag, Input, Launch, Output, Plan, TensorMap, Ticket
+from ...core.dispatch.arguments import Flag, Input, Output, TensorMap, Ticket
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime import device as devices
-from ..compiler.compile import SIMULATOR, blocks
-from ..compiler.lazy_numba import cuda, types
-from ..lib.vector_io import device
-from .dispatch import TILE, TILES, arithmetic
-
-i64 = types.int64
-
-
-@device
-def inside(end, start, rows):
-    """An end of a group, kept between where the group starts and the last row."""
-    return min(max(i64(end), i64(start)), i64(rows))
-
-
-@device
-def in_order(ends, group, rows):
-    """Whether this end is where one may be."""
-    before = i64(ends[group - 1]) if group > 0 else i64(0)
-    return before >= 0 and i64(ends[group]) >= before and i64(ends[group]) <= rows
+from ..compiler.lazy_numba import SIMULATOR, cuda
+from ..lib.integers import blocks
+from .grouped_tiles import i64, in_order, inside
+from .measured import TILE, TILES
+from .register_tiles import arithmetic
 
 
 @functools.cache

@@ -23,9 +23,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from ..compiler.decorators import FULL, device
 from ..compiler.lazy_numba import cuda, types
 from ..lib import tma_pipeline
-from ..lib.vector_io import FULL, device
 from ..ptx import sm90 as ptx
 from ..ptx.sm80 import (
     divide_unsigned,
@@ -36,7 +36,7 @@ from ..ptx.sm80 import (
     store_shared_float_4,
 )
 from . import epilogue_sm90
-from .grouped import in_order, inside
+from .grouped_tiles import in_order, inside
 from .sm90 import Tile, _load
 
 i32, i64, f32 = types.int32, types.int64, types.float32

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from ...core.dispatch.plan import ArrayArg, Input, Launch, Output, Plan
+from ...core.dispatch.arguments import ArrayArg, Input, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime import device as devices
-from ..compiler.compile import SIMULATOR
+from ..compiler.lazy_numba import SIMULATOR
 from ..elementwise.generator import launch, scalar_function
-from . import dispatch
+from . import dispatch, gemv_plan, measured
 
 #: The activations, of the number v; as in ml/activation.py.
 FORMULAS = {
@@ -44,16 +46,16 @@ def linear(
     version: "gemv" (up to 16 rows), "wgmma" (what may follow: tensor_core_dispatch.Choice) or
     "steps".
     """
-    turned = dispatch.turned(weight)
+    turned = measured.turned(weight)
     present = [layout for layout in (bias, residual) if layout is not None]
     places = iter(range(2, 4))
     at_bias = None if bias is None else Input(next(places))
     at_residual = None if residual is None else Input(next(places))
     if version is None:
-        few = dispatch.few_rows(x, weight) and all(o.contiguous for o in present)
+        few = gemv_plan.few_rows(x, weight) and all(o.contiguous for o in present)
         version = "gemv" if few else "wgmma" if fits(x, weight, present) else "steps"
     if version.startswith("gemv"):
-        from ..quantize.linear import gemv_same
+        from .gemv_plan import gemv_same
 
         return gemv_same(x, weight, bias, residual, activation=activation, version=version)
     if version.startswith("wgmma"):
@@ -106,7 +108,7 @@ def fits(x: Layout, weight: Layout, others: list[Layout]) -> bool:
         or not weight.size
     ):
         return False
-    p = Product(x, dispatch.turned(weight))
+    p = Product(x, measured.turned(weight))
     return (
         p.n % 8 == 0
         and p.parts == [(0, 0, 0)]

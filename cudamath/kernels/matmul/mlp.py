@@ -12,38 +12,18 @@ memory; in GPT-2 they take 5 % of a training step.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
+from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.op import registry
-from ...core.dispatch.plan import ArrayArg, Call, Input, Launch, Output, Plan, Temp, TensorMap
+from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
 from ..elementwise.generator import launch, scalar_function
-from . import dispatch
+from ..lib.plan_edit import moved
+from . import dispatch, measured
 from . import linear as layer
 
 HIDDEN, BEFORE = 1, 2  # outputs of `mlp` besides y
-
-
-def moved(plan: Plan, table: dict[ArrayArg, ArrayArg]) -> list[Launch | Call]:
-    """A plan's steps with their arrays renamed: Input, Output or Temp -> the same of another
-    plan."""
-
-    def arg(old: Any) -> Any:
-        if isinstance(old, TensorMap):
-            return dataclasses.replace(old, array=arg(old.array))
-        if not isinstance(old, ArrayArg):
-            return old
-        new = table.get(ArrayArg(old.kind, old.index))
-        return old if new is None else dataclasses.replace(old, kind=new.kind, index=new.index)
-
-    return [
-        step.with_args([arg(a) for a in step.args])
-        if isinstance(step, Launch)
-        else Call(step.fn, [arg(a) for a in step.args])
-        for step in plan.steps
-    ]
 
 
 def _first(
@@ -60,7 +40,7 @@ def _first(
             activation, Input(2).flat if present else None, keep=True
         )
         return tensor_core_dispatch.wgmma(
-            x, dispatch.turned(weight), version.removeprefix("wgmma").strip(), epilogue=extra
+            x, measured.turned(weight), version.removeprefix("wgmma").strip(), epilogue=extra
         )
     plan = layer.linear(x, weight, bias, activation="", tf32=tf32)
     z = plan.outputs[0]
@@ -115,7 +95,7 @@ def product_slope(
 ) -> Plan:
     """Planner: g (.., out), weight (out, hidden), z (.., hidden) -> (g weight) f'(z). version: see
     kernels/matmul/linear.py."""
-    turned = dispatch.turned(weight)
+    turned = measured.turned(weight)
     if version is None:
         version = "wgmma" if layer.fits(g, turned, [z]) else "steps"
     if version.startswith("wgmma"):

@@ -36,22 +36,34 @@ Measured (row versions_matmul_float32):
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan, Temp
+from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ...runtime import device as devices
-from ..compiler.compile import blocks
+from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, types
 from ..copy.strided import Part, copy_part
-from ..lib.vector_io import device
-from ..ptx import intrinsics
-from .dispatch import DEPTH, GROUP, SIDE, SLABS, _block, _finish, _order, _slab, arithmetic
-from .dispatch import _multiply as _multiply_8_by_8
+from ..lib.integers import blocks
+from ..ptx import vector_access
 from .problem import Product
+from .register_tiles import (
+    DEPTH,
+    GROUP,
+    SIDE,
+    SLABS,
+    Offsets,
+    _finish,
+    _order,
+    _slab,
+    arithmetic,
+    register_tiles,
+)
+from .register_tiles import _multiply as _multiply_8_by_8
+from .split_k import in_parts, parts_of
 
 THREADS = 128
 
@@ -59,7 +71,7 @@ THREADS = 128
 @functools.cache
 def _multiply(C: Any) -> Any:
     """The inner step: 128 multiply-adds on 16 + 8 numbers from shared memory."""
-    load_vector = intrinsics.load_vector
+    load_vector = vector_access.load_vector
 
     @device
     def multiply(sa, sb, at, m, n, x, y, total):
@@ -163,7 +175,7 @@ SMALL_SLABS = (2, DEPTH, SMALL + 4)
 def _small_slab(order: str) -> tuple[Any, Any]:
     """(place, put) of slabs of 64 x DEPTH; see matmul._slab, whose `start` and `fetch` go with
     them."""
-    store_vector = intrinsics.store_vector
+    store_vector = vector_access.store_vector
 
     if order in "Kk":
 
@@ -293,59 +305,6 @@ def _orders(p: Product, a: Layout, b: Layout) -> str:
     return _order(a, p.m, p.k, p.strides_a, 0) + _order(b, p.n, p.k, flipped, 0)
 
 
-def parts_of(p: Product, device: int, step: int = 0) -> int:
-    """Into how many parts k is split: as many as give every place on the device a tile, two to a
-    multiprocessor. step: parts are multiples of it, without a rest."""
-    tiles, room = blocks(p.m, SIDE) * blocks(p.n, SIDE), 2 * devices.multiprocessors(device)
-    return next(
-        (
-            s
-            for s in (8, 4, 2)
-            if s * tiles <= room and (step == 0 or p.k % (step * s) == 0) and p.k >= 64 * s
-        ),
-        1,
-    )
-
-
-def in_parts(a: Layout, b: Layout, count: int, tiles: Callable[..., Launch]) -> Plan:
-    """Parts of k as a batch of products, by that launch (arguments as of matmul._block), and their
-    sum, in the order of k."""
-    from ..quantize.scaled_matmul import within
-    from .tensor_core_dispatch import sum_parts
-
-    p = Product(a, b)
-    k, rest = divmod(p.k, count)
-    x = a.view((count, p.m, k), (k * p.strides_a[2], *p.strides_a[1:]))
-    y = b.view((count, k, p.n), (k * p.strides_b[1], *p.strides_b[1:]))
-    launches = [tiles(Product(x, y), x, y, (0, 0, 0), count)]
-    if rest:  # what is left of k, fewer steps than there are parts: a part of its own
-        x, y = a.view((p.m, rest), p.strides_a[1:]), b.view((rest, p.n), p.strides_b[1:])
-        behind = (
-            count * k * p.strides_a[2],
-            count * k * p.strides_b[1],
-            count * p.m * p.strides_c[1],
-        )
-        launches.append(tiles(Product(x, y), x, y, behind, 1))
-    return Plan(
-        [p.out],
-        [
-            *within(launches, {0: Input(0), 1: Input(1)}, Temp(0), 0),
-            Launch(
-                sum_parts(a.dtype, a.dtype),
-                blocks(p.out.size, 256),
-                256,
-                [
-                    Temp(0).flat,
-                    Output(0).flat,
-                    np.int64(len(launches) + count - 1),
-                    np.int64(p.out.size),
-                ],
-            ),
-        ],
-        [a.like((len(launches) + count - 1, p.m, p.n))],
-    )
-
-
 def _copied(p: Product, a: Layout, b: Layout, orders: str) -> Plan:
     """Operands that would be fetched number by number are copied first: neighbours along m (n), in
     rows of whole 16-byte words. What these hold beyond m (n) is multiplied as well, but only into
@@ -378,3 +337,13 @@ def _copied(p: Product, a: Layout, b: Layout, orders: str) -> Plan:
         )
     )
     return Plan([p.out], steps, temps)
+
+
+def _block(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
+
+    return register_tiles(matmul_block, SIDE, THREADS, p, a, b, offsets, count)
+
+
+def _small(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
+
+    return register_tiles(matmul_small, SMALL, SMALL, p, a, b, offsets, count)

@@ -52,19 +52,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch.plan import Launch, Output, Plan
+from ...core.dispatch.arguments import Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime import device as devices
-from ..compiler.compile import blocks
+from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, types
+from ..lib.integers import blocks
+from ..lib.plan_edit import within
 from ..lib.tma_pipeline import tile_at
-from ..lib.vector_io import device
 from ..ptx import sm80 as ptx
 from ..ptx.intrinsics import instruction
-from ..quantize.scaled_matmul import within
-from .dispatch import Offsets, _finish, _naive, dense, register_tiles
+from .aligned_copy import dense
 from .problem import Product
-from .simt import in_parts
+from .register_tiles import Offsets, _finish, _naive, register_tiles
+from .split_k import in_parts
 
 DEPTH = 16  # steps of k in a slab
 STAGES = 3  # slabs in shared memory

@@ -55,9 +55,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, types
 from ..lib.tma_pipeline import advance, first_tile, tile_at
-from ..lib.vector_io import device
 from ..ptx import sm80 as ptx
 
 i32, i64, f32 = types.int32, types.int64, types.float32

@@ -7,24 +7,25 @@ strides come as a `Product` (problem.py).
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...core import shapes
-from ...core.dispatch.plan import ArrayArg, Input, Launch, Output, Plan, Temp, TensorMap
+from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp, TensorMap
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime import device as devices
-from ..compiler.compile import blocks, codec
-from ..compiler.lazy_numba import cuda
 from ..copy.strided import Part, copy_part
 from ..lib import split_k_reduce
+from ..lib.integers import blocks
 from . import aligned_copy, sm80
-from .dispatch import measured
+from .measured import measured
 from .problem import Product
 from .sm90 import Tile, box_of, matmul_wgmma
+from .split_k import sum_parts
 
 KINDS = {
     "bfloat16": "bf16",
@@ -197,32 +198,6 @@ def _transposed(layout: Layout) -> Layout:
     return layout.view(
         (*shape[:-2], shape[-1], shape[-2]), (*strides[:-2], strides[-1], strides[-2])
     )
-
-
-# -------------------- summing parts
-
-
-@functools.cache
-def sum_parts(part: np.dtype, dtype: np.dtype) -> Any:
-    """C = sum of its parts, in ascending order of k."""
-    _, _, S = codec(part)
-    _, store, T = codec(dtype)
-
-    @cuda.jit
-    def sum_parts(parts, out, splits, size):
-        """parts: (batch, splits, size) float32 or int32, out: (batch, size), both flat. A thread an
-        element."""
-        i = cuda.grid(1)
-        if i < out.size:
-            batch = i // size
-            at = batch * (splits - 1) * size + i
-            total = S(0)
-            for _ in range(splits):
-                total = S(total + parts[at])
-                at += size
-            out[i] = store(T(total))
-
-    return sum_parts
 
 
 # -------------------- planners

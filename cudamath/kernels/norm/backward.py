@@ -14,38 +14,27 @@ gradient of layer norm, 87,040 x 768, bfloat16; NVIDIA H200, commit 52457ee46004
 
 import functools
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan, Temp
+from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import multiprocessors
-from ..compiler.compile import blocks, codec, numba_type
+from ..compiler.decorators import WARP, bounded
 from ..compiler.lazy_numba import cuda, types
-from ..lib.vector_io import (
-    WARP,
-    Rows,
-    bounded,
-    device,
-    fetcher,
-    fitting,
-    group_sum,
-    group_sums,
-    reader,
-    vector_width,
-    wide,
-    writer,
-)
-from .forward import LONG, Parts, fitting_rows, numbered, sum_into
+from ..compiler.storage_types import numba_type
+from ..lib.block_reduce import group_sum, group_sums
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.row_layout import Rows, fitting
+from ..lib.vector_io import fetcher, reader, writer
+from ..lib.widths import vector_width, wide
+from .backward_parts import HELD, HELD_WARP, KEPT, gathered, resident
+from .forward import fitting_rows, numbered, sum_into
+from .row_parts import LONG, Parts
 
-# elements of a row a thread holds: g, x, the next of both, and the sums of dweight and dbias ..
-HELD = 16
-HELD_WARP = 24  # .. more of them where a warp then has a row of 16-bit numbers to itself
 THREADS = 512  # threads of a row, at most: these may have 128 registers each
-# threads on a multiprocessor, so of 128 registers; there are no more blocks than can run at once
-RESIDENT = 512
-RESIDENT_WARP = 384  # .. of 168 registers
 # threads of a row of 16-bit numbers at least, if it has an access for each; with one access each ..
 SHORT = 16
-RESIDENT_SHORT = 896  # .. 72 registers will do, ..
-RESIDENT_SHORT_ADDED = 768  # .. or 80 where a third array is under way
 SPLITS = 64  # parts the rows are cut into where a kernel of its own sums over them
 LANES, PARTS = 32, 16  # sums over rows: accesses per block, threads per column
 ROWS, BUSY = (
@@ -57,7 +46,6 @@ FEW, AHEAD = (
     256,
     8,
 )  # threads of a block, where one thread adds up a column's, so many of them in flight
-KEPT = 8  # weights that a thread keeps in registers
 i32 = types.int32
 
 
@@ -116,27 +104,6 @@ def plain_sums(dtype, param, parts):
                 dbias[c] = store_param(sum_g)
 
     return norm_plain_sums
-
-
-@functools.cache
-def gathered(parts):
-    """Device function (a, v, e, weight, middle, scale, dweight, dbias, sum_g, sum_gx) -> the two
-    sums with element e in them: a[e], v[e] = g, x become gw, xhat, and dweight[e], dbias[e] grow by
-    what they add."""
-    center, weighted, biased, _, _ = parts
-
-    @device
-    def gather(a, v, e, weight, middle, scale, dweight, dbias, sum_g, sum_gx):
-        v[e] = (v[e] - middle) * scale
-        if weighted:
-            dweight[e] += a[e] * v[e]
-        if biased:
-            dbias[e] += a[e]
-        if weighted:
-            a[e] *= weight
-        return sum_g + a[e] if center else sum_g, sum_gx + a[e] * v[e]
-
-    return gather
 
 
 @functools.cache
@@ -591,16 +558,6 @@ def spread_grad(columns: int, width: int, dtype, residual: bool) -> Rows | None:
         HELD // 2 if residual and dtype.itemsize > 2 else HELD
     )  # a third array is under way, not packed
     return alone or fitting_rows(columns, width, fitting(held, dtype), THREADS)
-
-
-def resident(shape: Rows, dtype, residual: bool) -> int:
-    """Blocks on a multiprocessor."""
-    held = shape.vectors * shape.width
-    if held <= KEPT and shape.width == 8:
-        most = RESIDENT_SHORT_ADDED if residual else RESIDENT_SHORT
-    else:
-        most = RESIDENT_WARP if held > HELD or dtype.itemsize == 8 else RESIDENT
-    return max(most // (shape.threads * shape.rows), 1)
 
 
 def best(columns: int, width: int, x: Layout, residual: bool) -> str:

@@ -33,14 +33,18 @@ import functools
 
 import numpy as np
 
-from ...core.dispatch.plan import Launch
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import capability, multiprocessors
-from ..compiler.compile import blocks, codec, numba_type, power_of_two
+from ..compiler.decorators import WARP, bounded, device
 from ..compiler.lazy_numba import cuda, types
+from ..compiler.storage_types import numba_type
+from ..lib.block_reduce import group_sum
 from ..lib.cluster_exchange import cluster_wait, tables
-from ..lib.vector_io import WARP, bounded, device, fetcher, group_sum, wide, writer
-from ..ptx.intrinsics import store_vector
+from ..lib.codec import codec
+from ..lib.integers import blocks, power_of_two
+from ..lib.vector_io import fetcher, writer
+from ..lib.widths import wide
 from ..ptx.sm80 import global_address, shared_address
 from ..ptx.sm90 import (
     barrier_expect,
@@ -51,8 +55,9 @@ from ..ptx.sm90 import (
     fence_async_shared,
     fence_barrier_init,
 )
-from .backward import gathered
-from .forward import Parts
+from ..ptx.vector_access import store_vector
+from .backward_parts import gathered
+from .row_parts import Parts
 
 DEVICES = ((9, 0), (10, 0))  # of those with TMA the ones that have shared memory for it
 THREADS = 512  # a block: these may have 128 registers each

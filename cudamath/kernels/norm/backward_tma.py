@@ -16,13 +16,17 @@ import functools
 
 import numpy as np
 
-from ...core.dispatch.plan import ArrayArg, Launch
+from ...core.dispatch.arguments import ArrayArg
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import capability
-from ..compiler.compile import codec, numba_type
+from ..compiler.decorators import WARP, bounded, device
 from ..compiler.lazy_numba import cuda, types
-from ..lib.vector_io import WARP, Rows, bounded, device, fetcher, group_sum, writer
-from ..ptx.intrinsics import load_vector
+from ..compiler.storage_types import numba_type
+from ..lib.block_reduce import group_sum
+from ..lib.codec import codec
+from ..lib.row_layout import Rows
+from ..lib.vector_io import fetcher, writer
 from ..ptx.sm80 import global_address, shared_address
 from ..ptx.sm90 import (
     barrier_expect,
@@ -32,8 +36,9 @@ from ..ptx.sm90 import (
     fence_async_shared,
     fence_barrier_init,
 )
-from .backward import gathered, resident
-from .forward import Parts
+from ..ptx.vector_access import load_vector
+from .backward_parts import gathered, resident
+from .row_parts import Parts
 
 DEVICES = ((9, 0), (10, 0))  # of those with TMA the ones that have shared memory for it
 STAGES = 3

@@ -50,71 +50,37 @@ batch norm in training of 256 x 1,024 x 14 x 14, float32; NVIDIA H200, commit 52
 import functools
 import itertools
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from ...core.dispatch.plan import Constant, Input, Launch, Output, Plan, Temp
+from ...core.dispatch.arguments import Constant, Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import blocks, codec, power_of_two
+from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda
-from ..lib.vector_io import (
-    RUN,
-    bounded,
-    device,
-    fetcher,
-    fitting,
-    reader,
-    vector_width,
-    wide,
-    writer,
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.row_layout import fitting
+from ..lib.vector_io import RUN, fetcher, reader, writer
+from ..lib.widths import wide
+from .batch_norm_welford import (
+    ALONE,
+    FEW,
+    HELD,
+    LONG,
+    NEIGHBOURS,
+    Geometry,
+    chan,
+    geometry,
+    moved,
+    present,
+    typical,
 )
 
-HELD = 16  # elements a thread reads before it works on them
-THREADS = 256  # a block, at most
-BLOCKS = 1024  # enough to fill a GPU several times
-SPLITS = 512  # parts of a channel, at most
-LONG = 16  # rounds of loads that a thread adds up before it merges them with what it has
-FEW, FEW_OF_A_CHANNEL = (
-    1 << 16,
-    1024,
-)  # elements, at most, for which one launch beats three (of 4,096 three took 10 us, one 16)
-ALONE = 8  # parts that one thread may merge; for more, MERGERS threads do,
+# elements, at most, for which one launch beats three (of 4,096 three took 10 us, one 16)
+FEW_OF_A_CHANNEL = 1024
 MERGERS = 64
-MOST_CHUNKS = 65_535  # of a grid's second dimension
-NEIGHBOURS = (
-    8  # in blocks of so many channels: 32 bytes of float32, what a read from memory brings at least
-)
-
-
-@functools.cache
-def chan(T):
-    """Device function: (count, mean, M2) of two disjoint parts -> of both together."""
-
-    @device
-    def merged(n1, mean1, m1, n2, mean2, m2):
-        n = n1 + n2
-        f = n2 / max(n, T(1))
-        delta = mean2 - mean1
-        return n, mean1 + delta * f, m1 + m2 + delta * delta * n1 * f
-
-    return merged
-
-
-@functools.cache
-def typical(dtype):
-    """Device function: three elements of a channel -> its pivot, the middle one of them (so no lone
-    outlier)."""
-    load, _, T = codec(dtype)
-    highest = T(math.inf)
-
-    @device
-    def pivot(a, b, c):
-        a, b, c = load(a), load(b), load(c)
-        middle = max(min(a, b), min(max(a, b), c))
-        return middle if abs(middle) < highest else T(0)  # also for NaN
-
-    return pivot
 
 
 @functools.cache
@@ -249,21 +215,6 @@ def columns_moments(dtype, threads, rows, width):
 
 
 @functools.cache
-def moved(param):
-    """Device function (running statistics, channel, that of the batch, momentum) -> the new one. At
-    momentum 1 the running one is not read: there may be none."""
-    load, store, T = codec(param)
-
-    @device
-    def moved(running, c, batch, momentum):
-        return store(
-            batch if momentum == T(1) else load(running[c]) * (T(1) - momentum) + batch * momentum
-        )
-
-    return moved
-
-
-@functools.cache
 def finish(param):
     """One thread per channel merges the parts; parts: (4, splits, C); everything else: (C,)."""
     T = codec(param)[2]
@@ -387,78 +338,6 @@ def apply_columns(dtype, param, stat, inference, add, relu, threads, rows, width
 
 
 # Planners.
-
-
-def held(dtype, width: int) -> int:
-    """Elements that a thread of the `segments` kernels reads before it works on them: 64 bytes,
-    where an access has several.
-
-    16-bit numbers stay packed until then. So four accesses are under way, and what an item of work
-    costs by itself (its place, its tests) is shared by 32 numbers: memory leaves a kernel of 16-bit
-    numbers half as many instructions for each."""
-    return HELD * 2 if dtype.itemsize == 2 and width > 1 else fitting(HELD, dtype)
-
-
-class Geometry(NamedTuple):
-    """An array as (n, channels, run), and how its threads lie: `block`, and `grid` for kernels that
-    visit all of it."""
-
-    n: int
-    channels: int
-    run: int
-    width: int
-    block: tuple[int, int]
-    held: int  # elements of a thread (segments)
-
-    @property
-    def segments(self) -> bool:
-        return self.run > 1
-
-    @property
-    def chunks(self) -> int:
-        """Pieces of a run that a row of threads reads at once (segments)."""
-        return blocks(self.run, self.block[0] * self.held)
-
-    @property
-    def turned(self) -> bool:
-        """Whether a grid's second dimension has no room for the chunks (its first has:
-        segments.block_of)."""
-        return self.chunks > MOST_CHUNKS
-
-    @property
-    def side(self) -> int:
-        """Blocks side by side over the channels (columns)."""
-        return blocks(self.channels, self.block[0] * self.width)
-
-    def parts(self) -> int:
-        """Parts that each channel is cut into for the sums."""
-        if self.segments:
-            pieces, side = blocks(self.n * self.chunks, self.block[1]), self.channels
-        else:
-            pieces, side = blocks(self.n, self.block[1] * HELD // self.width), self.side
-        return max(1, min(pieces, SPLITS, BLOCKS // side))
-
-    def whole(self) -> tuple[int, int]:
-        """The grid of a kernel that visits every element once."""
-        if self.segments:
-            grid = blocks(self.n * self.channels, self.block[1]), self.chunks
-            return grid[::-1] if self.turned else grid
-        return self.side, min(blocks(self.n, self.block[1] * HELD // self.width), BLOCKS)
-
-
-def geometry(*layouts: Layout) -> Geometry:
-    """(N, C, ...) arrays in C order, or with the channels last in memory, all in the same order."""
-    x = layouts[0]
-    n, channels, run = x.shape[0], x.shape[1], math.prod(x.shape[2:])
-    if not x.contiguous:
-        n, run = n * run, 1
-    width = vector_width(run if run > 1 else channels, *layouts)
-    if run > 1:
-        many = held(x.dtype, width)
-        threads = min(power_of_two(blocks(run, many)), THREADS)
-        return Geometry(n, channels, run, width, (threads, max(128 // threads, 1)), many)
-    threads = min(power_of_two(blocks(channels, width)), 32)
-    return Geometry(n, channels, run, width, (threads, THREADS // threads), HELD)
 
 
 def packed(array, x: Layout, width: int):
@@ -601,11 +480,6 @@ def train(
         ],
         [parts],
     )
-
-
-def present(*layouts: Layout | None) -> list[Layout]:
-    """Those that are there."""
-    return [layout for layout in layouts if layout is not None]
 
 
 def batch_norm_train(

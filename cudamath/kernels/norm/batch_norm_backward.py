@@ -36,13 +36,19 @@ gradient of batch norm, 256 x 1,024 x 14 x 14, float32; NVIDIA H200, commit 5245
 
 import functools
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan, Temp
+from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import blocks, codec
+from ..compiler.decorators import bounded, device
 from ..compiler.lazy_numba import cuda
-from ..lib.vector_io import RUN, bounded, device, reader, wide, writer
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.vector_io import RUN, reader, writer
+from ..lib.widths import wide
 from . import batch_norm_nchw as segments
-from .batch_norm import HELD, MERGERS, NEIGHBOURS, geometry, merging, packed, present
+from .batch_norm import MERGERS, merging, packed
+from .batch_norm_welford import HELD, NEIGHBOURS, geometry, present
 
 
 @functools.cache

@@ -20,10 +20,12 @@ items, and with those of d what the addition before has lost (Kahan 1965).
 import functools
 import math
 
-from ..compiler.compile import codec, numba_type
+from ..compiler.decorators import bounded, device
 from ..compiler.lazy_numba import cuda, types
-from ..lib.vector_io import bounded, device, fetcher, writer
-from .batch_norm import LONG, chan, held, typical
+from ..compiler.storage_types import numba_type
+from ..lib.codec import codec
+from ..lib.vector_io import fetcher, writer
+from .batch_norm_welford import LONG, chan, held, typical
 
 i32 = types.int32
 FEW = 4  # numbers, at least, that `sums` adds up by themselves

@@ -14,12 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan
+from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, codec
-from ..compiler.lazy_numba import cuda, types
-from ..lib.vector_io import bounded, device, wide
-from .batch_norm import geometry, moved, present, typical
+from ..compiler.decorators import bounded, device
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..lib.codec import codec
+from ..lib.widths import wide
+from .batch_norm_welford import geometry, moved, present, typical
 
 THREADS = 32 if SIMULATOR else 256  # (there a thread is one of Python's)
 

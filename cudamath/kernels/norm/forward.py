@@ -64,58 +64,23 @@ layer norm of 87,040 x 768, bfloat16; NVIDIA H200, commit 52457ee46004, 2026-11-
 
 import functools
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from ...core.dispatch.plan import ArrayArg, Input, Launch, Output, Plan
+from ...core.dispatch.arguments import ArrayArg, Input, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import blocks, codec
+from ..compiler.decorators import bounded, device
 from ..compiler.lazy_numba import cuda, types
 from ..elementwise.generator import launch, scalar_function
-from ..lib.vector_io import (
-    Rows,
-    bounded,
-    device,
-    fitting,
-    group_sum,
-    group_total,
-    inverse_root,
-    reader,
-    spread,
-    vector_width,
-    wide,
-    writer,
-)
-
-HELD = 32  # elements of a row a thread holds, of 16 bits or where the row is too long for ..
-FEW, MOST = (
-    16,
-    512,
-)  # .. so many in as many threads: then twice as many of these are on a multiprocessor
-# threads that share a row at least, if it has an access for each: they read a quarter of a kilobyte
-NEIGHBOURS = 16
-LONG = 1024  # threads for a row of any length
-LONG_GROUP = 2048  # elements of a group from which on a block of 64 threads has something to hold
-
-
-class Parts(NamedTuple):
-    """What a kernel is compiled with."""
-
-    center: bool = True  # layer norm; else RMS norm
-    weight: bool = True
-    bias: bool = True
-    residual: bool = False  # forward: x + r is standardised; backward: a gradient is added
-    channels: bool = False  # weight and bias by channels (group norm)
-
-
-class Channels(NamedTuple):
-    """Group norm: groups of a sample, channels of a group, elements of a channel."""
-
-    groups: int
-    share: int
-    run: int
-
+from ..lib.block_reduce import group_sum, group_total, inverse_root
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.row_layout import Rows, fitting, spread
+from ..lib.vector_io import reader, writer
+from ..lib.widths import vector_width, wide
+from .row_parts import FEW, HELD, LONG, LONG_GROUP, MOST, NEIGHBOURS, Channels, Parts
 
 i32 = types.int32
 
@@ -346,7 +311,7 @@ def numbered(*inputs: Layout | None) -> list[ArrayArg | None]:
 def fitting_rows(
     columns: int, width: int, held: int, limit: int = LONG, together: int = 1
 ) -> Rows | None:
-    """`vector_io.spread` with no more accesses per thread than the row has."""
+    """`row_layout.spread` with no more accesses per thread than the row has."""
     shape = spread(columns, width, held, limit, together)
     return shape and shape._replace(
         vectors=min(shape.vectors, blocks(blocks(columns, width), shape.threads))

@@ -34,23 +34,18 @@ is exact.
 
 import functools
 
-from ...core.dispatch.plan import Launch
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import capability
-from ..compiler.compile import blocks, codec, numba_type, power_of_two
+from ..compiler.decorators import bounded, device
 from ..compiler.lazy_numba import cuda, types
+from ..compiler.storage_types import numba_type
+from ..lib.block_reduce import group_sum, group_total, inverse_root
 from ..lib.cluster_exchange import table
-from ..lib.vector_io import (
-    bounded,
-    device,
-    fetcher,
-    group_sum,
-    group_total,
-    inverse_root,
-    reader,
-    wide,
-    writer,
-)
+from ..lib.codec import codec
+from ..lib.integers import blocks, power_of_two
+from ..lib.vector_io import fetcher, reader, writer
+from ..lib.widths import wide
 from ..ptx.sm80 import global_address, shared_address
 from ..ptx.sm90 import (
     barrier_expect,
@@ -61,7 +56,7 @@ from ..ptx.sm90 import (
     fence_async_shared,
     fence_barrier_init,
 )
-from .forward import HELD, LONG, Channels, Parts
+from .row_parts import HELD, LONG, Channels, Parts
 
 THREADS = 256  # a block, where at most eight of them hold a row
 MOST = 8  # blocks of a cluster, on any device

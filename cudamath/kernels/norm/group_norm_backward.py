@@ -44,24 +44,21 @@ gradient of group norm, 32 groups, 64 x 256 x 64 x 64, float32; NVIDIA H200, com
 import functools
 import math
 
-from ...core.dispatch.plan import Launch, Output, Plan, Temp
+from ...core.dispatch.arguments import Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ...runtime.device import capability
-from ..compiler.compile import blocks, codec, power_of_two
+from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda
-from ..lib.vector_io import RUN, WARP, bounded, group_sums, reader, wide, writer
+from ..lib.block_reduce import group_sums
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.vector_io import RUN, reader, writer
+from ..lib.widths import wide
 from .backward import LANES, LAST, finish
-from .forward import LONG, Channels, Parts, numbered, width_of
-
-THREADS = 256  # of a block of `long`
-PIECE = 16_384  # elements of a channel that a block adds up
-BLOCK = 256  # threads of a block of `shared`, where at most eight hold a group
-MOST = 8  # blocks of a cluster, on any device
-HELD = 64  # bytes of g and of x that a thread holds
-SINGLE = 8  # accesses, where each moves one number
-# threads that a channel has at least, if it has an access for each: they read a quarter of a
-# kilobyte
-NEIGHBOURS = 16
+from .forward import numbered, width_of
+from .group_norm_parts import PIECE, THREADS, spread
+from .row_parts import LONG, Channels, Parts
 
 
 @functools.cache
@@ -300,27 +297,6 @@ def gradient(
             Launch(kernel, (blocks(count, LANES), 2), (LANES, LAST), [Temp(0), dweight, dbias])
         )
     return Plan(outputs, steps, [x.like((2, samples * pieces, count), T), *temps], several=True)
-
-
-def pieces_of(dtype, width: int, run: int) -> tuple[int, int, int, int]:
-    """(pieces of a channel, accesses of a piece, threads of a piece, accesses of a thread)."""
-    accesses, most = run // width, HELD // (dtype.itemsize * width) if width > 1 else SINGLE
-    lanes = min(
-        max(power_of_two(blocks(accesses, most)), min(NEIGHBOURS, power_of_two(accesses))), WARP
-    )
-    pieces = blocks(accesses, lanes * most)
-    part = blocks(accesses, pieces)
-    return pieces, part, lanes, blocks(part, lanes)
-
-
-def spread(x: Layout, width: int, channels: Channels) -> tuple[int, int, int]:
-    """(blocks that share a group, threads of such a block, pieces it has)."""
-    pieces, _, lanes, _ = pieces_of(x.dtype, width, channels.run)
-    units = channels.share * pieces
-    clusters = capability(x.device) >= (9, 0) and wide(x.dtype).itemsize == 4
-    ranks = min(power_of_two(blocks(units * lanes, BLOCK)), MOST) if clusters else 1
-    most = blocks(units, ranks)
-    return ranks, max(power_of_two(most * lanes), WARP), most
 
 
 def fits(x: Layout, width: int, channels: Channels) -> bool:

@@ -18,15 +18,18 @@ two to a register.
 
 import functools
 
-from ...core.dispatch.plan import Launch
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import codec, numba_type
+from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda, types
+from ..compiler.storage_types import numba_type
+from ..lib.block_reduce import group_sum, group_sums
 from ..lib.cluster_exchange import table
-from ..lib.vector_io import bounded, fetcher, group_sum, group_sums, writer
+from ..lib.codec import codec
+from ..lib.vector_io import fetcher, writer
 from ..ptx.sm90 import cluster_rank
-from .forward import Channels
-from .group_norm_backward import pieces_of, spread
+from .group_norm_parts import pieces_of, spread
+from .row_parts import Channels
 
 i32, i64 = types.int32, types.int64
 

@@ -24,11 +24,14 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan
+from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import blocks, codec
 from ..compiler.lazy_numba import cuda, types
-from ..index.gather import dense
+from ..copy.contiguous import dense
+from ..lib.codec import codec
+from ..lib.integers import blocks
 
 THREADS = 128
 OWN = 8  # neighbouring results of a thread

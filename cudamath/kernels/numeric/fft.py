@@ -33,16 +33,21 @@ from typing import Any
 import numpy as np
 
 from ...core import shapes
-from ...core.dispatch.plan import Call, Input, Launch, Output, Plan, Scalar, Temp
+from ...core.dispatch.arguments import Input, Output, Scalar, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Call, Launch
 from ...core.dtypes import compute_dtype, real_dtype
 from ...core.layout import Layout
 from ...runtime import cufft
-from ..compiler.compile import SIMULATOR, blocks, codec, device_function, numba_type
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.decorators import device_function
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..compiler.storage_types import numba_type
 from ..copy.strided import Part, copy_part, index_type, whole
+from ..lib.codec import codec
+from ..lib.integers import blocks
 
 if not SIMULATOR:
-    from ..ptx.intrinsics import load_vector, store_vector
+    from ..ptx.vector_access import load_vector, store_vector
 
 THREADS = 256
 MOST_CALLS = (

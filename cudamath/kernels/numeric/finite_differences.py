@@ -14,12 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan, Scalar
+from ...core.dispatch.arguments import Input, Output, Scalar
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype, real_dtype
 from ...core.layout import Layout
-from ..compiler.compile import blocks, codec, numba_type
 from ..compiler.lazy_numba import cuda, types
-from ..index.gather import dense
+from ..compiler.storage_types import numba_type
+from ..copy.contiguous import dense
+from ..lib.codec import codec
+from ..lib.integers import blocks
 
 THREADS = 256
 

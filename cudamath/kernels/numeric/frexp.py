@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan
+from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import blocks, numba_type
 from ..compiler.lazy_numba import cuda, types
-from ..index.gather import dense
+from ..compiler.storage_types import numba_type
+from ..copy.contiguous import dense
+from ..lib.integers import blocks
 
 THREADS = 256
 

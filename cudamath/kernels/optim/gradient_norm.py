@@ -38,27 +38,30 @@ import math
 
 import numpy as np
 
-from ...core.dispatch.plan import (
+from ...core.dispatch.arguments import (
     Addresses,
     Constant,
     Flag,
     Input,
-    Launch,
     Output,
-    Plan,
     Scalar,
     Temp,
     Ticket,
 )
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...runtime import kernel_errors
-from ..compiler.compile import SIMULATOR, blocks, codec, numba_type
-from ..compiler.lazy_numba import cuda
-from ..lib.vector_io import RUN, group_sum, reader, writer
+from ..compiler.lazy_numba import SIMULATOR, cuda
+from ..compiler.storage_types import numba_type
+from ..lib.block_reduce import group_sum
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.vector_io import RUN, reader, writer
 from .steps import CHUNK, THREADS, chunks
 
 if not SIMULATOR:
-    from ..ptx.intrinsics import array_at
+    from ..ptx.vector_access import array_at
 
 NOT_FINITE = "the norm of the gradients is not finite (the step was left out)"
 for name in ("clip_factor", "unscale"):

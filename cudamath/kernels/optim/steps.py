@@ -58,16 +58,19 @@ import math
 
 import numpy as np
 
-from ...core.dispatch.plan import Addresses, Constant, Input, Launch, Plan, Scalar, Temp
+from ...core.dispatch.arguments import Addresses, Constant, Input, Scalar, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
 from ...core.specs.optimizer import PLAIN
-from ..compiler.compile import SIMULATOR, blocks, codec
-from ..compiler.lazy_numba import cuda
+from ..compiler.lazy_numba import SIMULATOR, cuda
+from ..lib.codec import codec
+from ..lib.integers import blocks
 
 if not SIMULATOR:
     from ..lib.vector_io import reader, writer
-    from ..ptx.intrinsics import array_at
+    from ..ptx.vector_access import array_at
 
 THREADS = 256
 # elements per block: 4 rounds of 16 bytes per thread and array; a multiple of every vector

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, types
-from ..lib.vector_io import device, reader, writer
+from ..lib.vector_io import reader, writer
 
 NOTE, BYTE = np.dtype(np.int32), np.dtype(np.uint8)  # dtypes of notes
 NOWHERE = 255  # a byte's note of a window that holds no position of the image

@@ -26,39 +26,34 @@ are taken only for a gradient. From simple to fast:
 import functools
 from collections.abc import Sequence
 from math import gcd
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ...core import shapes
-from ...core.dispatch.plan import Input, Launch, Output, Plan, Temp
+from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, codec
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..lib.codec import codec
 from ..lib.fast_division import reciprocal
-from ..lib.vector_io import device, reader, writer
+from ..lib.integers import blocks
+from ..lib.vector_io import reader, writer
+from ..lib.windows import (
+    MOST,
+    THREADS,
+    Window,
+    _large,
+    _memory,
+    _ordered,
+    _width,
+    channels_last,
+    covering,
+    decode,
+    place,
+    window_size,
+)
 from .argmax_encoding import BYTE, MAXIMA, NOTE, NOTED, note_reader, note_writer, spot, taking
-
-THREADS = 256
-MOST = 64  # positions of a window that a fast kernel unrolls
-
-
-@functools.cache
-def place(large: bool) -> Any:
-    """Device function i -> (n, c, row, column) in an array (N, C, rows, columns), 32-bit divisions
-    unless large."""
-    T = types.uint64 if large else types.uint32
-
-    @cuda.jit(device=True)
-    def place(i, channels, rows, columns):
-        rest = T(i) // T(columns)
-        column = types.int64(i) - types.int64(rest) * columns
-        plane = T(rest) // T(rows)
-        row = types.int64(rest) - types.int64(plane) * rows
-        n = types.int64(T(plane) // T(channels))
-        return n, types.int64(plane) - n * channels, row, column
-
-    return place
 
 
 @functools.cache
@@ -225,79 +220,7 @@ def avg_pool2d_grad_kernel(dtype: np.dtype, large: bool, kind: str) -> Any:
     return avg_pool2d_grad
 
 
-@cuda.jit(device=True)
-def covering(position, extent, step, count):
-    """The windows p, first and last + 1, with p * step <= position <= p * step + extent; 0 <=
-    position < 2**32."""
-    first = types.uint32(max(position - extent + step - 1, 0)) // types.uint32(step)
-    last = types.uint32(position) // types.uint32(step)
-    return types.int64(first), min(types.int64(last) + 1, count)
-
-
-@functools.cache
-def window_size(kind: str) -> Any:
-    """Device function: by what the sum of a window is divided that starts at row h and column w of
-    images (H, W): its positions inside the image, with those in the padding for "padded mean", or
-    the number that "sum / number" names."""
-    padded, number = kind == "padded mean", int(kind[6:]) if kind.startswith("sum / ") else 0
-
-    @cuda.jit(device=True)
-    def window_size(h, rows, H, top, w, columns, W, left):
-        if number:
-            return number
-        if padded:
-            return (min(h + rows, H + top) - h) * (min(w + columns, W + left) - w)
-        return (min(h + rows, H) - max(h, 0)) * (min(w + columns, W) - max(w, 0))
-
-    return window_size
-
-
 # -------------------- constant windows, known orders
-
-
-class Window(NamedTuple):
-    """A window's numbers, which the fast kernels know when they are compiled."""
-
-    rows: int
-    columns: int
-    down: int
-    right: int
-    top: int
-    left: int
-    row_step: int = 1
-    column_step: int = 1
-
-    @property
-    def tiles(self) -> bool:
-        """Windows follow each other without gap, overlap or padding."""
-        return (self.down, self.right) == (self.rows, self.columns) and self[4:] == (0, 0, 1, 1)
-
-
-@functools.cache
-def decode(width: int, across: bool, large: bool) -> Any:
-    """Device function i -> (n, row, column, c): group number i of an array (n, rows, columns,
-    channels), whose groups are `width` neighbours along the columns (`across`) or the channels."""
-    T = types.uint64 if large else types.uint32
-
-    @device
-    def decode(i, rows, columns, channels):
-        if across:  # one channel
-            c = types.int64(0)
-            rest = T(i)
-            groups = T(columns // width)
-        else:
-            groups_c = T(channels // width)
-            rest = T(i) // groups_c
-            c = (types.int64(i) - types.int64(rest) * types.int64(groups_c)) * width
-            groups = T(columns)
-        line = T(rest) // groups
-        column = types.int64(rest) - types.int64(line) * types.int64(groups)
-        if across:
-            column *= width
-        n = T(line) // T(rows)
-        return types.int64(n), types.int64(line) - types.int64(n) * rows, column, c
-
-    return decode
 
 
 @functools.cache
@@ -490,34 +413,6 @@ def _plan(kernel: Any, outputs: list[Layout], inputs: int, *pairs: tuple[int, in
     return Plan(outputs, [Launch(kernel, blocks(outputs[0].size, THREADS), THREADS, arguments)])
 
 
-def _large(layout: Layout) -> bool:
-    return layout.size >= 1 << 31
-
-
-def channels_last(layout: Layout) -> bool:
-    """Whether (N, C, H, W) lies in memory as (N, H, W, C)."""
-    shape = tuple([layout.shape[i] for i in (0, 2, 3, 1)])
-    return shapes.is_contiguous(
-        shape, tuple([layout.strides[i] for i in (0, 2, 3, 1)]), layout.itemsize
-    )
-
-
-def _ordered(shape: Sequence[int], like: Layout, dtype: Any = None) -> Layout:
-    """A new (N, C, rows, columns) in the order of `like`: channels last, or else C order."""
-    if like.contiguous or not channels_last(like):
-        return like.like(tuple(shape), dtype)
-    n, c, rows, columns = shape
-    new = like.like((n, rows, columns, c), dtype)
-    return Layout.of(
-        tuple(shape), tuple([new.strides[i] for i in (0, 3, 1, 2)]), new.dtype, new.device
-    )
-
-
-def _memory(argument: Any, layout: Layout) -> Any:
-    """The memory of a dense array in one dimension."""
-    return argument.view((max(layout.size, 1),))
-
-
 def _fast(
     x: Layout,
     others: Sequence[Layout],
@@ -533,17 +428,6 @@ def _fast(
         return False
     straight = all(layout.contiguous for layout in (x, *others))
     return not SIMULATOR and (straight or all(channels_last(layout) for layout in (x, *others)))
-
-
-def _width(channels: int, layouts: Sequence[Layout]) -> int:
-    """Channels of an access."""
-    most = 16 // max(layout.itemsize for layout in layouts)
-    fits = [
-        w
-        for w in (8, 4, 2)
-        if w <= most and channels % w == 0 and all(layout.aligned for layout in layouts)
-    ]
-    return 1 if SIMULATOR or not fits else fits[0]
 
 
 def _forward(x: Layout, outputs: list[Layout], kind: str, window: Window) -> Plan:

@@ -24,13 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output
+from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import blocks, codec
 from ..compiler.lazy_numba import cuda, types
+from ..lib.codec import codec
 from ..lib.fast_division import reciprocal, split
+from ..lib.integers import blocks
 from ..lib.vector_io import fetcher, writer
-from .dispatch import THREADS, Window
+from ..lib.windows import THREADS, Window
 
 WORD = 4  # notes of a word
 MOST, DEEP = 9, 3  # places of a window, rows of them that reach a band: the compiler unrolls that

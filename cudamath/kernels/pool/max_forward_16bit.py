@@ -32,12 +32,13 @@ import numpy as np
 from ...core.dtypes import bfloat16
 from ...core.layout import Layout
 from ...runtime.device import capability
-from ..compiler.compile import SIMULATOR, codec
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.decorators import device
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..lib.codec import codec
 from ..lib.fast_division import split
-from ..lib.vector_io import device, fetcher, writer
+from ..lib.vector_io import fetcher, writer
+from ..lib.windows import Window
 from .argmax_encoding import BYTE, first_note
-from .dispatch import Window
 
 WIDTH = 8  # results of a thread: 16 bytes
 WIDTH_BITS = 3
@@ -45,7 +46,8 @@ PLACES = 9  # of a window, that a thread has registers for
 LOWEST = {np.dtype(np.float16): 0xFC00, np.dtype(bfloat16): 0xFF80}  # -inf
 
 if not SIMULATOR:
-    from ..ptx.intrinsics import instruction, store_vector
+    from ..ptx.intrinsics import instruction
+    from ..ptx.vector_access import store_vector
 
     two = types.uint32, types.uint32
     permute = instruction(

@@ -31,11 +31,11 @@ from typing import Any
 import numpy as np
 
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, codec
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..lib.codec import codec
 from ..lib.vector_io import reader, writer
+from ..lib.windows import Window, decode, window_size
 from .argmax_encoding import MAXIMA, NOTED, note_reader, note_writer, taking
-from .dispatch import Window, decode, window_size
 
 
 def fits(x: Layout, y: Layout, window: Window) -> int:

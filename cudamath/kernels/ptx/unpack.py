@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..compiler.decorators import device
 from ..compiler.lazy_numba import types
-from ..lib.vector_io import device
 from .intrinsics import instruction
 
 i32, i64, f32 = types.int32, types.int64, types.float32

@@ -37,16 +37,21 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import ArrayArg, Input, Launch, Output, Plan
+from ...core.dispatch.arguments import ArrayArg, Input, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import float8_e4m3, float8_e5m2
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, codec
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.decorators import bounded, device
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..lib.codec import codec
 from ..lib.float8 import decoder, encoder
-from ..lib.vector_io import bounded, device, writer
+from ..lib.integers import blocks
+from ..lib.vector_io import writer
 
 if not SIMULATOR:
-    from ..ptx.intrinsics import instruction, load_vector, store_vector
+    from ..ptx.intrinsics import instruction
+    from ..ptx.vector_access import load_vector, store_vector
 
     int8_floats = instruction(
         "int8_floats",

@@ -29,17 +29,25 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan
+from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import capability
-from ..compiler.compile import SIMULATOR, codec, numba_type
-from ..compiler.lazy_numba import cuda, types
-from ..lib.vector_io import Rows, bounded, device, fetcher, group_max, spread, vector_width, writer
+from ..compiler.decorators import bounded, device
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..compiler.storage_types import numba_type
+from ..lib.block_reduce import group_max
+from ..lib.codec import codec
+from ..lib.row_layout import Rows, spread
+from ..lib.vector_io import fetcher, writer
+from ..lib.widths import vector_width
 from .quantize import FORMS, default_zero, rounding
 
 if not SIMULATOR:
-    from ..ptx.intrinsics import instruction, store_vector
+    from ..ptx.intrinsics import instruction
     from ..ptx.sm80 import bits_float, float_bits
+    from ..ptx.vector_access import store_vector
 
     #: dtype -> device function (pair, pair): in each half the first one's number or the other's
     #: absolute value, or NaN

@@ -21,47 +21,23 @@ from typing import Any
 import numpy as np
 
 from ...core.dispatch import autotune
-from ...core.dispatch.plan import ArrayArg, Call, Input, Launch, Output, Plan, Temp, TensorMap
+from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Call, Launch
 from ...core.dtypes import float8_e4m3
 from ...core.layout import Layout
 from ...runtime import cublas
 from ...runtime import device as devices
-from ..compiler.compile import SIMULATOR, blocks, codec
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.strided import copy_part, whole
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.plan_edit import within
 from ..matmul import dispatch as matmul_dispatch
 from . import quantize
 from .quantize_rows import quantize_row
 
 THREADS = 256
-
-
-def within(
-    steps: list[Launch | Call], places: dict[int, ArrayArg], output: ArrayArg, temps: int
-) -> list[Launch | Call]:
-    """The steps of a plan as a part of another: its inputs are at `places` there, its output is
-    `output`, and its scratch comes behind the first `temps`."""
-
-    def moved(arg: Any) -> Any:
-        if isinstance(arg, TensorMap):
-            return dataclasses.replace(arg, array=moved(arg.array))
-        if not isinstance(arg, ArrayArg):
-            return arg
-        place = (
-            output
-            if arg.kind == "y"
-            else ArrayArg("t", arg.index + temps)
-            if arg.kind == "t"
-            else places[arg.index]
-        )
-        return dataclasses.replace(arg, kind=place.kind, index=place.index)
-
-    return [
-        Call(s.fn, [moved(a) for a in s.args])
-        if isinstance(s, Call)
-        else Launch(s.kernel, s.grid, s.block, [moved(a) for a in s.args], s.shared, s.cluster)
-        for s in steps
-    ]
 
 
 @functools.cache

@@ -17,10 +17,13 @@ import functools
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan
+from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, codec
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..lib.codec import codec
+from ..lib.integers import blocks
 from ..lib.philox import INLINE, beginning, counter, philox
 from .distributions import run_width
 

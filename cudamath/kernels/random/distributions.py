@@ -67,12 +67,15 @@ import math
 
 import numpy as np
 
-from ...core.dispatch.plan import Flag, Input, Launch, Output, Plan, Scalar, Ticket
+from ...core.dispatch.arguments import Flag, Input, Output, Scalar, Ticket
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype, sum_tolerance
 from ...core.layout import Layout
 from ...runtime import kernel_errors
-from ..compiler.compile import SIMULATOR, blocks, codec
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..lib.codec import codec
+from ..lib.integers import blocks
 from ..lib.philox import INLINE, RETRY, beginning, counter, join, philox
 from .reproducible_math import TAILS32, TAILS64, pair32, pair64
 

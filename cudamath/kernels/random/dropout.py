@@ -26,10 +26,13 @@ import functools
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan, Scalar
+from ...core.dispatch.arguments import Input, Output, Scalar
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
-from ..compiler.compile import SIMULATOR, blocks, codec
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..lib.codec import codec
+from ..lib.integers import blocks
 from ..lib.philox import beginning, counter, philox
 from .distributions import run_width
 

@@ -43,11 +43,14 @@ import math
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan, Scalar
+from ...core.dispatch.arguments import Input, Output, Scalar
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
-from ..compiler.compile import blocks, codec
 from ..compiler.lazy_numba import cuda, types
+from ..lib.codec import codec
+from ..lib.integers import blocks
 from ..lib.philox import INLINE, RETRY, beginning, counter, join, philox
 from .reproducible_math import exp64, log32, log64, log_rest64, pair32, pair64
 

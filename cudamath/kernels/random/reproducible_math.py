@@ -13,8 +13,7 @@ import math
 
 import numpy as np
 
-from ..compiler.compile import SIMULATOR
-from ..compiler.lazy_numba import cuda, libdevice, types
+from ..compiler.lazy_numba import SIMULATOR, cuda, libdevice, types
 from ..lib.philox import INLINE
 
 if SIMULATOR:

@@ -20,12 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Output, Plan
+from ...core.dispatch.arguments import Output
+from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
-from ..compiler.compile import codec
+from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, types
 from ..elementwise.generator import launch
-from ..lib.vector_io import device
+from ..lib.codec import codec
 from .reproducible_math import log64
 
 F64 = np.dtype(np.float64)

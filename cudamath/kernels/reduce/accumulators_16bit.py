@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.compile import SIMULATOR, codec
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.decorators import WARP, device
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.accumulators import SIGNED, Reduction, reduction
-from ..lib.vector_io import WARP, device
+from ..lib.codec import codec
 from .block_reduce import FULL, lane_exchange
 
 if not SIMULATOR:

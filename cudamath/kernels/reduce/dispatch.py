@@ -64,24 +64,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core import shapes
-from ...core.dispatch.plan import Input, Launch, Output, Plan, Temp
+from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import FLOATING
 from ...core.layout import Layout
 from ...runtime.device import capability, multiprocessors
-from ..compiler.compile import SIMULATOR, blocks, power_of_two
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.decorators import bounded, device
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.accumulators import Reduction, reduction
-from ..lib.vector_io import RUN, bounded, device
-from ..ptx import intrinsics
+from ..lib.integers import blocks, power_of_two
+from ..lib.strided_index import index_walker, offset_walker
+from ..lib.vector_io import RUN
+from ..ptx import vector_access
 from .accumulators_16bit import reduction_of_eights
 from .block_reduce import (
     across_threads,
     columns_exchange,
     components,
     for_each,
-    index_walker,
     lift_all,
-    offset_walker,
     pairwise,
     taking,
 )
@@ -163,7 +165,7 @@ def _row(reduce: Reduction, walk: Walk, threads: int) -> Any:
     """Device function: what the threads of a row have of its vectors first .. last - 1 and its
     elements up to `end`."""
     load, combine, follow, identity = (
-        intrinsics.load_vector,
+        vector_access.load_vector,
         reduce.combine,
         reduce.in_order.combine,
         reduce.identity,
@@ -310,7 +312,7 @@ def _columns(reduce: Reduction, fetch: Any, width: int, across: int, down: int) 
 def _fetch_columns(reduce: Reduction, walk: Walk) -> Any:
     """Device function ((x,), c, j) -> accumulators of vector c of columns, element j of the reduced
     axes."""
-    load, width = intrinsics.load_vector, walk.width
+    load, width = vector_access.load_vector, walk.width
     read = lift_all(reduce, width, False)
     kept, reduced = (
         offset_walker(0, walk.kept, walk.narrow, walk.itemsize),

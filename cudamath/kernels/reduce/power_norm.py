@@ -14,13 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan, Scalar
+from ...core.dispatch.arguments import Input, Output, Scalar
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import codec
+from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda, dtype_of
 from ..lib.accumulators import reduction
-from ..lib.vector_io import bounded
-from .block_reduce import index_walker
+from ..lib.codec import codec
+from ..lib.strided_index import index_walker
 from .dispatch import view_of
 
 THREADS = 256

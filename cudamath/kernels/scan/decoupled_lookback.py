@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.dtypes import compute_dtype
-from ..compiler.compile import SIMULATOR, codec, numba_type
-from ..compiler.lazy_numba import cuda, dtype_of, types
+from ..compiler.decorators import FULL, WARP, device
+from ..compiler.lazy_numba import SIMULATOR, cuda, dtype_of, types
+from ..compiler.storage_types import numba_type
 from ..lib.accumulators import accumulator
-from ..lib.vector_io import FULL, WARP, device, writer
+from ..lib.codec import codec
+from ..lib.vector_io import writer
 
 if not SIMULATOR:
     from ..ptx.lookback import bits, load_relaxed, number, store_relaxed

@@ -62,15 +62,20 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan, Temp
+from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import multiprocessors
-from ..compiler.compile import SIMULATOR, blocks, codec, power_of_two
-from ..compiler.lazy_numba import cuda, dtype_of, types
+from ..compiler.decorators import WARP, bounded, device
+from ..compiler.lazy_numba import SIMULATOR, cuda, dtype_of, types
 from ..copy.axis_last import neighbours
+from ..copy.contiguous import box
 from ..copy.strided import fill_part, whole
-from ..index.gather import box
-from ..lib.vector_io import WARP, bounded, device, reading, vector_width
+from ..lib.codec import codec
+from ..lib.integers import blocks, power_of_two
+from ..lib.vector_io import reading
+from ..lib.widths import vector_width
 from . import strided
 from .decoupled_lookback import THREADS, WARPS, combining, handing, putting, side_by_side
 

@@ -47,17 +47,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch.plan import Launch, Temp
+from ...core.dispatch.arguments import Temp
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import capability, multiprocessors
-from ..compiler.compile import blocks, numba_type
+from ..compiler.decorators import WARP, bounded, device
 from ..compiler.lazy_numba import cuda, dtype_of, types
+from ..compiler.storage_types import numba_type
 from ..copy.strided import fill_part, whole
-from ..lib.vector_io import WARP, bounded, device, vector_width, writer
+from ..lib.integers import blocks
+from ..lib.vector_io import writer
+from ..lib.widths import vector_width
 from ..ptx import sm90 as ptx
-from ..ptx.intrinsics import load_vector
 from ..ptx.lookback import load_relaxed, number
 from ..ptx.sm80 import divide_unsigned, global_address, shared_address
+from ..ptx.vector_access import load_vector
 from .decoupled_lookback import _READY, THREADS, WARPS, among, combining, handing, moved
 
 i32, i64, u32, u64 = types.int32, types.int64, types.uint32, types.uint64

@@ -35,16 +35,18 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Launch
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import capability, multiprocessors
-from ..compiler.compile import SIMULATOR, blocks, codec
-from ..compiler.lazy_numba import cuda, dtype_of, types
-from ..lib.vector_io import RUN, WARP, bounded, device, writer
+from ..compiler.decorators import WARP, bounded, device
+from ..compiler.lazy_numba import SIMULATOR, cuda, dtype_of, types
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..lib.vector_io import RUN, writer
 from .decoupled_lookback import THREADS, WARPS, combining
 
 if not SIMULATOR:
-    from ..ptx.intrinsics import load_vector
+    from ..ptx.vector_access import load_vector
 
 # bytes of registers for the numbers that a thread holds, and for those on their way; half of wide
 # numbers ..

@@ -31,13 +31,16 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan
+from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, compiled
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.decorators import device
+from ..compiler.generated import compiled
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..copy.contiguous import box
 from ..copy.strided import IN_FLIGHT, THREADS, copy_part, whole
-from ..index.gather import box
-from ..lib.vector_io import device
+from ..lib.integers import blocks
 
 if SIMULATOR:
 
@@ -47,7 +50,7 @@ if SIMULATOR:
             y[i + k] = value
 
 else:
-    from ..ptx.intrinsics import load_vector, store_vector
+    from ..ptx.vector_access import load_vector, store_vector
 
 MOST = 8
 LONG = 1 << 22  # bytes from which on wide stores show

@@ -18,11 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Launch, Output, Plan, Scalar
+from ...core.dispatch.arguments import Output, Scalar
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import blocks, device_function, numba_type
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda
+from ..compiler.storage_types import numba_type
 from ..copy.strided import converter
+from ..lib.integers import blocks
 
 THREADS = 128
 ITEMS = 4  # columns of a triangle a thread, THREADS apart

@@ -17,15 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan, Temp
+from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.decorators import device
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.strided import _WORDS, IN_FLIGHT, THREADS, copy_part, index_type, whole
-from ..lib.vector_io import device
+from ..lib.integers import blocks
 
 if not SIMULATOR:
-    from ..ptx.intrinsics import load_vector, store_vector
+    from ..ptx.vector_access import load_vector, store_vector
 
 AXES = 3  # that move at once; with one in front of them that stays, these are the kernel's four
 

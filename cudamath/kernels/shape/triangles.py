@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan
+from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..lib.integers import blocks
 
 if not SIMULATOR:
-    from ..ptx.intrinsics import store_vector
+    from ..ptx.vector_access import store_vector
 
 THREADS = 128
 ITEMS = 4  # columns per thread, THREADS apart, so that several loads are in flight

@@ -17,26 +17,21 @@ import math
 
 import numpy as np
 
-from ...core.dispatch.plan import Launch
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import capability
-from ..compiler.compile import blocks, codec, numba_type, power_of_two
+from ..compiler.decorators import bounded, device
 from ..compiler.lazy_numba import cuda, types
+from ..compiler.storage_types import numba_type
+from ..lib.block_reduce import group_max, group_sum
 from ..lib.cluster_exchange import table
-from ..lib.vector_io import (
-    bounded,
-    device,
-    fetcher,
-    group_max,
-    group_sum,
-    vector_width,
-    wide,
-    writer,
-)
+from ..lib.codec import codec
+from ..lib.integers import blocks, power_of_two
+from ..lib.vector_io import fetcher, writer
+from ..lib.widths import vector_width, wide
 from ..ptx.sm80 import exp2
 from ..ptx.sm90 import cluster_rank
-from .dispatch import formula, rescale
-from .shared_memory import ends
+from .online import ends, formula, rescale
 
 THREADS = 256
 MOST = 8  # blocks of a cluster, on any device

@@ -45,24 +45,20 @@ softmax of 16,384 x 4,096, float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
 import functools
 import math
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan
+from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import capability
-from ..compiler.compile import blocks, codec
+from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda
+from ..lib.block_reduce import group_max, group_sum
+from ..lib.codec import codec
 from ..lib.fast_math import exponential
-from ..lib.vector_io import (
-    RUN,
-    access,
-    bounded,
-    device,
-    fitting,
-    group_max,
-    group_sum,
-    row_reader,
-    row_writer,
-    spread,
-)
+from ..lib.integers import blocks
+from ..lib.row_layout import access, fitting, spread
+from ..lib.vector_io import RUN, row_reader, row_writer
+from .online import CACHE, VECTORS, formula, online, rescale
 
 # elements of a line a thread holds: half of the 64 registers that a block of 1024 threads leaves it
 HELD = 32
@@ -70,10 +66,6 @@ HELD_GRAD = 16  # the gradient holds g and y
 TOGETHER = 32  # elements that neighbouring threads read in one piece, in lines that have so many
 # threads for a line of any length; half as many for float64, whose numbers take twice the registers
 LONG = 1024
-#: Bytes of shared memory for each of two blocks on a multiprocessor, by capability: elsewhere there
-#: is too little.
-CACHE = {(8, 0): 80 << 10, (9, 0): 112 << 10, (10, 0): 112 << 10}
-VECTORS = 4  # independent reads in flight in long_rows
 LANES, PARTS = 32, 8  # columns: lines per block, threads per line
 
 
@@ -150,44 +142,6 @@ def rows(dtype, threads, vectors, width, edges, log):
                 write(y, start + column, v, k * width, start, start + columns)
 
     return softmax_rows
-
-
-@functools.cache
-def online(dtype):
-    """Device function (m, s, v, count): maximum and sum of exp(. - maximum), with v[0], ...,
-    v[count - 1] added to them.
-
-    A maximum of -inf (nothing seen but -inf) shifts by 0 instead: -inf minus -inf would be NaN.
-    """
-    T, exp = codec(dtype)[2], exponential(dtype)
-    lowest = T(-math.inf)
-
-    @device
-    def take(m, s, v, count):
-        top = m
-        for e in range(count):
-            top = max(top, v[e])
-        shift = top if top != lowest else T(0)
-        s = s * exp(m - shift)
-        for e in range(count):
-            s += exp(v[e] - shift)
-        return top, s
-
-    return take
-
-
-@functools.cache
-def rescale(dtype):
-    """Device function (m, s, top): what the sum s of exp(. - m) becomes when the maximum grows from
-    m to top."""
-    T, exp = codec(dtype)[2], exponential(dtype)
-    lowest = T(-math.inf)
-
-    @device
-    def rescaled(m, s, top):
-        return s * exp(m - (top if top != lowest else T(0)))
-
-    return rescaled
 
 
 @functools.cache
@@ -274,22 +228,6 @@ def columns(dtype, log):
 
 
 # Gradients. The same four versions; a line's sum of `term` is found first, then `slope` is dx.
-
-
-@functools.cache
-def formula(dtype, log):
-    """Device functions: term(g, y) to be summed over the line, and slope(g, y, sum)."""
-    exp = exponential(dtype)
-
-    @device
-    def term(g, y):
-        return g if log else g * y
-
-    @device
-    def slope(g, y, total):
-        return g - exp(y) * total if log else y * (g - total)
-
-    return term, slope
 
 
 @functools.cache

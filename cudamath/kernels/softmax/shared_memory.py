@@ -32,16 +32,21 @@ log-softmax of 4,096 x 50,257, bfloat16; NVIDIA H200, commit 52457ee46004, 2026-
 import functools
 import math
 
-from ...core.dispatch.plan import Launch
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import capability, multiprocessors
-from ..compiler.compile import blocks, codec, numba_type
+from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda, types
+from ..compiler.storage_types import numba_type
+from ..lib.block_reduce import group_max, group_sum
+from ..lib.codec import codec
 from ..lib.fast_math import exponential
-from ..lib.vector_io import bounded, device, fetcher, group_max, group_sum, vector_width, writer
-from ..ptx.intrinsics import load_vector, store_vector
+from ..lib.integers import blocks
+from ..lib.vector_io import fetcher, writer
+from ..lib.widths import vector_width
 from ..ptx.sm80 import copy_16, copy_commit, copy_wait, global_address, shared_address
-from .dispatch import CACHE, formula, online, rescale
+from ..ptx.vector_access import load_vector, store_vector
+from .online import CACHE, ends, formula, online, rescale
 
 THREADS = 512  # a line; two blocks per multiprocessor
 ALONE = 1024  # a line that has the multiprocessor to itself
@@ -54,27 +59,6 @@ def under_way(width):
     """Independent accesses in flight in a thread: of 16-bit numbers, which widen to eight registers
     each, one fewer."""
     return 3 if width == 8 else 4
-
-
-@functools.cache
-def ends(width, border):
-    """Device function (start, columns, t) -> (elements before the first border, accesses inside,
-    the element that thread t has at one of the ends, or -1). border: elements from one to the next,
-    a multiple of `width`."""
-
-    @device
-    def found(start, columns, t):
-        head = min((border - start % border) % border, columns)
-        inner = (columns - head) // width
-        tail = columns - head - inner * width
-        lone = (
-            t
-            if t < head
-            else (columns - tail + t - border if t >= border and t < border + tail else -1)
-        )
-        return head, inner, lone
-
-    return found
 
 
 @functools.cache

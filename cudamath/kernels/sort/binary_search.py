@@ -32,13 +32,16 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Flag, Input, Launch, Output, Plan, Scalar, Ticket
+from ...core.dispatch.arguments import Flag, Input, Output, Scalar, Ticket
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
 from ...runtime import kernel_errors
-from ..compiler.compile import blocks, codec
 from ..compiler.lazy_numba import cuda, types
-from ..index.gather import dense
+from ..copy.contiguous import dense
+from ..lib.codec import codec
+from ..lib.integers import blocks
 from .radix_keys import Coding, coding
 
 THREADS = 256

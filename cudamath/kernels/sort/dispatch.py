@@ -55,12 +55,14 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Launch, Plan, Temp
+from ...core.dispatch.arguments import Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, device_function, power_of_two
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.decorators import FULL, WARP, bounded, device_function
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.axis_last import neighbours
-from ..lib.vector_io import FULL, WARP, bounded
+from ..lib.integers import blocks, power_of_two
 from .onesweep import sweep_steps
 from .radix_keys import Coding, coding, flipped
 from .radix_select import LINE_THREADS, MOST_HELD, divide_steps

@@ -49,13 +49,14 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Launch, Temp
+from ...core.dispatch.arguments import Temp
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import blocks
+from ..compiler.decorators import FULL, WARP, bounded
+from ..compiler.decorators import device as device_function
 from ..compiler.lazy_numba import cuda, intrinsic, ir, types
 from ..copy.strided import fill_part, whole
-from ..lib.vector_io import FULL, WARP, bounded
-from ..lib.vector_io import device as device_function
+from ..lib.integers import blocks
 from ..ptx.lookback import bits, load_relaxed, number, store_relaxed
 from .radix_keys import Coding
 from .radix_keys import coding as key_coding

@@ -11,10 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan, Scalar
+from ...core.dispatch.arguments import Input, Output, Scalar
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import blocks, codec, device_function, numba_type
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
+from ..compiler.storage_types import numba_type
+from ..lib.codec import codec
+from ..lib.integers import blocks
 
 THREADS = 128
 

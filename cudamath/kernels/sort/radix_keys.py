@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.dtypes import bfloat16
-from ..compiler.compile import device_function
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import types
 
 _INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000, "float64": 0x7FF0 << 48}

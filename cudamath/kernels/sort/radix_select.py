@@ -37,13 +37,15 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Constant, Input, Launch, Output, Plan, Temp
+from ...core.dispatch.arguments import Constant, Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, power_of_two
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.decorators import FULL, WARP, bounded, device
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..copy.contiguous import dense
 from ..copy.strided import fill_part, whole
-from ..index.gather import dense
-from ..lib.vector_io import FULL, WARP, bounded, device
+from ..lib.integers import blocks, power_of_two
 from .radix_keys import Coding, coding
 
 if not SIMULATOR:

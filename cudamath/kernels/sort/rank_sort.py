@@ -29,14 +29,17 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.plan import Input, Launch, Output, Plan, Temp
+from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.compile import SIMULATOR, blocks, codec, power_of_two
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.decorators import FULL, WARP, bounded
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.axis_last import in_strides, neighbours, turned
+from ..copy.contiguous import dense
 from ..copy.strided import copy_part, whole
-from ..index.gather import dense
-from ..lib.vector_io import FULL, WARP, bounded
+from ..lib.codec import codec
+from ..lib.integers import blocks, power_of_two
 from .radix_keys import Coding, coding, flipped
 
 if not SIMULATOR:

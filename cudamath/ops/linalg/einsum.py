@@ -16,8 +16,9 @@ from typing import Any
 
 from ...core import dtypes
 from ...core.array import ndarray
+from ...core.dispatch.checks import coerce, keeps_imaginary, members
 from ...core.dispatch.fast_path import fast_path
-from ...core.dispatch.op import ANY, coerce, keeps_imaginary, members
+from ...core.dispatch.op import ANY
 from ...core.dtypes import INEXACT
 from .. import reduce
 from ..elementwise import multiply

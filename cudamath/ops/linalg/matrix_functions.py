@@ -11,31 +11,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core import dtypes
-from ...core.array import asarray, ndarray
-from ...core.autograd import tape
+from ...core import dtypes, recording
+from ...core.array import ndarray
+from ...core.asarray import asarray
+from ...core.dispatch.checks import MISTAKES, as_numbers, as_of, members, require, speaks_for
 from ...core.dispatch.fast_path import fast_path
-from ...core.dispatch.op import (
-    ANY,
-    MISTAKES,
-    NUMERIC,
-    REAL,
-    Composed,
-    Op,
-    as_numbers,
-    as_of,
-    members,
-    require,
-    speaks_for,
-)
+from ...core.dispatch.op import ANY, NUMERIC, REAL, Composed, Op
 from ...core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
 from .. import reduce
 from ..creation import eye, zeros
 from ..elementwise import abs, conj, where
-from ..index import _where
 from ..join import stack
 from ..out_argument import deliver
 from ..shape import astype, broadcast_to, diagonal, expand_dims, moveaxis, permute_dims, reshape
+from ..where import _where
 from .norms import matrix_norm
 from .products import _pair as common_pair
 from .products import matmul
@@ -208,7 +197,7 @@ def _count(s: ndarray, rtol: Any) -> ndarray:
     if not s.shape[-1]:
         return astype(asarray(np.zeros(s.shape[:-1]), device=s.device), "int64")
     if _number(rtol):
-        with tape.paused():
+        with recording.paused():
             return _inverse_values(s, ratio=float(rtol))[1]
     return _count_above(s, rtol)
 
@@ -247,7 +236,7 @@ def matrix_rank(
         return astype(reduce.any(a != 0), "int64")
     a = matrices("matrix_rank", a)
     tol, rtol = _tolerance("matrix_rank", "tol", tol, a), _tolerance("matrix_rank", "rtol", rtol, a)
-    with tape.paused():
+    with recording.paused():
         s = abs(eigvalsh(a)) if hermitian else svdvals(a)
         if not s.shape[-1]:
             return _count(s, rtol)
@@ -295,7 +284,7 @@ def cond(a: Any, /, p: float | str | None = None) -> ndarray:
         inverse, sign = run(_inv_and_sign, a)
         regular = sign != 0  # no pivot is 0
     else:
-        with tape.paused():
+        with recording.paused():
             unknown = reduce.any(a != a, axis=(-2, -1))
             regular = where(unknown, 0, slogdet(a)[0]) != 0
             otherwise = astype(
@@ -398,7 +387,7 @@ def expm(a: Any, /) -> ndarray:
     if not a.size:
         return a.copy()
     b, limit = _PADE[dtypes.real_dtype(a.dtype).itemsize]
-    with tape.paused():
+    with recording.paused():
         sizes = matrix_norm(a, ord=1).to_numpy()
     with np.errstate(all="ignore"):
         squarings = np.where(np.isfinite(sizes), np.maximum(np.ceil(np.log2(sizes / limit)), 0), 0)

@@ -13,8 +13,9 @@ import numpy as np
 from ...core import dtypes
 from ...core.array import ndarray
 from ...core.devices import TRACED
+from ...core.dispatch.checks import MISTAKES, as_numbers, as_of, require
 from ...core.dispatch.fast_path import fast_path
-from ...core.dispatch.op import INEXACT, MISTAKES, Composed, as_numbers, as_of, require
+from ...core.dispatch.op import INEXACT, Composed
 from ...core.shapes import normalize_axes
 from .. import reduce
 from ..elementwise import PRECISE, abs

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from ...core import dtypes
-from ...core.array import asarray, ndarray
+from ...core.array import ndarray
+from ...core.asarray import asarray
+from ...core.dispatch.checks import MISTAKES, as_of, require
 from ...core.dispatch.fast_path import fast_path, forget
-from ...core.dispatch.op import ANY, INEXACT, MISTAKES, NUMERIC, Composed, Op, as_of, require
+from ...core.dispatch.op import ANY, INEXACT, NUMERIC, Composed, Op
 from ...core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
 from ..dtype_info import can_cast
 from ..elementwise import conj, multiply, weighted_sum

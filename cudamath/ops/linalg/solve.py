@@ -19,9 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core import dtypes
-from ...core.array import asarray, ndarray
+from ...core.array import ndarray
+from ...core.asarray import asarray
+from ...core.dispatch.checks import require
 from ...core.dispatch.fast_path import fast_path
-from ...core.dispatch.op import Category, Op, lazy, require
+from ...core.dispatch.lazy_import import lazy
+from ...core.dispatch.op import Category, Op
 from ...core.shapes import broadcast_shapes
 from ..creation import eye, tril, triu
 from ..elementwise import conj, exp

@@ -20,12 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from ...core import dtypes
-from ...core.array import asarray, ndarray, over, same_device
-from ...core.autograd import tape
+from ...core import dtypes, recording
+from ...core.array import ndarray, over
+from ...core.asarray import asarray, same_device
 from ...core.devices import CPU, device_of, index_of
 from ...core.dispatch.call_record import open_records, report_draw, report_taken
-from ...core.dispatch.op import FLOATING, REAL, Op, lazy
+from ...core.dispatch.lazy_import import lazy
+from ...core.dispatch.op import FLOATING, REAL, Op
 from ...core.layout import Layout
 from ...core.shapes import as_integer, normalize_shape
 from ...runtime import memory
@@ -361,9 +362,9 @@ class Source:
         if open_records:
             report_taken(self, name, blocks, device)
         if (
-            tape.state.draws is not None
+            recording.state.draws is not None
         ):  # draws that will be, or are being, repeated (cm.checkpoint)
-            return tape.state.draws.take(self, name, blocks, device)
+            return recording.state.draws.take(self, name, blocks, device)
         return self.take_next(name, blocks, device)
 
     def take_next(self, name: str, blocks: int, device: int | None = None) -> tuple:

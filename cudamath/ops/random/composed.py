@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.array import asarray, ndarray
+from ...core.array import ndarray
+from ...core.asarray import asarray
 from ...core.devices import device_of
 from ...core.dispatch.fast_path import fast_path
 from ...core.dtypes import INTEGER
@@ -34,10 +35,10 @@ from ..elementwise import (
     sin,
     sqrt,
 )
-from ..index import where
 from ..masks import flatnonzero
 from ..search import searchsorted
 from ..shape import astype, broadcast_to, reshape
+from ..where import where
 from .bit_stream import Parameters, Size, wanted_dtype
 from .permutations import Orders
 

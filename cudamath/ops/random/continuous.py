@@ -18,8 +18,8 @@ from ...core.array import ndarray
 from ...core.dispatch.fast_path import fast_path
 from ...core.dispatch.op import Op
 from ..elementwise import exp, expm1, log, sqrt
-from ..index import where
 from ..out_argument import deliver, target_of
+from ..where import where
 from .bit_stream import Parameters, Size, Source, drawn, shape_of
 
 _uniform = Op("random.uniform", cpu="random.uniform", cuda="random.distributions.uniform")

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from ...core import dtypes
-from ...core.array import asarray, ndarray, upload
+from ...core.array import ndarray
+from ...core.asarray import asarray, upload
 from ...core.devices import CPU, device_of, index_of
+from ...core.dispatch.checks import require
 from ...core.dispatch.fast_path import fast_path
-from ...core.dispatch.op import FLOATING, INTEGER, INTEGER_OR_BOOL, REAL, Op, require
+from ...core.dispatch.op import FLOATING, INTEGER, INTEGER_OR_BOOL, REAL, Op
 from ...core.shapes import as_integer, normalize_axis
 from ..elementwise import ceil, clip, log1p
 from ..join import stack

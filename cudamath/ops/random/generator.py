@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from ...core import dtypes
-from ...core.array import asarray, ndarray, upload
+from ...core.array import ndarray
+from ...core.asarray import asarray, upload
 from ...core.devices import device_of, index_of
+from ...core.dispatch.checks import as_numbers
 from ...core.dispatch.fast_path import fast_path
-from ...core.dispatch.op import FLOATING, as_numbers
+from ...core.dispatch.op import FLOATING
 from ..elementwise import exp
 from ..linalg.products import matmul
 from ..reduce import max as largest

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ...core.array import asarray, empty, ndarray, upload
+from ...core.array import empty, ndarray
+from ...core.asarray import asarray, upload
 from ...core.devices import device_of, index_of
 from ...core.dispatch.fast_path import fast_path
-from ...core.dispatch.op import Op, lazy
+from ...core.dispatch.lazy_import import lazy
+from ...core.dispatch.op import Op
 from ...core.dtypes import FLOATING
 from ...core.shapes import normalize_axis
 from ..index import _check_writable, take, take_along_axis

@@ -7,7 +7,7 @@ import pytest
 
 import cudamath as cm
 from cudamath.core.layout import Layout
-from cudamath.kernels.compiler import compile as compiler
+from cudamath.kernels.compiler import lazy_numba
 from cudamath.kernels.conv import dispatch as conv_dispatch
 from cudamath.kernels.copy import channels_last
 from cudamath.runtime import cudnn
@@ -38,7 +38,7 @@ F16, F32 = np.dtype(np.float16), np.dtype(np.float32)
 def test_versions_without_cudnn(monkeypatch, dtype, capability, channels, expected):
     """What runs where: 16-bit numbers of whole pieces of channels on tensor cores, as far as the
     device has them."""
-    if compiler.SIMULATOR:
+    if lazy_numba.SIMULATOR:
         pytest.skip("the simulator has no tensor cores")
     monkeypatch.setattr(cudnn, "available", lambda: False)
     last = lambda *shape: channels_last.as_last(layout_of(np.zeros(shape, dtype)))  # noqa: E731
@@ -82,7 +82,7 @@ def test_the_smallest_are_one_launch():
 def test_strided_input_gradients_are_one_launch_where_others_are_several(monkeypatch):
     """Up to 2^23 multiply-adds (of 9 taps, 4 meet an output) in C order, 2^21 of images channels
     last; not beside cuDNN."""
-    if compiler.SIMULATOR:
+    if lazy_numba.SIMULATOR:
         pytest.skip("the simulator has no tensor cores")
     monkeypatch.setattr(cudnn, "available", lambda: False)
     where = dict(stride=(2, 2), padding=(0,) * 4, dilation=(1, 1), groups=1)
@@ -321,7 +321,7 @@ def test_what_was_measured_of_one_tap_decides(monkeypatch, tmp_path):
     """The kind of product, its tile, and no split of the sum where a bias follows."""
     from cudamath.core.dispatch import autotune
 
-    if compiler.SIMULATOR:
+    if lazy_numba.SIMULATOR:
         pytest.skip("the simulator has no tensor cores")
     monkeypatch.setenv("CUDAMATH_TUNE_CACHE", str(tmp_path / "tune.json"))
     monkeypatch.setattr(cudnn, "available", lambda: True)
@@ -413,7 +413,8 @@ def test_a_plan_of_cudnns_is_taken_by_its_name(monkeypatch, kind):
 
 def test_cudnn_reads_a_bias_in_one_run(monkeypatch):
     """It is told no stride of the bias: one that has any is copied first."""
-    from cudamath.core.dispatch.plan import Call, Input
+    from cudamath.core.dispatch.arguments import Input
+    from cudamath.core.dispatch.steps import Call
 
     class Convolution:
         workspace, __name__ = 16, "stand-in"

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import cudamath as cm
-from cudamath.core.dispatch.plan import Call, Launch
+from cudamath.core.dispatch.steps import Call, Launch
 from cudamath.core.layout import Layout
-from cudamath.kernels.compiler.compile import SIMULATOR
-from cudamath.kernels.compiler.lazy_numba import cuda
+from cudamath.kernels.compiler.lazy_numba import SIMULATOR, cuda
 from cudamath.kernels.conv import (
     depthwise_nchw,
     depthwise_nhwc,

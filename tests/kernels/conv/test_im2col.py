@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from cudamath.core.dispatch import autotune
-from cudamath.core.dispatch.plan import Call, Launch
+from cudamath.core.dispatch.steps import Call, Launch
 from cudamath.core.layout import Layout
-from cudamath.kernels.compiler.compile import SIMULATOR
+from cudamath.kernels.compiler.lazy_numba import SIMULATOR
 from cudamath.kernels.conv import dispatch as conv_dispatch
 from cudamath.kernels.conv import im2col_cublas
 from cudamath.runtime import cublas

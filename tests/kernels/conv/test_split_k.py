@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import cudamath as cm
-from cudamath.core.dispatch.plan import Input, Output, Plan
+from cudamath.core.dispatch.arguments import Input, Output
+from cudamath.core.dispatch.plan import Plan
 from cudamath.core.layout import Layout
 from cudamath.kernels.lib import split_k_reduce
 from tests.ml.test_conv import BF16, F16, needs_tensor_cores

@@ -5,10 +5,11 @@ kernels read them, without a GPU; then the kernels."""
 import numpy as np
 import pytest
 
-from cudamath.core.dispatch.plan import Output
+from cudamath.core.dispatch.arguments import Output
 from cudamath.core.layout import Layout
 from cudamath.kernels.conv import dgrad_simt, fprop_simt, wgrad_sm90_shared_taps
 from cudamath.kernels.conv import dispatch as conv_dispatch
+from cudamath.kernels.conv import geometry as conv_geometry
 from cudamath.kernels.conv.wgrad_sm90 import PIXELS
 from cudamath.kernels.copy import channels_last
 from cudamath.runtime.device import assume
@@ -257,10 +258,10 @@ def test_views_of_split_sums(last):
     if last:
         x, w = (np.ascontiguousarray(a.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2) for a in (x, w))
     layouts = [Layout.of(a.shape, a.strides, F32, 0) for a in (x, w)]
-    sources = fprop_simt.Sources(*layouts)
+    sources = conv_geometry.Sources(*layouts)
     out = channels_last.result(layouts[0], (2, 6, 5, 4))
     views = [
-        fprop_simt.grouped(a, layout, 1, axis)
+        conv_geometry.grouped(a, layout, 1, axis)
         for a, layout, axis in zip(
             (*(arg for arg, _ in sources.found), Output(0)), (*layouts, out), (1, 0, 1), strict=True
         )

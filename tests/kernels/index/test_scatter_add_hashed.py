@@ -6,7 +6,7 @@ import pytest
 import simulated_gpu
 
 import cudamath as cm
-from cudamath.core.dispatch.plan import Launch
+from cudamath.core.dispatch.steps import Launch
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler.lazy_numba import cuda
 from cudamath.kernels.index import scatter_add, scatter_add_by_owner

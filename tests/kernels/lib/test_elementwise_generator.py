@@ -37,10 +37,10 @@ HALF = np.dtype(np.float16)
 @pytest.fixture(autouse=True, scope="module")
 def c_math():
     """NumPy's functions under the names of the math module, for kernels in the simulator."""
-    from cudamath.kernels.compiler import compile as compiler
+    from cudamath.kernels.compiler import lazy_numba
     from cudamath.kernels.elementwise import complex_functions, scalar_functions
 
-    if not compiler.SIMULATOR:
+    if not lazy_numba.SIMULATOR:
         yield
         return
     names = {
@@ -342,9 +342,9 @@ def test_rows_on_the_gpu(shape, other, dtype):
 
 def test_the_version_fits_the_layouts():
     """Which version a call gets, on layouts alone."""
-    from cudamath.kernels.compiler import compile as compiler
+    from cudamath.kernels.compiler import lazy_numba
 
-    if compiler.SIMULATOR:
+    if lazy_numba.SIMULATOR:
         pytest.skip("the simulator knows `plain` alone")
     row = row_named("add")
 

@@ -7,15 +7,17 @@ import numpy as np
 import pytest
 
 import cudamath as cm
-from cudamath.core.dispatch.plan import Input, Launch, Output, Plan, TensorMap
+from cudamath.core.dispatch.arguments import Input, Output, TensorMap
+from cudamath.core.dispatch.plan import Plan
+from cudamath.core.dispatch.steps import Launch
 from cudamath.core.layout import Layout
-from cudamath.kernels.compiler import compile as compiler
+from cudamath.kernels.compiler import lazy_numba
 from cudamath.runtime import device
 from cudamath.testing import compile_plan
 
-pytestmark = pytest.mark.skipif(compiler.SIMULATOR, reason="PTX has no meaning in the simulator")
+pytestmark = pytest.mark.skipif(lazy_numba.SIMULATOR, reason="PTX has no meaning in the simulator")
 
-if not compiler.SIMULATOR:
+if not lazy_numba.SIMULATOR:
     from cudamath.kernels.compiler.lazy_numba import cuda, types
     from cudamath.kernels.lib import tma_pipeline
     from cudamath.kernels.ptx import sm80 as ptx_sm80

@@ -9,9 +9,9 @@ from gradient_checks import check_resources, run_version, versions
 from quantized_reference import BF16, F16, F32, F64, FORMS, STORED, defined, eight_bits
 
 import cudamath as cm
-from cudamath.core.dispatch.plan import Launch
+from cudamath.core.dispatch.steps import Launch
 from cudamath.core.layout import Layout
-from cudamath.kernels.compiler import compile as compiler
+from cudamath.kernels.compiler import lazy_numba
 from cudamath.runtime.device import assume
 
 ml = cm.ml
@@ -197,7 +197,7 @@ def test_rows_with_every_significand_of_the_largest_number(form, dtype, bits):
             np.testing.assert_array_equal(stored.astype(F32), expected)
 
 
-@pytest.mark.skipif(compiler.SIMULATOR, reason="the simulator does not compile")
+@pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize("form", ["int8", "int4"])
 def test_rows_compile_where_no_pairs_are_compared(form):
     from cudamath.kernels.quantize import quantize_rows
@@ -265,15 +265,16 @@ def few_rows_of_16_bits(rows, depth):
     """What `linear` with a bias and `matmul` launch for weights that are not quantized."""
     from cudamath.kernels.matmul import dispatch as matmul_dispatch
     from cudamath.kernels.matmul import linear as matmul_linear
+    from cudamath.kernels.matmul import measured
 
     x, w, b = (Layout.new(shape, BF16, 0) for shape in ((rows, depth), (64, depth), (64,)))
     return [
         names(matmul_linear.linear(x, w, b, activation="relu")),
-        names(matmul_dispatch.matmul(x, matmul_dispatch.turned(w))),
+        names(matmul_dispatch.matmul(x, measured.turned(w))),
     ]
 
 
-@pytest.mark.skipif(compiler.SIMULATOR, reason="planned without the simulator")
+@pytest.mark.skipif(lazy_numba.SIMULATOR, reason="planned without the simulator")
 def test_which_version():
     with assume((9, 0)):
         assert names(packed_plan(1, 768, 768, "int8", 0)[0]) == ["gemv"]
@@ -312,7 +313,7 @@ def test_which_version():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(compiler.SIMULATOR, reason="the simulator does not compile")
+@pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
 def test_no_spills():
     with assume((9, 0)):
         for rows, dtype, group, zeros in (
@@ -396,7 +397,7 @@ def test_every_float8_is_widened():
 @pytest.mark.gpu
 @pytest.mark.parametrize("kind", [BF16, F16], ids=str)
 def test_few_rows_times_16_bits(kind):
-    from cudamath.kernels.quantize.linear import gemv_same
+    from cudamath.kernels.matmul.gemv_plan import gemv_same
 
     rng = np.random.default_rng(15)
     for rows, out, depth in ((1, 100, 640), (8, 64, 72), (16, 77, 384)):
@@ -454,7 +455,7 @@ def test_scaled_tiles_on_the_gpu(tile, dtype):
         np.testing.assert_allclose(got.astype(F64), z, rtol=2.0**-7, atol=2.0**-8 * np.abs(z).max())
 
 
-@pytest.mark.skipif(compiler.SIMULATOR, reason="tensor cores have no simulator")
+@pytest.mark.skipif(lazy_numba.SIMULATOR, reason="tensor cores have no simulator")
 def test_when_float8_is_summed_before_it_is_scaled():
     """Rows that TMA cannot store, with a bias; float32 results are summed exactly, without tensor
     cores."""
@@ -505,7 +506,7 @@ def scaled_layouts(m, n, k, outer=True, bias=False, kind=BF16, stored="float8_e4
     return [a, b.view((k, n), (1, k)), *scales, *[Layout.new((n,), kind, 0)] * bias]
 
 
-@pytest.mark.skipif(compiler.SIMULATOR, reason="tensor cores have no simulator")
+@pytest.mark.skipif(lazy_numba.SIMULATOR, reason="tensor cores have no simulator")
 def test_when_cublaslt_multiplies_float8(monkeypatch):
     from cudamath.core.dispatch import autotune
     from cudamath.kernels.quantize import scaled_matmul
@@ -689,7 +690,7 @@ def test_float8_by_cublaslt(kind, outer, bias):
             there = [v.copy() if v.ndim == 1 else v for v in there]  # scales elsewhere in memory
 
 
-@pytest.mark.skipif(compiler.SIMULATOR, reason="tensor cores have no simulator")
+@pytest.mark.skipif(lazy_numba.SIMULATOR, reason="tensor cores have no simulator")
 def test_a_layer_of_float8_by_cublaslt_without_a_gpu(monkeypatch):
     """Within the plan of the layer the product finds its arrays where they are there."""
     from cudamath.kernels.quantize import scaled_matmul

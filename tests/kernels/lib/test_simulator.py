@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from cudamath.core.dispatch.plan import Input, Launch, Output, Plan
+from cudamath.core.dispatch.arguments import Input, Output
+from cudamath.core.dispatch.plan import Plan
+from cudamath.core.dispatch.steps import Launch
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler.lazy_numba import cuda
 from cudamath.testing import simulate

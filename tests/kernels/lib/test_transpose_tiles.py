@@ -8,7 +8,7 @@ import pytest
 
 import cudamath as cm
 from cudamath.core.layout import Layout
-from cudamath.kernels.compiler import compile as compiler
+from cudamath.kernels.compiler import lazy_numba
 from cudamath.testing import compile_plan, layout_of, simulate
 
 F32 = np.dtype(np.float32)
@@ -111,7 +111,7 @@ def transposed(shape, dtype, aligned=True):
 
 
 def test_the_version_fits_the_layouts():
-    if compiler.SIMULATOR:
+    if lazy_numba.SIMULATOR:
         pytest.skip("the simulator knows the plain versions alone")
 
     def version(*layouts):
@@ -150,7 +150,7 @@ def test_results_lie_as_their_operands():
     assert result_layout([a, Layout.new((6,), F32, 0)], (8, 6), F32).strides == a.strides
     gaps = Layout.of((8, 6), (4, 64), F32, 0)
     assert result_layout([gaps, gaps], (8, 6), F32).strides == b.strides
-    if not compiler.SIMULATOR:
+    if not lazy_numba.SIMULATOR:
         assert plan(a, a).steps[0].kernel.__name__ == "vector"
         assert (
             plan(transposed((64, 64), F32), Layout.of((64,), (4,), F32, 0)).steps[0].kernel.__name__
@@ -158,7 +158,7 @@ def test_results_lie_as_their_operands():
         )
 
 
-@pytest.mark.skipif(compiler.SIMULATOR, reason="the simulator does not compile")
+@pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize("version", ["tiled", "tiled_vector"])
 def test_compiles_without_spills(version):
     layouts = [Layout.new((128, 128), F32, 0), transposed((128, 128), F32)]
@@ -168,7 +168,7 @@ def test_compiles_without_spills(version):
         assert found.shared == (64 * 65 * 4 if version == "tiled_vector" else 32 * 33 * 4)
 
 
-@pytest.mark.skipif(compiler.SIMULATOR, reason="the simulator does not compile")
+@pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
 def test_pairs_compile_without_spills():
     layouts = [
         Layout.new((128, 128), np.dtype(cm.bfloat16), 0),

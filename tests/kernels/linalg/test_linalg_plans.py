@@ -17,7 +17,9 @@ from host_plans import host_run
 from matrices import near, rand
 
 import cudamath as cm
-from cudamath.core.dispatch.plan import Call, Flag, Input, Launch, Output, Plan, Ticket
+from cudamath.core.dispatch.arguments import Flag, Input, Output, Ticket
+from cudamath.core.dispatch.plan import Plan
+from cudamath.core.dispatch.steps import Call, Launch
 from cudamath.core.layout import Layout
 from cudamath.cpu import decompose as host
 from cudamath.kernels.linalg import lapack_helpers as small

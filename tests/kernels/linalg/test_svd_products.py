@@ -17,7 +17,9 @@ from simulated_gpu import simulated_gpu
 from strategies import eps
 
 import cudamath as cm
-from cudamath.core.dispatch.plan import Flag, Input, Launch, Output, Plan, Ticket
+from cudamath.core.dispatch.arguments import Flag, Input, Output, Ticket
+from cudamath.core.dispatch.plan import Plan
+from cudamath.core.dispatch.steps import Launch
 from cudamath.core.layout import Layout
 from cudamath.kernels.copy.strided import copy_part, whole
 from cudamath.kernels.linalg import lapack_plans as planners

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from gradient_checks import MACHINES, run_version
 
-from cudamath.core.dispatch.plan import Input, Output, Plan
+from cudamath.core.dispatch.arguments import Input, Output
+from cudamath.core.dispatch.plan import Plan
 from cudamath.core.layout import Layout
-from cudamath.kernels.compiler import compile as compiler
-from cudamath.kernels.compiler.compile import blocks
+from cudamath.kernels.compiler import lazy_numba
+from cudamath.kernels.lib.integers import blocks
 from cudamath.kernels.matmul import aligned_copy
 from cudamath.runtime.device import assume
 from cudamath.testing import layout_of
@@ -87,7 +88,7 @@ def test_what_is_left_to_copies():
     assert aligned_copy.rows_of(Input(0), Output(0), x).count == 24
 
 
-@pytest.mark.skipif(compiler.SIMULATOR, reason="tensor cores have no simulator")
+@pytest.mark.skipif(lazy_numba.SIMULATOR, reason="tensor cores have no simulator")
 def test_odd_operands_are_moved_at_once():
     """Both in one launch; what lies across is turned by copies."""
     from cudamath.kernels.matmul.dispatch import matmul

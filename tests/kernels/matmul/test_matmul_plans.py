@@ -174,14 +174,16 @@ def test_what_is_planned_for_tensor_cores():
 
 
 def test_little_products_are_not_worth_a_call_of_cublas(monkeypatch):
+    from cudamath import runtime
     from cudamath.kernels.matmul import dispatch as planner
+    from cudamath.kernels.matmul import problem as matmul_problem
 
-    monkeypatch.setattr(planner.cublas, "available", lambda: True)
+    monkeypatch.setattr(runtime.cublas, "available", lambda: True)
     with assume((9, 0)):
 
         def chosen(m, k, n, dtype="f4", batch=()):
             a, b = (Layout.new((*batch, *shape), np.dtype(dtype), 0) for shape in ((m, k), (k, n)))
-            return planner._choose(planner.Product(a, b), a, b, False)[0]
+            return planner._choose(matmul_problem.Product(a, b), a, b, False)[0]
 
         assert {
             chosen(1, 64, 1),

@@ -15,12 +15,12 @@ from tests.ml.test_norm import batch_gradients, batch_reference, others
 def few_threads(monkeypatch):
     """Blocks of two rows of two threads where the simulator runs, and of few blocks: the threads go
     round often."""
-    from cudamath.kernels.norm import batch_norm, batch_norm_backward
+    from cudamath.kernels.norm import batch_norm, batch_norm_backward, batch_norm_welford
 
     def fewer(machine, channels):
-        monkeypatch.setattr(batch_norm, "BLOCKS", channels)
+        monkeypatch.setattr(batch_norm_welford, "BLOCKS", channels)
         if machine == "simulator":
-            found = batch_norm.geometry
+            found = batch_norm_welford.geometry
             for module in (batch_norm, batch_norm_backward):
                 monkeypatch.setattr(
                     module, "geometry", lambda *layouts: found(*layouts)._replace(block=(2, 2))
@@ -182,11 +182,11 @@ def test_grids_of_long_runs(shape, dtype):
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_chunks_along_the_first_dimension_of_a_grid(machine, few_threads, monkeypatch):
-    from cudamath.kernels.norm import batch_norm, batch_norm_backward
+    from cudamath.kernels.norm import batch_norm, batch_norm_backward, batch_norm_welford
 
     shape = (3, 2, 75) if machine == "simulator" else (3, 2, 40_001)
     few_threads(machine, 2)
-    monkeypatch.setattr(batch_norm, "MOST_CHUNKS", 1)
+    monkeypatch.setattr(batch_norm_welford, "MOST_CHUNKS", 1)
     x, g, w, b = (numbers(s, "float32", seed) for seed, s in enumerate((shape, shape, (2,), (2,))))
     y, mean, rstd, *_ = run_version(
         machine,

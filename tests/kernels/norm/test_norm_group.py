@@ -9,7 +9,7 @@ from gradient_checks import TOLERANCE, check_resources, numbers, run_version, ve
 
 from cudamath.core.dtypes import bfloat16
 from cudamath.core.layout import Layout
-from cudamath.kernels.norm.forward import Channels
+from cudamath.kernels.norm.row_parts import Channels
 from cudamath.runtime.device import assume
 from cudamath.testing import assert_close
 from tests.ml.test_norm import channels
@@ -121,7 +121,7 @@ def test_versions(machine, version, dtype, param):
 
 def test_pieces():
     """Every access of a channel is in one thread's hands, and no thread holds more than it may."""
-    from cudamath.kernels.norm import group_norm_backward as shared
+    from cudamath.kernels.norm import group_norm_parts
 
     for dtype, width in (
         (np.float32, 4),
@@ -134,18 +134,18 @@ def test_pieces():
         for run in (width, 4 * width, 6 * width, 24 * width, 49 * width, 784, 3136, 4096, 100_000):
             if run % width:
                 continue
-            pieces, part, lanes, vectors = shared.pieces_of(dtype, width, run)
+            pieces, part, lanes, vectors = group_norm_parts.pieces_of(dtype, width, run)
             assert (pieces - 1) * part < run // width <= pieces * part <= pieces * lanes * vectors
             assert lanes & lanes - 1 == 0 and lanes <= 32
             assert (
-                vectors * width * dtype.itemsize <= shared.HELD
+                vectors * width * dtype.itemsize <= group_norm_parts.HELD
                 if width > 1
-                else vectors <= shared.SINGLE
+                else vectors <= group_norm_parts.SINGLE
             )
             x = Layout.new((2, 8, run), dtype, 0)
             for capability in ((8, 0), (9, 0)):
                 with assume(capability):
-                    ranks, threads, most = shared.spread(x, width, Channels(1, 8, run))
+                    ranks, threads, most = group_norm_parts.spread(x, width, Channels(1, 8, run))
                 assert ranks == 1 or capability == (9, 0)
                 assert ranks * most >= 8 * pieces and threads >= most * lanes
 

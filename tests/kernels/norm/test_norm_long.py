@@ -9,7 +9,7 @@ from gradient_checks import TOLERANCE, check_resources, numbers, run_version, wi
 
 from cudamath.core.dtypes import bfloat16
 from cudamath.core.layout import Layout
-from cudamath.kernels.compiler.compile import SIMULATOR
+from cudamath.kernels.compiler.lazy_numba import SIMULATOR
 from cudamath.runtime.device import assume
 from cudamath.testing import assert_close, compile_plan, simulate
 from tests.ml.test_norm import channels, row_gradients, row_reference
@@ -297,9 +297,11 @@ def test_groups_beyond_the_last_row(columns, dtype):
 @pytest.mark.parametrize("weighted, biased", [(True, True), (True, False), (False, True)])
 def test_last_sums_of_few_groups(weighted, biased):
     """One thread adds up a column's, in the groups' order."""
-    from cudamath.core.dispatch.plan import Input, Launch, Output, Plan
+    from cudamath.core.dispatch.arguments import Input, Output
+    from cudamath.core.dispatch.plan import Plan
+    from cudamath.core.dispatch.steps import Launch
     from cudamath.kernels.norm.backward import FEW, finish_few
-    from cudamath.kernels.norm.forward import Parts
+    from cudamath.kernels.norm.row_parts import Parts
 
     sums = numbers((2, 11, FEW + 3), "float32")
     column = Layout.new((FEW + 3,), np.dtype(np.float32), 0)
@@ -462,7 +464,7 @@ def test_channels_are_found_by_multiplication():
     """The fraction gives the quotient that a division gives, wherever `fits` says so; at the
     borders of channels above all."""
     from cudamath.kernels.norm import forward_cluster as norm_forward_cluster
-    from cudamath.kernels.norm.forward import Channels
+    from cudamath.kernels.norm.row_parts import Channels
 
     x = Layout.new((1 << 18,), np.dtype(np.float32), 0)
     rng = np.random.default_rng(0)
@@ -487,7 +489,7 @@ def test_which_version(capability):
     """Groups and rows that no block holds are shared where that is possible; float64 and odd rows
     are not."""
     from cudamath.kernels.norm import forward as norm_forward
-    from cudamath.kernels.norm.forward import Channels
+    from cudamath.kernels.norm.row_parts import Channels
 
     x, wide_x = (
         Layout.new((1 << 18,), np.dtype(np.float32), 0),

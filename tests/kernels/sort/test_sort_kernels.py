@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cudamath as cm
-from cudamath.core.dispatch.plan import Input, Output
+from cudamath.core.dispatch.arguments import Input, Output
 from cudamath.core.layout import Layout
 from cudamath.kernels.scan import dispatch as scan_dispatch
 from cudamath.kernels.scan import strided as scan_strided

@@ -1,0 +1,227 @@
+"""What becomes an ndarray: Python numbers, lists, NumPy arrays, arrays of other libraries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..runtime import memory
+from ..runtime.errors import DeviceError
+from . import dtypes
+from .array import empty, ndarray, over, wrap
+from .devices import CPU, TRACED, default_index, device_of, index_of
+from .transfer.host_to_device import learn, written
+
+
+def upload(host: np.ndarray, device: int, ours: bool = False) -> ndarray:
+    """A NumPy array copied to a device number; on the CPU the same memory. ours: NumPy made it, so
+    it is pageable memory."""
+    if device == CPU:
+        return wrap(host)
+    if device == TRACED:
+        from . import tracing
+
+        return tracing.constant(host)
+    known = written(host, device)
+    if known is not None:
+        return known
+    host = host if host.flags.c_contiguous else np.ascontiguousarray(host)
+    out = empty(host.shape, host.dtype, device)
+    memory.upload(
+        out._data,
+        host.__array_interface__["data"][0],
+        host.nbytes,
+        out._owner.stream,
+        wait=not ours,
+    )
+    learn(out._layout, over)
+    return out
+
+
+def _unpickle(host: np.ndarray, device: int) -> ndarray:
+    from ..runtime.device import device_count
+
+    return upload(host, device if device < device_count() else CPU)
+
+
+def asarray(
+    obj: Any, dtype: Any = None, device: Any = None, copy: bool | None = None, name: str = "asarray"
+) -> ndarray:
+    """`obj` as an ndarray: NumPy arrays, scalars, nested lists, and anything with DLPack or
+    `__cuda_array_interface__`.
+
+    Arrays that are already on the wanted device are taken without a copy unless `copy=True` or the
+    dtype changes; `copy=False` raises ValueError where a copy would be needed.
+    """
+    if dtype is None and type(obj) is np.ndarray and copy is not False:
+        known = written(obj, index_of(device))
+        if known is not None:
+            return known
+    wanted = None if dtype is None else dtypes.as_dtype(dtype, name)
+    if isinstance(obj, ndarray):
+        out = obj
+    elif isinstance(obj, (bool, int, float, complex)) and not isinstance(obj, np.generic):
+        return upload(_host_scalar(obj, wanted, name), index_of(device), ours=True)
+    elif (inside := _arrays_in(obj) if isinstance(obj, (list, tuple)) else []) and any(
+        [x._node for x in inside]
+    ):
+        out = _stacked(
+            obj, inside[0].device, name
+        )  # on the device, so that the gradient goes through
+    else:
+        taken = _foreign(obj, name)
+        if taken is None:
+            # in a list NumPy itself sees numbers that do not fit
+            listed = isinstance(obj, (list, tuple)) and wanted is not None and wanted.kind in "iuf"
+            host = _host_array(_to_host(obj) if inside else obj, name, wanted if listed else None)
+            if wanted is not None:
+                host = _cast_host(name, host, wanted, copy)
+            index = index_of(device)
+            if copy is False and (
+                index != CPU
+                or not isinstance(obj, (np.ndarray, np.generic))
+                or not obj.dtype.isnative
+            ):
+                raise ValueError(
+                    f"{name}: {type(obj).__name__} cannot become an array on {device_of(index)} "
+                    "without a copy"
+                )
+            return upload(
+                host.copy() if copy and index == CPU else host,
+                index,
+                ours=type(obj) in (list, tuple),
+            )
+        out = taken
+    if wanted is not None and out.dtype != wanted:
+        if copy is False:
+            raise ValueError(f"{name}: {out.dtype} cannot become {wanted} without a copy")
+        out, copy = out.astype(wanted), None
+    if device is not None and index_of(device) != out._layout.device:
+        if copy is False:
+            raise ValueError(
+                f"{name}: an array on {out.device} cannot become one on {device} without a copy"
+            )
+        out, copy = out.to(device), None
+    return out.copy() if copy else out
+
+
+def _host_scalar(obj: Any, wanted: np.dtype | None, name: str) -> np.ndarray:
+    """A Python number as a 0-d array: of the default dtype of its kind (an integer: the one that
+    holds it) unless given."""
+    if wanted is None and not isinstance(obj, int):
+        wanted = dtypes.scalar_dtype(float if isinstance(obj, float) else complex)
+    try:
+        host = np.asarray(obj, wanted)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {obj!r} as {wanted}: {error}") from None
+    if host.dtype not in dtypes.ANY and host.dtype not in dtypes.STORAGE:
+        raise OverflowError(f"{name}: Python integer {obj} does not fit into 64 bits")
+    return host
+
+
+def _cast_host(name: str, host: np.ndarray, dtype: np.dtype, copy: bool | None) -> np.ndarray:
+    if host.dtype == dtype:
+        return host
+    if copy is False and host.ndim:
+        raise ValueError(f"{name}: {host.dtype} cannot become {dtype} without a copy")
+    return host.astype(dtype)
+
+
+def _host_array(obj: Any, name: str, dtype: np.dtype | None = None) -> np.ndarray:
+    """NumPy's reading of an object that is no GPU array."""
+    try:
+        host = np.asarray(obj, dtype)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {type(obj).__name__} cannot become an array: {error}") from None
+    host = host if host.dtype.isnative else host.astype(host.dtype.newbyteorder("="))
+    masked = hasattr(obj, "filled") and np.any(obj.mask)  # of numpy.ma
+    if masked or (host.dtype not in dtypes.ANY and host.dtype not in dtypes.STORAGE):
+        raise TypeError(
+            f"{name}: wants numbers or something with the array protocols, got "
+            f"{type(obj).__name__} (dtype "
+            f"{host.dtype}{', a mask would be lost: x.filled(value)' if masked else ''})"
+        )
+    if (
+        not isinstance(obj, (np.ndarray, np.generic))
+        and not hasattr(obj, "__array__")
+        and host.dtype in (np.float64, np.complex128)
+    ):
+        host = host.astype(
+            dtypes.scalar_dtype(float if host.dtype == np.float64 else complex), copy=False
+        )
+    return host
+
+
+def _arrays_in(obj: Any) -> list[ndarray]:
+    """The ndarrays in nested lists."""
+    if isinstance(obj, (list, tuple)):
+        if {bool, int, float, complex}.issuperset(
+            map(type, obj)
+        ):  # most lists: no item is looked at in Python
+            return []
+        return [
+            x for item in obj if isinstance(item, (list, tuple, ndarray)) for x in _arrays_in(item)
+        ]
+    return [obj]
+
+
+def _stacked(obj: Any, device: Any, name: str) -> ndarray:
+    """Nested lists with arrays in them as one array, by operations that are recorded."""
+    if isinstance(obj, (list, tuple)):
+        return ndarray._stack([_stacked(item, device, name) for item in obj])
+    return obj if isinstance(obj, ndarray) else asarray(obj, device=device, name=name)
+
+
+def _to_host(obj: Any) -> Any:
+    if isinstance(obj, ndarray):
+        return obj.to_numpy()
+    return [_to_host(item) for item in obj] if isinstance(obj, (list, tuple)) else obj
+
+
+def _foreign(obj: Any, name: str) -> ndarray | None:
+    """An array of another library on a GPU (or, by DLPack, anywhere) without a copy; None if it is
+    not one."""
+    if isinstance(obj, (np.ndarray, np.generic)):
+        return None
+    if hasattr(obj, "__dlpack_device__") and hasattr(obj, "__dlpack__"):
+        from .interop import dlpack
+
+        return dlpack.take(obj, name)
+    described = getattr(obj, "__cuda_array_interface__", None)
+    if described is None:
+        return None
+    from .interop import cuda_array_interface
+
+    return cuda_array_interface.take(obj, described, name)
+
+
+def same_device(name: str, arrays: Any) -> int:
+    """The device number all arrays share; DeviceError that names both if they do not."""
+    first = None
+    for x in arrays:
+        if x is None:
+            continue
+        if first is None:
+            first = x
+        elif x._layout.device != first._layout.device:
+            if TRACED in (x._layout.device, first._layout.device):
+                from . import tracing
+
+                raise tracing.no_argument(x if first._layout.device == TRACED else first)
+            raise DeviceError(
+                f"{name}: arrays are on different devices: {first.device} (shape {first.shape}) "
+                "and "
+                f"{x.device} (shape {x.shape}); move one with .to(...)"
+            )
+    return default_index() if first is None else first._layout.device
+
+
+def _reduce(self: ndarray) -> tuple:
+    return _unpickle, (self.to_numpy(), self._layout.device)
+
+
+def install() -> None:
+    """Put the methods of this file on the class."""
+    for name, method in {"__reduce__": _reduce}.items():
+        setattr(ndarray, name, method)

@@ -1,0 +1,316 @@
+"""The backward pass: it walks the nodes from the newest to the oldest and adds up gradients."""
+
+from __future__ import annotations
+
+import bisect
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import shapes
+from ..array import ndarray
+from ..devices import TRACED
+from ..layout import Layout
+from ..recording import state
+from .mutation import _place, changes
+from .tape import Node, Part, owner
+
+_age = operator.attrgetter("order")
+
+
+class _Since:
+    """What was changed in place since a node was made, for nodes from the newest to the oldest:
+    ranges of bytes in order, of which no two meet, and the changed places in each, layout ->
+    addresses."""
+
+    def __init__(self, writes: dict[tuple, int]):
+        self.left = list(writes.copy().items())  # another thread may go on writing
+        self.lows: list[int] = []
+        self.highs: list[int] = []
+        self.places: list[dict[tuple, list[int]]] = []
+
+    def _range(self, place: tuple) -> tuple[int, int, slice]:
+        """The bytes between which a place lies, and the ranges that they meet."""
+        low, high = shapes.byte_bounds(*place[1:])
+        low, high = place[0] + low, place[0] + high
+        first = bisect.bisect_right(self.lows, low)
+        if first and self.highs[first - 1] > low:
+            first -= 1
+        return low, high, slice(first, bisect.bisect_left(self.lows, high, first))
+
+    def _add(self, place: tuple) -> None:
+        low, high, met = self._range(place)
+        together: dict[tuple, list[int]] = {place[1:]: [place[0]]}
+        for places in self.places[met]:
+            for layout, addresses in places.items():
+                together.setdefault(layout, []).extend(addresses)
+        self.places[met] = [together]
+        self.lows[met], self.highs[met] = (
+            [min([low, *self.lows[met]])],
+            [max([high, *self.highs[met]])],
+        )
+
+    def _changed(self, x: ndarray) -> bool:
+        place = _place(x)
+        for places in self.places[self._range(place)[2]]:
+            for layout, addresses in places.items():
+                if any(
+                    [
+                        _meet(place, (other, *layout))
+                        for other in shapes.not_beside(place, layout, addresses)
+                    ]
+                ):
+                    return True
+        return False
+
+    def check(self, node: Node) -> None:
+        """Refuse to compute a gradient from kept arrays that were changed after the call that kept
+        them. Inputs that are no arrays (of `checkpoint`, `custom_vjp`) say by `arrays()` which ones
+        they hold."""
+        while self.left and self.left[-1][1] > node.order:
+            self._add(self.left.pop()[0])
+        if not self.places:
+            return
+        kept = list(node.inputs)  # type: ignore[arg-type]
+        for x in node.inputs:  # type: ignore[union-attr]
+            kept += x.arrays() if hasattr(x, "arrays") else ()
+        for x in (*kept, *(node.results if type(node.results) is tuple else (node.results,))):
+            if (
+                type(x) is ndarray
+                and x._layout.size
+                and x._layout.device != TRACED
+                and self._changed(x)
+            ):
+                raise RuntimeError(
+                    f"{node.op.name}: an array of {x.dtype}, shape {x.shape}, that the gradient "
+                    "needs was "
+                    "changed in place after it was used; change a copy of it"
+                )
+
+
+def _meet(*places: tuple) -> bool:
+    try:
+        return shapes.share_memory(*places, max_work=100_000)
+    except np.exceptions.TooHardError:  # better an error for nothing than a wrong gradient
+        return True
+
+
+def _chain(node: Node, needed: set, oldest: int) -> list[Node] | None:
+    """`reachable` from one node, where no node on the way has more than one parent on the way, as
+    in most losses of a few steps: nothing is sorted or looked up twice. None where one has more."""
+    chosen: list[Node] = []
+    leading = 0  # how many of these lead to a needed node
+    if node in needed:
+        return chosen
+    while True:
+        chosen.append(node)
+        following = None
+        for parent in node.parents:
+            if parent is not None:
+                if type(parent) is Part:
+                    parent = parent.node
+                if parent in needed:
+                    leading = len(chosen)
+                elif parent is not following and parent.order >= oldest:
+                    if following is not None:
+                        return None
+                    following = parent
+        if following is None:
+            del chosen[leading:]
+            return chosen
+        node = following
+
+
+def reachable(roots: Sequence[Node | Part], needed: set[Node]) -> list[Node]:
+    """The nodes between those needed and `roots`, newest first: those whose gradient depends on a
+    needed one. Some needed ones may be among them."""
+    oldest = min([node.order for node in needed])
+    if len(roots) == 1:
+        chain = _chain(owner(roots[0]), needed, oldest)
+        if chain is not None:
+            return chain
+    found, needed = {owner(root) for root in roots}, needed.copy()
+    stack = list(found)
+    while stack:
+        for parent in stack.pop().parents:
+            if parent is not None:
+                if type(parent) is Part:
+                    parent = parent.node
+                if parent not in found and parent.order >= oldest:
+                    found.add(parent)
+                    if parent not in needed:
+                        stack.append(parent)
+    chosen = []
+    for node in sorted(found, key=_age):  # what leads to a needed node is needed
+        if node in needed:
+            chosen.append(node)
+            continue
+        for parent in node.parents:
+            if parent is not None and (parent.node if type(parent) is Part else parent) in needed:
+                needed.add(node)
+                chosen.append(node)
+                break
+    chosen.reverse()
+    return chosen
+
+
+def backward(
+    roots: Sequence[tuple[Node | Part, ndarray]],
+    wanted: Sequence[Node | Part],
+    writes: dict[tuple, int],
+    *,
+    release: bool,
+) -> list[ndarray | None]:
+    """Gradients at `wanted` of the sum over roots of <gradient, root>, not through one wanted node
+    to another; `release` drops residuals on the way. writes: what was changed in place up to now.
+
+    A gradient lives until the rule has run that takes it in, and what that rule used goes with it.
+    Sums are arrays of our own, so what comes from parts of an array (op.add_into) is added in
+    place.
+    """
+    gradients: dict[Node, Any] = {}
+    own: set[Any] = set()
+    for root, given in roots:
+        _add(gradients, root, given)
+    targets = {node.node if type(node) is Part else node for node in wanted}
+    recording = not state.paused
+    order = reachable([root for root, _ in roots], targets)  # type: ignore[arg-type]
+    order.reverse()
+    since = _Since(writes) if writes and order and changes.newest > order[0].order else None
+    while order:
+        node = order.pop()
+        if node in targets:
+            continue
+        g = gradients.pop(node, None)
+        if g is None:
+            continue
+        inputs, op, parents, params = node.inputs, node.op, node.parents, node.params
+        if inputs is None:
+            raise RuntimeError(
+                f"{op.name}: its gradient was already taken and what it needs was released; "
+                "use vjp() to take several"
+            )
+        if since is not None:
+            since.check(node)
+        into = None if recording else getattr(op, "add_into", None)
+        if into is not None:
+            (parent,) = parents
+            if parent in own and into(_found(gradients, parent), g, **params):
+                continue
+            own.add(parent)  # what is about to be put there is new
+        y, rules = _with_nodes(node) if recording else node.results, op.vjp
+        if y is None and op.several:
+            y = (None,) * len(node.outputs)
+        local: Any
+        if type(rules) is tuple:  # one rule an input: only those that lead somewhere are evaluated
+            local = [
+                None if parent is None else rule(g, y, *inputs, **params)
+                for rule, parent in zip(rules, parents, strict=True)
+            ]
+        else:
+            local = rules(g, y, *inputs, **params)
+        if release:
+            node.inputs = node.results = None
+        y = inputs = None
+        if len(local) != len(parents):
+            raise AssertionError(
+                f"{op.name}: gradient rule returned {len(local)} gradients for {len(parents)} "
+                "inputs"
+            )
+        for parent, g in zip(parents, local, strict=True):
+            if parent is not None and g is not None:
+                layout = (
+                    parent.outputs if type(parent) is Node else parent.node.outputs[parent.index]
+                )
+                if g._layout is not layout:
+                    if layout.dtype.kind in "biu":  # nothing flows through integers
+                        continue
+                    g = _fit(op, g, layout)
+                _add(gradients, parent, g)
+        g = local = None
+    return [_found(gradients, node) for node in wanted]
+
+
+def _with_nodes(node: Node) -> Any:
+    """The kept result as a differentiable array, for a gradient of a gradient."""
+    if node.results is None:
+        return None
+    if not node.op.several:
+        result = node.results._alias()
+        result._node = node
+        return result
+    results = tuple([None if result is None else result._alias() for result in node.results])
+    for index, result in enumerate(results):
+        if result is not None:
+            result._node = Part(node, index)
+    return results
+
+
+class _Two(tuple):
+    """A gradient that two users gave, not yet added: what a rule reads for the sum it need not
+    write first."""
+
+
+def terms(g: Any) -> tuple:
+    """The arrays that a gradient is the sum of, as the rule of an op that `adds` is given it."""
+    return g if type(g) is _Two else (g,)
+
+
+def total(g: Any) -> Any:
+    """That gradient as one array."""
+    return g[0] + g[1] if type(g) is _Two else g
+
+
+def _add(gradients: dict[Node, Any], node: Node | Part, g: ndarray) -> None:
+    """Accumulate a gradient: an array, or for a node of several results a list of them."""
+    if type(node) is Part:
+        held = gradients.get(node.node)
+        if held is None:
+            held = gradients[node.node] = [None] * len(node.node.outputs)
+        before = held[node.index]
+        if before is None:
+            held[node.index] = g
+        else:
+            adds = getattr(node.node.op, "adds", False)
+            held[node.index] = (
+                _Two((before, g)) if adds and type(before) is not _Two else total(before) + g
+            )
+    else:
+        before = gradients.get(node)  # type: ignore[arg-type]
+        gradients[node] = g if before is None else before + g  # type: ignore[index]
+
+
+def _found(gradients: dict[Node, Any], node: Node | Part) -> ndarray | None:
+    if type(node) is Part:
+        held = gradients.get(node.node)
+        return None if held is None else total(held[node.index])
+    return gradients.get(node)  # type: ignore[arg-type]
+
+
+def _fit(op: Any, g: ndarray, layout: Layout) -> ndarray:
+    """A gradient in the shape and dtype of the input it belongs to: sums over what was broadcast,
+    undoes promotion."""
+    if op.broadcasts and g._layout.shape != layout.shape:
+        g = unbroadcast(g, layout.shape)
+    if g._layout.shape != layout.shape:
+        raise AssertionError(
+            f"{op.name}: gradient rule gave shape {g.shape} for an input of shape {layout.shape}"
+        )
+    if g._layout.dtype is not layout.dtype and g.dtype != layout.dtype:
+        if g.dtype.kind == "c" and layout.dtype.kind != "c":
+            g = g.real
+        g = g.astype(layout.dtype)
+    return g
+
+
+def unbroadcast(g: ndarray, shape: tuple[int, ...]) -> ndarray:
+    """Sum a gradient over the axes along which an input of this shape was broadcast."""
+    extra = g.ndim - len(shape)
+    axes = tuple(range(extra)) + tuple(
+        extra + i for i, n in enumerate(shape) if n == 1 and g.shape[extra + i] != 1
+    )
+    if axes:
+        g = g.sum(axis=axes, keepdims=True)
+    return g.reshape(shape) if g.shape != shape else g

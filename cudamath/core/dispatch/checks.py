@@ -1,0 +1,122 @@
+"""Checks of what the user passed, and the errors that name the op."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..array import ndarray
+from ..asarray import asarray, same_device
+from ..dtypes import ANY, COMPLEX, Category
+
+
+def require(name: str, x: Any, category: Category = ANY, what: str = "") -> ndarray:
+    """`x` as an ndarray whose dtype belongs to `category`; TypeError naming op, dtype and what was
+    wanted."""
+    if type(x) is not ndarray:
+        x = asarray(x, name=name)
+    if x._layout.dtype not in category:
+        raise TypeError(
+            f"{name}: wants {category.name} {what or 'arrays'}, got {x.dtype} of shape {x.shape}"
+        )
+    return x
+
+
+def _seen(x: Any) -> str:
+    array = hasattr(x, "dtype") and hasattr(x, "shape")
+    return f"{x.dtype} of shape {x.shape}" if array else f"{type(x).__name__} {x!r:.60}"
+
+
+def members(name: str, values: Any, what: str = "arrays") -> tuple:
+    """The members of a sequence; TypeError naming the op for what has none."""
+    try:
+        each = iter(values)
+    except TypeError:  # a number, None, an array without axes
+        raise TypeError(f"{name}: wants a sequence of {what}, got {_seen(values)}") from None
+    return tuple(each)
+
+
+def require_function(name: str, value: Any, what: str = "a function") -> None:
+    """TypeError unless `value` can be called: said where it is given, not where it would be
+    used."""
+    if not callable(value):
+        raise TypeError(f"{name}: wants {what}, got {_seen(value)}")
+
+
+def coerce(name: str, operands: tuple, category: Category = ANY) -> list[ndarray]:
+    """Operands as ndarrays on one device: host objects (NumPy arrays, lists, scalars) go where the
+    first ndarray is."""
+    place = next((x.device for x in operands if type(x) is ndarray), None)
+    out = []
+    for x in operands:
+        if type(x) is not ndarray:
+            x = asarray(
+                x,
+                device=None
+                if hasattr(x, "__dlpack__") and not isinstance(x, np.ndarray)
+                else place,
+                name=name,
+            )
+        out.append(require(name, x, category))
+    same_device(name, out)
+    return out
+
+
+def keeps_imaginary(name: str, x: ndarray, kind: np.dtype) -> None:
+    """TypeError where complex numbers would lose their imaginary parts in the dtype that was
+    requested."""
+    if x.dtype in COMPLEX and kind not in COMPLEX:
+        raise TypeError(
+            f"{name}: {x.dtype} of shape {x.shape} would lose its imaginary part in dtype {kind}"
+        )
+
+
+#: What a function of ours raises for bad input.
+MISTAKES = TypeError, ValueError, IndexError, OverflowError
+
+
+def as_of(name: str, error: Exception) -> Exception:
+    """An error of a function that another one, `name`, is made of, as the other's own; Python's and
+    NumPy's get the name."""
+    inner, colon, rest = str(error).partition(": ")
+    if colon and inner.replace(".", "_").isidentifier():
+        return type(error)(f"{name}: {rest}")
+    return type(error)(
+        str(error) if inner.startswith(f"{name}(") else f"{name}: {error}"
+    )  # "name() got an unexpected ..."
+
+
+def speaks_for(name: str) -> Callable[[Callable], Callable]:
+    """Decorates a function that `name` is made of: its errors begin with that name."""
+
+    def decorate(function: Callable) -> Callable:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            except MISTAKES as error:
+                raise as_of(name, error) from None
+
+        return call
+
+    return decorate
+
+
+def as_numbers(name: str, wanted: str, *values: Any) -> list[Any]:
+    """The values as Python numbers, arrays of one element and NumPy's scalars too; TypeError for
+    anything else. wanted: "real numbers", or "numbers", which may be complex."""
+    try:
+        found = [
+            v.item() if isinstance(v, ndarray | np.generic | np.ndarray) else v for v in values
+        ]
+    except ValueError as error:  # more elements than one
+        raise as_of(name, error) from None
+    for number in found:
+        if not hasattr(number, "__float__") and not (
+            isinstance(number, complex) and wanted == "numbers"
+        ):
+            raise TypeError(f"{name}: wants {wanted}, got {type(number).__name__} {number!r:.60}")
+    return [v if isinstance(v, int | float | complex) else float(v) for v in found]

@@ -1,0 +1,96 @@
+"""The function that runs an op on the CPU, made once for each combination of layouts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..array import ndarray, wrap
+from ..fp_errors import quiet
+from ..layout import Layout
+from .cpu_codegen import straight
+
+
+def cpu_runner(
+    function: Callable, params: dict, scalars: int, layouts: tuple[Layout | None, ...]
+) -> Callable:
+    """`run(*arrays, *scalars)` for the CPU.
+
+    A CPU function may have a `prepare(*layouts, **params)`: a function of the NumPy arrays alone,
+    the layout of whose result is always the same; or (such a function of the arrays and of one for
+    the result, its layout (C order), what `straight` calls `compiled`); or None where it has
+    nothing faster than the function itself.
+    """
+    ready = (
+        function.prepare(*layouts, **params)
+        if not scalars and hasattr(function, "prepare")
+        else None
+    )
+    if isinstance(ready, tuple):
+        into, layout, compiled = ready
+        return straight("", into, (False,) * len(layouts), layout.dtype, layout, compiled)
+    if ready is not None:
+        return known_result(ready, len(layouts))
+
+    def run(*operands: Any) -> Any:
+        count = len(operands) - scalars
+        data = [None if x is None else x._data for x in operands[:count]]
+        extra = {"scalars": operands[count:]} if scalars else {}
+        result = quiet().run(function, *data, **extra, **params)
+        if isinstance(result, tuple):
+            return tuple([wrap(r if isinstance(r, np.ndarray) else np.asarray(r)) for r in result])
+        return wrap(result if isinstance(result, np.ndarray) else np.asarray(result))
+
+    return run
+
+
+def known_result(function: Callable, count: int) -> Callable:
+    """`run` of `count` arrays for a function of NumPy arrays that always returns one of the same
+    layout."""
+    new = object.__new__
+    layout: Layout | None = None  # from the first result on
+
+    def one(x: ndarray) -> ndarray:
+        nonlocal layout
+        out = new(ndarray)
+        out._data = data = function(x._data)
+        out._layout = layout = layout or wrap(data)._layout
+        out._owner = out._node = None
+        return out
+
+    def several(*arrays: ndarray) -> ndarray:
+        nonlocal layout
+        out = new(ndarray)
+        out._data = data = function(*[x._data for x in arrays])
+        out._layout = layout = layout or wrap(data)._layout
+        out._owner = out._node = None
+        return out
+
+    return one if count == 1 else several
+
+
+def seen_as(run: Callable, layout: Layout) -> Callable:
+    """`run`, whose result is new each time, with the result in another layout."""
+
+    def seen(*operands: Any) -> ndarray:
+        out = run(*operands)
+        out._layout = layout
+        return out
+
+    return seen
+
+
+def _without_none(run: Callable, present: list[bool], scalars: int) -> Callable:
+    """`run` of all operands, some of them None: plans number only the inputs that are there.
+    `without_none` is the function of those."""
+
+    def shortened(*operands: Any) -> Any:
+        count = len(present)
+        there = itertools.compress(operands[:count], present)
+        return run(*there, *operands[count:])
+
+    shortened.without_none = run  # type: ignore[attr-defined]
+    return shortened

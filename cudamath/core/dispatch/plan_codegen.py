@@ -1,0 +1,299 @@
+"""The Python source of a plan's run function: it allocates, fills argument blocks, launches."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...runtime import kernel_errors, kernel_launch, memory, stream, tensormap
+from ...runtime.device import capability
+from ...runtime.errors import user_place
+from ...runtime.roofline import UNKNOWN, Work
+from ...runtime.state import device_cache, runtime
+from ..array import ndarray
+from ..layout import Layout
+from .arguments import Addresses, ArrayArg, Flag, Scalar, TensorMap, Ticket
+from .steps import Call, Launch
+
+if TYPE_CHECKING:
+    from .plan import Plan
+
+
+def array_words(layout: Layout) -> list[int]:
+    """The words by which a Numba kernel receives an array; the fifth (index 4) is the address."""
+    shape, strides = (layout.shape, layout.strides) if layout.ndim else ((1,), (layout.itemsize,))
+    return [0, 0, layout.size, layout.itemsize, 0, *shape, *strides]
+
+
+_HIGH, _MASK = 1 << 63, (1 << 64) - 1
+
+
+class _Writer:
+    """Writes the `run` function of one plan."""
+
+    def __init__(self, plan: Plan, name: str, inputs: list[Layout], scalars: int, device: int):
+        self.plan, self.name, self.inputs, self.scalars, self.device = (
+            plan,
+            name,
+            inputs,
+            scalars,
+            device,
+        )
+        self.constants: dict[str, Any] = {
+            "ndarray": ndarray,
+            "device": device,
+            "on_device": stream.on_device,
+        }
+        self.lines: list[str] = []
+
+    def function(self) -> Callable:
+        arrays = [f"x{i}" for i in range(len(self.inputs))]
+        parameters = arrays + [f"s{i}" for i in range(self.scalars)]
+        self.emit("stream = local.stream")
+        self.emit("if stream is None or stream.device != device:")
+        self.emit(f"    with on_device(device): return run({', '.join(parameters)})")
+        for x in arrays:
+            self.emit(f"if {x}._owner.stream is not stream: {x}._owner.used_on(stream)")
+        wanted = {f"y{i}": layout for i, layout in enumerate(self.plan.outputs)}
+        owners = self.take_all(
+            wanted | {f"t{i}": layout for i, layout in enumerate(self.plan.temps)}
+        )
+        for y, layout in wanted.items():
+            self.constants[f"layout_{y}"] = layout
+            self.emit(f"{y} = new(ndarray); {y}._layout = layout_{y}; {y}._data = {y}_address")
+            self.emit(f"{y}._owner = {owners[y]}; {y}._node = None")
+        if any(isinstance(arg, Ticket) for step in self.plan.steps for arg in step.args):
+            self.constants |= {
+                "next_ticket": kernel_errors.next_ticket,
+                "calls": kernel_errors.calls,
+                "user_place": user_place,
+            }
+            self.emit(
+                "call_ticket = next_ticket()"
+            )  # below: `run` and what calls it are ours, whoever asks in whatever way
+            self.emit(
+                f"calls[call_ticket % {kernel_errors.RING}] = call_ticket, {self.name!r}, "
+                "user_place(3)"
+            )
+        works = self.plan.works or [UNKNOWN] * len(self.plan.steps)
+        for number, (step, work) in enumerate(zip(self.plan.steps, works, strict=True)):
+            if isinstance(step, Launch):
+                self.launch(number, step, work)
+            else:
+                self.call(number, step, work)
+        outputs = ", ".join(f"y{i}" for i in range(len(self.plan.outputs)))
+        if not self.plan.several:
+            self.emit(f"return {outputs}")
+        else:
+            self.emit(f"return ({outputs}{',' if outputs else ''})")
+        body = "\n        ".join(self.lines)
+        names = sorted(self.constants)
+        source = (
+            f"def make({', '.join(names)}):\n    def run({', '.join(parameters)}):\n        "
+            f"{body}\n    return run\n"
+        )
+        return _factory(source)(**self.constants)
+
+    def emit(self, line: str) -> None:
+        self.lines.append(line)
+
+    def take_all(self, wanted: dict[str, Layout]) -> dict[str, str]:
+        """Memory for outputs and scratch arrays; returns the name of each one's buffer. Those that
+        fit into the smallest block lie in one buffer, as do all that are used together: to take and
+        return a block costs the host a tenth of a launch."""
+        joint = [
+            target
+            for target, layout in wanted.items()
+            if self.plan.together or layout.nbytes <= memory.SMALL
+        ]
+        if len(joint) < 2:
+            joint = []
+        else:
+            *places, total = itertools.accumulate(
+                (memory.rounded(wanted[target].nbytes) for target in joint), initial=0
+            )
+            self.take("joint", total)
+            for place, target in zip(places, joint, strict=True):
+                self.emit(f"{target}_address = joint_address" + (f" + {place}" if place else ""))
+        for target, layout in wanted.items():
+            if target not in joint:
+                self.take(target, layout.nbytes)
+        return {target: f"{'joint' if target in joint else target}_buffer" for target in wanted}
+
+    def take(self, target: str, nbytes: int) -> None:
+        """A block of memory."""
+        self.constants[f"{target}_size"] = memory.rounded(nbytes)
+        self.lines += memory.buffer_code(target)
+
+    def address(self, arg: ArrayArg) -> str:
+        at = f"x{arg.index}._data" if arg.kind == "x" else f"{arg.kind}{arg.index}_address"
+        return f"{at} + {arg.offset}" if arg.offset else at
+
+    def launch(self, number: int, step: Launch, work: Work) -> None:
+        signature = self.plan.signature(step, self.inputs)
+        function = load(step, signature, self.device)
+        words: list[int] = []
+        writes: list[str] = []
+        for arg, kind in zip(step.args, signature, strict=True):
+            at = len(words)
+            if isinstance(kind, Layout):
+                words += array_words(kind)
+                if isinstance(arg, ArrayArg):
+                    writes.append(f"q[{at + 4}] = {self.address(arg)}")
+                elif isinstance(arg, Addresses):
+                    self.constants["address_table"] = memory.address_table
+                    values = ", ".join(f"x{i}._data" for i in arg)
+                    writes.append(f"q[{at + 4}] = address_table(({values},), stream)")
+                else:
+                    data = (
+                        kernel_errors.address(self.device)
+                        if isinstance(arg, Flag)
+                        else memory.constant(np.ascontiguousarray(arg.array).tobytes(), self.device)
+                    )
+                    words[at + 4] = data
+            elif isinstance(arg, Scalar):
+                words += [0, 0] if kind.kind == "c" else [0]  # real and imaginary part
+                writes.append(self.scalar(arg, at))
+            elif isinstance(arg, Ticket):
+                words.append(0)
+                writes.append(f"q[{at}] = call_ticket")
+            elif isinstance(arg, TensorMap):
+                words.append(0)
+                layout = self.plan.layout(ArrayArg(arg.array.kind, arg.array.index), self.inputs)
+                self.constants[f"map{number}_{at}"] = tensormap.lookup(
+                    arg.template(layout.dtype), self.device
+                )
+                writes.append(f"q[{at}] = map{number}_{at}({self.address(arg.array)}, stream)")
+            else:
+                words.append(kernel_launch.word(arg))
+        sizes = (*step.grid, *step.block, step.shared)
+        blocks, fresh = _block_supply(tuple(words), sizes if step.early else (), work)
+        for key, value in (
+            ("take", blocks.pop),
+            ("give", blocks.append),
+            ("fresh", fresh),
+            ("kernel", function),
+            ("handle", function.handle),
+        ):
+            self.constants[f"{key}{number}"] = value
+        self.emit(f"try: block = take{number}()")
+        self.emit(f"except IndexError: block = fresh{number}()")
+        self.emit("q = block.q")
+        if any("f[" in w for w in writes):
+            self.emit("f = block.f")
+        if any("d[" in w for w in writes):
+            self.emit("d = block.d")
+        if any("u[" in w for w in writes):
+            self.emit("u = block.u")
+        for line in writes:
+            self.emit(line)
+        launch = (
+            f"status, = launch(handle{number}, {', '.join(map(str, sizes))}, stream.handle, "
+            "block.pointer, 0)"
+        )
+        if step.early:
+            self.emit(f"if in_order: {launch}")
+            self.emit("else:")
+            self.emit("    block.config.hStream = stream.handle")
+            self.emit(f"    status, = launch_early(block.config, handle{number}, block.pointer, 0)")
+        else:
+            self.emit(launch)
+        self.emit(f"give{number}(block)")
+        self.emit(f"recent(kernel{number})")
+        self.emit(f"if status: fail(status, kernel{number})")
+
+    def scalar(self, arg: Scalar, at: int) -> str:
+        """Write a run-time scalar into word `at`; a complex one into the next one too."""
+        dtype = np.dtype(arg.dtype)
+        if dtype in (np.float32, np.float64, np.complex64, np.complex128):
+            view, step = ("f", 2) if dtype in (np.float32, np.complex64) else ("d", 1)
+            value = f"s{arg.index}"
+            write = (
+                f"{view}[{step * at}] = {value}"
+                if dtype.kind == "f"
+                else (
+                    f"{view}[{step * at}] = {value}.real; {view}[{step * (at + 1)}] = {value}.imag"
+                )
+            )
+            self.constants["too_large"] = f"{self.name}: int too large to convert to float"
+            return (
+                f"try: {write}\n        except ValueError: raise OverflowError(too_large) from None"
+            )
+        if dtype.kind in "iu":
+            # any number, modulo 2^64
+            word = f"q[{at}] = ((int(s{arg.index}) & {_MASK}) ^ {_HIGH}) - {_HIGH}"
+            view = "u" if dtype.kind == "u" else "q"  # most are within 64 bits
+            return (
+                f"try: {view}[{at}] = s{arg.index}\n        except (TypeError, ValueError): {word}"
+            )
+        raise AssertionError(
+            f"run-time scalars are float32, float64, complex or integers, not {dtype}"
+        )
+
+    def call(self, number: int, step: Call, work: Work) -> None:
+        values = ["stream"]
+        for position, arg in enumerate(step.args):
+            if isinstance(arg, ArrayArg):
+                values.append(self.address(arg))
+            elif isinstance(arg, Scalar):
+                values.append(f"s{arg.index}")
+            else:
+                self.constants[f"value{number}_{position}"] = arg
+                values.append(f"value{number}_{position}")
+        self.constants[f"call{number}"], self.constants[f"work{number}"] = step.fn, work
+        self.emit(f"if observe_call is None: call{number}({', '.join(values)})")
+        self.emit(
+            f"else: observe_call({self.name!r}, work{number}, call{number}, {', '.join(values)})"
+        )
+
+
+@device_cache
+def _factory(source: str) -> Callable:
+    """Plans that differ only in constants share the compiled code."""
+    namespace = kernel_launch.prepare_launcher()
+    made: dict[str, Any] = {}
+    exec(compile(source, "<cudamath plan>", "exec"), namespace, made)
+    return made["make"]
+
+
+def _block_supply(
+    *given: Any,
+) -> tuple[list[kernel_launch.Block], Callable[[], kernel_launch.Block]]:
+    """Argument blocks of one launch: a thread takes one for the duration of the driver's call
+    (which drops the GIL)."""
+    return [kernel_launch.Block(*given)], functools.partial(kernel_launch.Block, *given)
+
+
+def load(step: Launch, signature: list[Any], device: int) -> kernel_launch.Function:
+    """The loaded kernel of a launch, compiled at most once per kernel and signature.
+
+    A kernel with a method `cubin(signature, capability)` compiles itself (a user's:
+    kernels/generated/user_kernels.py).
+    """
+    if runtime.compiler is None:
+        raise AssertionError("kernels/compiler/compile.py has not been imported")
+    key = (
+        step.kernel,
+        device,
+        step.shared > 32 << 10 and step.shared,
+        step.cluster,
+        *((k.dtype, k.ndim, k.contiguous) if isinstance(k, Layout) else k for k in signature),
+    )
+    function = runtime.kernel_functions.get(key)
+    if function is None:
+        name = getattr(step.kernel, "__name__", "kernel")
+        own = getattr(step.kernel, "cubin", None)
+        cubin = (
+            own(signature, capability(device))
+            if own
+            else runtime.compiler(step.kernel, signature, capability(device))
+        )
+        arguments = tuple([k.ndim or 1 if isinstance(k, Layout) else None for k in signature])
+        function = runtime.kernel_functions[key] = kernel_launch.load(
+            name, cubin, device, step.shared, arguments, step.cluster
+        )
+    return function

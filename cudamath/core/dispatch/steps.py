@@ -1,0 +1,65 @@
+"""The steps of a plan: kernel launches and library calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+
+def triple(size: int | Sequence[int]) -> tuple[int, int, int]:
+    """A grid or block as three dimensions."""
+    sizes = (size,) if isinstance(size, (int, np.integer)) else tuple(size)
+    return tuple(int(n) for n in (*sizes, 1, 1)[:3])  # type: ignore[return-value]
+
+
+class Launch:
+    """A kernel launch: `kernel` is a `@cuda.jit` function; grid, block: int or tuple; shared:
+    dynamic bytes; cluster: how many neighbouring blocks share their shared memory (compute
+    capability 9.0; divides the grid's first dimension); early: whether it may begin before what is
+    ahead of it has ended, for which the kernel itself waits
+    (runtime/kernel_launch.early_config)."""
+
+    __slots__ = ("kernel", "grid", "block", "args", "shared", "cluster", "early")
+
+    def __init__(
+        self,
+        kernel: Any,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        args: Sequence[Any],
+        shared: int = 0,
+        cluster: int = 1,
+        early: bool = False,
+    ):
+        self.kernel = kernel
+        self.grid, self.block = triple(grid), triple(block)
+        self.args = tuple(args)
+        self.shared, self.cluster, self.early = shared, cluster, early
+
+    def with_args(self, args: Sequence[Any]) -> Launch:
+        """The same launch on other arguments."""
+        return Launch(
+            self.kernel, self.grid, self.block, args, self.shared, self.cluster, self.early
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Launch({getattr(self.kernel, '__name__', self.kernel)}, grid={self.grid}, "
+            f"block={self.block})"
+        )
+
+
+class Call:
+    """A library call: `fn(stream, *values)`; arrays arrive as addresses (int), scalars as they
+    are."""
+
+    __slots__ = ("fn", "args")
+
+    def __init__(self, fn: Callable, args: Sequence[Any]):
+        self.fn = fn
+        self.args = tuple(args)
+
+    def __repr__(self) -> str:
+        return f"Call({getattr(self.fn, '__name__', self.fn)})"

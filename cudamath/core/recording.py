@@ -1,0 +1,28 @@
+"""Whether a gradient is being recorded, in each thread."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+
+class paused:
+    """Context: nothing is recorded inside."""
+
+    def __enter__(self) -> paused:
+        self.before, state.paused = state.paused, True
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        state.paused = self.before
+
+
+class _State(threading.local):
+    depth = 0  # gradients being taken, one within another
+    paused = False
+    newest: tuple[Any, dict] = None, {}  # the op of the newest node, and its parameters
+    # who hands out random numbers while a function is run whose draws must be repeated: see Draws
+    draws: Any = None
+
+
+state = _State()

@@ -1,0 +1,78 @@
+"""Copies and boxes of contiguous memory: the widest words that fit."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...core import shapes
+from ...core.dispatch.arguments import Temp
+from ...core.layout import Layout
+from .strided import Part, copy_part, whole
+
+_WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
+
+
+def dense(
+    argument: Any, x: Layout, shape: tuple[int, ...], dtype: np.dtype, temps: list[Layout]
+) -> tuple[list, Any]:
+    """An argument broadcast to a shape, cast and contiguous: (steps, argument); itself if it is
+    that already. (Strides of axes of length 1 do not count.)"""
+    full = x.like(shape, dtype)
+    if x is full:
+        return [], argument
+    if x.contiguous and (x.shape, x.dtype, x.aligned) == (full.shape, full.dtype, full.aligned):
+        return [], argument.view(full.shape, full.strides)
+    temps.append(full)
+    temp = Temp(len(temps) - 1)
+    return copy_part(whole(argument, x).broadcast(shape), whole(temp, full)), temp
+
+
+def box(
+    argument: Any, x: Layout, axis: int, count: int, temps: list[Layout]
+) -> tuple[list, Any, Layout, Part | None]:
+    """An array as (before, rows, after), rows being ``count`` axes from ``axis`` on: (steps,
+    argument, its layout, the temporary copy or None). A copy is made only if a group of axes does
+    not merge into one."""
+    split = (x.shape[:axis], x.shape[axis : axis + count], x.shape[axis + count :])
+    sizes = tuple(map(prod, split))
+    parts = (x.strides[:axis], x.strides[axis : axis + count], x.strides[axis + count :])
+    strides = []
+    for shape, part, size in zip(split, parts, sizes, strict=True):
+        merged = shapes.reshape_strides(shape, part, (size,), x.itemsize)
+        if merged is None:
+            copy = x.like()
+            temps.append(copy)
+            temp = Temp(len(temps) - 1)
+            steps = copy_part(whole(argument, x), whole(temp, copy))
+            return steps, temp.view(sizes), copy.like(sizes), whole(temp, copy)
+        strides.append(merged[0])
+    layout = x.view(sizes, tuple(strides))
+    return [], argument.view(sizes, tuple(strides)), layout, None
+
+
+def widest(*boxes: tuple[Any, Layout]) -> list[Any]:
+    """Boxes (argument, layout) of equal ``after`` in words as wide as all of them allow."""
+    layouts = [layout for _, layout in boxes]
+    size = layouts[0].itemsize
+    after = layouts[0].shape[2]
+    dense = all(x.strides[2] == size or after == 1 for x in layouts)
+    wide = (
+        size < 8
+        and dense
+        and all(x.aligned for x in layouts)
+        and after * size % 8 == 0
+        and not any(s % 8 for x in layouts for s in x.strides[:2])
+    )
+    if wide:
+        return [
+            argument.view(
+                (*x.shape[:2], after * size // 8), (*x.strides[:2], 8), dtype=np.dtype(np.uint64)
+            )
+            for argument, x in boxes
+        ]
+    return [
+        argument.view(x.shape, x.strides, dtype=np.dtype(_WORDS[size])) for argument, x in boxes
+    ]

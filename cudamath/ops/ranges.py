@@ -1,0 +1,196 @@
+"""Evenly spaced numbers: arange, linspace."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.array import ndarray
+from ..core.asarray import upload
+from ..core.devices import index_of
+from ..core.dispatch.checks import as_numbers, coerce, keeps_imaginary
+from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.op import Op
+from ..core.dtypes import BOOLEAN, COMPLEX, FLOATING, STORAGE
+from ..core.layout import Layout
+from ..core.shapes import as_integer, broadcast_shapes, normalize_axis
+from .creation import _allocated, _ramp
+from .shape import astype, broadcast_to, moveaxis, reshape
+
+__all__ = ["arange", "linspace"]
+
+
+@fast_path()
+def arange(
+    start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None
+) -> ndarray:
+    """Evenly spaced numbers: start, start + step, ... below ``stop``.
+
+    Args: start: first number, or the stop if it is the only one (then the first is 0); stop: not
+    reached; step: not 0; dtype: by default int64 for integers, else the default float; device:
+    where. Returns: shape ``(ceil((stop - start) / step),)``, or ``(0,)``. Raises: ValueError if
+    step is 0 or the length is not finite, TypeError for a bool dtype, OverflowError for integers
+    that the dtype does not hold (later ones wrap around if it is given).
+
+    >>> import cudamath as cm
+    >>> cm.arange(2, 8, 2)
+    array([2, 4, 6])
+    """
+    first, last = (0, start) if stop is None else (start, stop)
+    step = 1 if step is None else step
+    if not first.__class__ is last.__class__ is step.__class__ is int:
+        first, last, step = as_numbers("arange", "real numbers", first, last, step)
+    whole = isinstance(first, int) and isinstance(last, int) and isinstance(step, int)
+    if dtype is None:
+        kind = np.dtype(np.int64) if whole else dtypes.default_float()
+    else:
+        kind = dtypes.as_dtype(dtype, "arange")
+    if kind in BOOLEAN or kind in COMPLEX or kind in STORAGE:
+        raise TypeError(f"arange: wants a real numeric dtype, got {kind}")
+    if step == 0:
+        raise ValueError("arange: step must not be 0")
+    span = (last - first) / step
+    if not math.isfinite(span):
+        raise ValueError(f"arange: from {first} to {last} by {step} is no finite number of steps")
+    if whole:
+        size = max(0, -((first - last) // step))
+    else:
+        size = max(0, math.ceil(span))
+    layout = Layout.new((size,), kind, index_of(device))
+    if not size:
+        return _allocated(layout)
+    if (
+        kind in FLOATING
+    ):  # the step as it is between the first two elements, rounded as they are: NumPy's rule
+        T = dtypes.compute_dtype(kind).type
+        begin = T(kind.type(first))
+        step = float(T(kind.type(first + step)) - begin)
+        first = float(begin)
+    else:
+        begin = int(first)
+        first, step = begin, int(first + step) - begin
+        low, high = _RANGE[kind]
+        if not low <= begin <= high or (
+            dtype is None and not low <= begin + (size - 1) * step <= high
+        ):
+            raise OverflowError(f"arange: from {begin} to {last} does not fit into {kind}")
+    return made_of(_ramp, layout, (first, step, first), count=size)
+
+
+def made_of(op: Op, layout: Layout, scalars: tuple, *_: Any, **params: Any) -> Any:
+    """A new array that a card makes of numbers alone: of a ramp start, step, and what is in the
+    place of those from `count` on."""
+    return op(scalars=scalars, layout=layout, device=layout.device, **params)
+
+
+_RANGE = {kind: (int(np.iinfo(kind).min), int(np.iinfo(kind).max)) for kind in dtypes.INTEGER}
+
+
+def recorded(*values: Any) -> bool:
+    """Whether a gradient is recorded for one of these: then they are no mere numbers."""
+    return any([getattr(value, "_node", None) is not None for value in values])
+
+
+@fast_path()
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    """``num`` evenly spaced numbers from ``start`` to ``stop``.
+
+    out[i] = start + i * (stop - start) / (num - 1), the last one exactly ``stop``; without
+    ``endpoint`` the division is by ``num`` and ``stop`` is left out.
+
+    Args: start, stop: numbers, or arrays that broadcast: then so many rows of numbers; num: how
+    many, >= 0; endpoint: end with ``stop``; retstep: return (array, step); dtype: default float
+    (complex for complex ends); axis: of the result for arrays. Raises: ValueError if num is
+    negative, TypeError if it is no integer, or for complex ends and a real dtype. Accuracy:
+    computed in the dtype itself (float32 for 16-bit floats). Gradient: of arrays, by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.linspace(0, 1, 5)
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    """
+    num = as_integer("linspace", "num", num, 0)
+    steps = num - 1 if endpoint else num
+    if np.ndim(start) or np.ndim(stop) or recorded(start, stop):
+        ends = first, last = coerce("linspace", (start, stop))  # Python's numbers widen no array
+        kinds = [
+            x if type(x) in (bool, int, float, complex) else end
+            for x, end in zip((start, stop), ends, strict=True)
+        ]
+        return _rows_between(
+            first, last, dtypes.result_type(*kinds), num, endpoint, retstep, dtype, axis
+        )
+    first, last = as_numbers("linspace", "numbers", start, stop)
+    if dtype is None:
+        kind = dtypes.result_type(
+            start if hasattr(start, "dtype") else first, stop if hasattr(stop, "dtype") else last
+        )
+        dtype = dtypes.default_float() if kind.kind in "biu" else kind
+    out = _between(first, last, num, endpoint, dtype, index_of(device))
+    return (out, (last - first) / steps if steps > 0 else math.nan) if retstep else out
+
+
+def _rows_between(
+    start: ndarray,
+    stop: ndarray,
+    kind: np.dtype,
+    num: int,
+    endpoint: bool,
+    retstep: bool,
+    dtype: Any,
+    axis: int,
+) -> Any:
+    """`linspace` of arrays; kind: what they are promoted to."""
+    from .elementwise import floor
+    from .where import where
+
+    kind = dtypes.default_float() if kind.kind in "biu" else kind
+    start, stop = astype(start, kind), astype(stop, kind)
+    broadcast_shapes("linspace", start.shape, stop.shape)
+    steps = num - 1 if endpoint else num
+    step = (stop - start) / (steps if steps > 0 else math.nan)
+    axis = normalize_axis("linspace", axis, step.ndim + 1)
+    at = reshape(
+        arange(num, dtype=dtypes.real_dtype(kind), device=start.device), (num, *[1] * step.ndim)
+    )
+    out = start + step * at if steps > 0 else broadcast_to(start, step.shape) + at * 0
+    out = moveaxis(where(at == num - 1, stop, out) if endpoint and num > 1 else out, 0, axis)
+    wanted = (
+        kind if dtype is None else dtypes.as_dtype(dtype, "linspace")
+    )  # whole numbers: towards minus infinity, as NumPy's
+    keeps_imaginary("linspace", out, wanted)
+    out = astype(
+        floor(out) if wanted.kind in "iu" and kind.kind == "f" else out, wanted, copy=False
+    )
+    return (out, step if steps > 0 else math.nan) if retstep else out
+
+
+def _between(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, index: int) -> ndarray:
+    """`linspace` of numbers."""
+    kind = dtypes.as_dtype(dtype, "linspace")
+    if kind not in COMPLEX and complex in (type(start), type(stop)):
+        raise TypeError(
+            f"linspace: numbers from {start} to {stop} would lose their imaginary part in dtype "
+            f"{kind}"
+        )
+    if kind not in FLOATING:  # complex or whole numbers: rare and short; NumPy makes them
+        return upload(np.linspace(start, stop, num, dtype=kind, endpoint=endpoint), index)
+    layout = Layout.new((num,), kind, index)
+    if not num:
+        return _allocated(layout)
+    steps = num - 1 if endpoint else num
+    step = (stop - start) / steps if steps else 0.0
+    count = num - 1 if endpoint and num > 1 else num
+    return made_of(_ramp, layout, (float(start), float(step), float(stop)), count=count)

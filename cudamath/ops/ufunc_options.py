@@ -1,0 +1,156 @@
+"""NumPy's options of a ufunc: out, where, dtype, casting. `install` puts them on the card's
+class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.array import ndarray
+from ..core.asarray import asarray
+from ..core.autograd import mutation
+from ..core.dispatch.checks import coerce
+from ..core.dispatch.op import apart
+from ..core.dtypes import bfloat16, float16
+from .out_argument import allow, casting_rule, deliver, target_of
+from .ufunc import LOGICAL, SCALARS, Elementwise
+
+
+def _call_with(
+    self: Elementwise, operands: tuple, out: Any, where: Any, dtype: Any, casting: Any
+) -> ndarray:
+    """The op with NumPy's `out`, `where`, `dtype` and `casting`."""
+    if dtype is not None or casting_rule(self.name, casting) != "same_kind":
+        operands = self._in_dtype(operands, dtype, casting)
+    if out is None:
+        if (
+            where is not True
+            # a gradient rule may give NaN at what is left out, 0 / 0 for log(0): this choice
+            # drops it
+        ):
+            operands = tuple(
+                [
+                    x if getattr(x, "_node", None) is None else self._choose(where, x, 0)
+                    for x in operands
+                ]
+            )
+        result = self(*operands)
+        if where is True:
+            return result
+        base: Any = 0
+    else:
+        target = base = target_of(self.name, out)
+        if any([getattr(x, "_node", None) is not None for x in (*operands, target)]):
+            raise RuntimeError(
+                f"{self.name}: out= would write into an array where a gradient is being "
+                "recorded; take the "
+                "result instead"
+            )
+        if where is True and operands[0] is target and casting == "same_kind":
+            result = self.call(operands, target=target)
+            mutation.wrote(target)
+            return result
+        result = self(*operands)
+        if result.ndim <= target.ndim and result.shape != target.shape:
+            from .shape import _broadcast_as
+
+            result = _broadcast_as(self.name, result, target.shape)
+    if where is not True:
+        from .where import _where_into
+
+        if (
+            out is not None
+            and type(where) is ndarray
+            and result._layout.dtype is target._layout.dtype
+            and (
+                result._layout.device == where._layout.device == target._layout.device >= 0
+                and target._layout.size
+                and where._layout.dtype == np.bool_
+                and result.shape == where.shape == target.shape
+                and apart(target, where)
+            )
+        ):
+            mutation.wrote(target)  # written where it lies
+            _where_into(target, where, result)
+            return target
+        if (
+            out is not None and result.dtype != target.dtype
+        ):  # judged as it is, before the choice promotes it
+            allow(self.name, result, target, casting)
+            result = result.astype(target.dtype)
+        result = self._choose(where, result, base)
+    return result if out is None else deliver(self.name, result, target, casting)
+
+
+def _choose(self: Elementwise, where: Any, x: Any, y: Any) -> ndarray:
+    """`where(where, x, y)` in this op's name."""
+    from .where import where as choose
+
+    try:
+        return choose(where, x, y)
+    except (
+        TypeError,
+        ValueError,
+        OverflowError,
+    ) as error:  # what is no array, shapes, integers beyond 64 bits
+        raise type(error)(f"{self.name}: {error}") from None
+
+
+def _in_dtype(self: Elementwise, operands: tuple, dtype: Any, casting: Any) -> tuple:
+    """The operands cast, where NumPy's rule allows it, to what the op takes, to return a given
+    dtype."""
+    from .shape import astype
+
+    def seen(d: np.dtype) -> np.dtype:
+        return float16 if d == bfloat16 else d
+
+    def kind_of(x: Any) -> np.dtype:
+        """The dtype of an operand, for a Python number the one it is converted to: NumPy 2.4's
+        resolve_dtypes may end the process where it refuses a Python number."""
+        if isinstance(x, ndarray):
+            return seen(x.dtype)
+        if type(x) is bool:
+            return np.dtype(bool)
+        if wanted is not None and dtypes.result_type(wanted, x) == wanted:
+            return seen(wanted)
+        return seen(common)
+
+    wanted = None if dtype is None else dtypes.as_dtype(dtype, self.name)
+    if self.ufunc in LOGICAL:  # 256 is no uint8 0
+        operands = tuple([bool(x) if type(x) in SCALARS else x for x in operands])
+    arrays = [x if type(x) in SCALARS else coerce(self.name, (x,))[0] for x in operands]
+    common = dtypes.result_type(*arrays)
+    try:
+        *inputs, _ = self.ufunc.resolve_dtypes(
+            (*map(kind_of, arrays), None),
+            casting=casting,
+            signature=(*[None] * self.ufunc.nin, None if wanted is None else seen(wanted)),
+        )
+    except TypeError:
+        asked = "" if wanted is None else f" in dtype {wanted}"
+        raise TypeError(
+            f"{self.name}: cannot compute{asked} by the rule {casting!r} on operands of "
+            + " and ".join(str(getattr(x, "dtype", type(x).__name__)) for x in arrays)
+        ) from None
+    if wanted is None:
+        return operands
+    inputs = [wanted if d == float16 and wanted == bfloat16 else d for d in inputs]
+    alone = all([type(x) in SCALARS for x in arrays])
+
+    def cast(x: Any, d: np.dtype) -> Any:
+        if (
+            type(x) in SCALARS and dtypes.result_type(d, x) == d
+        ):  # stays a number beside an array, which must hold it
+            return asarray(x, d, name=self.name) if alone else x
+        return astype(coerce(self.name, (x,))[0], d, copy=False)
+
+    return tuple(map(cast, arrays, inputs))
+
+
+def install() -> None:
+    """Put the methods of this file on the card's class."""
+    methods = {"call_with": _call_with, "_choose": _choose, "_in_dtype": _in_dtype}
+    for name, method in methods.items():
+        setattr(Elementwise, name, method)

@@ -1,0 +1,78 @@
+"""The versions of an operation as a table, and the choice among them.
+
+Each family's `dispatch.py` lists its versions once: a name, the planner, what it supports, where it
+is preferred. The module of a version is imported when the version is chosen, so a process loads
+the kernels that it runs and no others.
+"""
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...core.dispatch.plan import Plan
+
+
+def always(_problem: Any) -> bool:
+    """For a version that supports, or is preferred for, every problem."""
+    return True
+
+
+@dataclass(frozen=True)
+class Version:
+    """One implementation of an operation.
+
+    Parameters
+    ----------
+    name : str
+        By which tests, tuning tables and `cm.explain` call it.
+    planner : str
+        "family.module.function" below `cudamath.kernels`: takes the problem, returns a Plan, or
+        None where it turns out that it cannot do it (a library without a plan).
+    supports : callable
+        Whether it can run a problem: dtypes, shapes, strides, capability.
+    prefers : callable
+        Whether it should run before the versions further down, for reasons of speed.
+    reason : str
+        Why it is preferred: `cm.explain` prints it.
+    """
+
+    name: str
+    planner: str
+    supports: Callable[[Any], bool] = always
+    prefers: Callable[[Any], bool] = always
+    reason: str = ""
+
+    def plan(self, problem: Any) -> Plan | None:
+        """The version's plan of a problem."""
+        module, _, function = self.planner.rpartition(".")
+        return getattr(importlib.import_module(f"cudamath.kernels.{module}"), function)(problem)
+
+
+def ordered(versions: Sequence[Version], problem: Any) -> list[Version]:
+    """The versions that support a problem: those that are preferred first."""
+    able = [version for version in versions if version.supports(problem)]
+    return sorted(able, key=lambda version: not version.prefers(problem))
+
+
+def choose(name: str, versions: Sequence[Version], problem: Any, version: str | None = None) -> Plan:
+    """The plan of the first version that can do it, or of the one that is named.
+
+    Raises ValueError if the named one does not exist or does not support the problem.
+    """
+    if version is None:
+        for candidate in ordered(versions, problem):
+            plan = candidate.plan(problem)
+            if plan is not None:
+                plan.why = plan.why or f"{candidate.name}: {candidate.reason}"
+                return plan
+        raise AssertionError(f"{name}: no version supports {problem}")
+    named = next((v for v in versions if v.name == version), None)
+    if named is None:
+        names = ", ".join(v.name for v in versions)
+        raise ValueError(f"{name}: there is no version {version!r}; there are {names}")
+    plan = named.plan(problem) if named.supports(problem) else None
+    if plan is None:
+        raise ValueError(f"{name}: version {version!r} does not support {problem}")
+    plan.why = f"requested: {version}"
+    return plan

@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
-import cudamath as cm
-
+from . import cuda
 from .core.array import ndarray
+from .core.asarray import asarray
 from .core.dispatch.checks import require
+from .ml import activation as activations
+from .ops import creation, elementwise, reduce, shape
+from .ops.linalg import products
 from .timing import interleave, nothing
 
 __all__ = [
@@ -55,7 +58,7 @@ def create_tensor(
     >>> math.create_tensor((2, 3), fill=1).tolist()
     [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
     """
-    return cm.full(shape, fill, dtype=dtype, device=device)
+    return creation.full(shape, fill, dtype=dtype, device=device)
 
 
 def from_numpy(x: Any, *, device: Any = None) -> ndarray:
@@ -76,7 +79,7 @@ def from_numpy(x: Any, *, device: Any = None) -> ndarray:
     >>> math.from_numpy(np.arange(3)).shape
     (3,)
     """
-    return cm.asarray(x, device=device)
+    return asarray(x, device=device)
 
 
 def to_numpy(x: Any) -> np.ndarray:
@@ -116,7 +119,7 @@ def vector_add(a: Any, b: Any) -> ndarray:
     >>> math.vector_add([1, 2], [3, 4]).tolist()
     [4, 6]
     """
-    return cm.add(a, b)
+    return elementwise.add(a, b)
 
 
 def matrix_multiply(a: Any, b: Any) -> ndarray:
@@ -138,7 +141,7 @@ def matrix_multiply(a: Any, b: Any) -> ndarray:
     >>> math.matrix_multiply([[1, 2]], [[3], [4]]).tolist()
     [[11]]
     """
-    return cm.matmul(a, b)
+    return products.matmul(a, b)
 
 
 def matrix_transpose(x: Any) -> ndarray:
@@ -159,7 +162,7 @@ def matrix_transpose(x: Any) -> ndarray:
     >>> math.matrix_transpose([[1, 2], [3, 4]]).tolist()
     [[1, 3], [2, 4]]
     """
-    return cm.matrix_transpose(x)
+    return shape.matrix_transpose(x)
 
 
 def relu(x: Any) -> ndarray:
@@ -180,7 +183,7 @@ def relu(x: Any) -> ndarray:
     >>> math.relu([-1.0, 2.0]).tolist()
     [0.0, 2.0]
     """
-    return cm.ml.relu(x)
+    return activations.relu(x)
 
 
 def sigmoid(x: Any) -> ndarray:
@@ -201,7 +204,7 @@ def sigmoid(x: Any) -> ndarray:
     >>> math.sigmoid([0.0]).tolist()
     [0.5]
     """
-    return cm.ml.sigmoid(x)
+    return activations.sigmoid(x)
 
 
 def reduce_sum(
@@ -226,7 +229,7 @@ def reduce_sum(
     >>> math.reduce_sum([[1, 2], [3, 4]], axis=0).tolist()
     [4, 6]
     """
-    return cm.sum(x, axis=axis, keepdims=keepdims)
+    return reduce.sum(x, axis=axis, keepdims=keepdims)
 
 
 def free_tensor(x: ndarray) -> None:
@@ -254,7 +257,7 @@ def free_tensor(x: ndarray) -> None:
         raise ValueError(
             f"free_tensor: a gradient of this array of shape {x.shape} is being recorded"
         )
-    empty = cm.empty((0,), dtype=x.dtype, device=x.device)
+    empty = creation.empty((0,), dtype=x.dtype, device=x.device)
     x._layout, x._data, x._owner = empty._layout, empty._data, empty._owner
 
 
@@ -283,7 +286,7 @@ def benchmark_operations(
         raise ValueError(f"benchmark_operations: size must be at least 1, got {size}")
     rng = np.random.default_rng(0)
     a, b = (
-        cm.asarray(rng.standard_normal((size, size), dtype=np.float32), device=device)
+        asarray(rng.standard_normal((size, size), dtype=np.float32), device=device)
         for _ in range(2)
     )
     spreads = interleave(
@@ -295,6 +298,6 @@ def benchmark_operations(
             "reduce_sum": lambda: reduce_sum(a),
         },
         rounds=rounds,
-        synchronize=cm.cuda.synchronize if a.device.type == "cuda" else nothing,
+        synchronize=cuda.synchronize if a.device.type == "cuda" else nothing,
     )
     return {name: spread.median for name, spread in spreads.items()}

@@ -12,7 +12,7 @@ import optree
 from ..core import recording
 from ..core.array import ndarray
 from ..core.asarray import asarray
-from ..core.autograd import tape
+from ..core.autograd import constants, tape
 from ..core.dispatch.checks import require_function
 from ..core.dtypes import INEXACT
 from .recompute import closed_over
@@ -61,11 +61,9 @@ class _Custom:
     @staticmethod
     def vjp(g: list[ndarray | None], _y: Any, call: _Call) -> list[Any]:
         """Gradients at the parents, by the user's rule."""
-        from ..ops.creation import zeros
-
         name = call.rule.name
         full = [
-            zeros(layout.shape, dtype=layout.dtype, device=layout_device)
+            constants.full(layout.shape, 0, dtype=layout.dtype, device=layout_device)
             if each is None
             else owned(each)
             for each, (layout, layout_device) in zip(g, call.outputs, strict=True)

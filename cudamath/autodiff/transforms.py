@@ -98,7 +98,7 @@ def _seed(y: ndarray) -> ndarray:
             1.0, layout if layout.contiguous and layout.aligned else layout.like()
         )
     )
-    return _creation().ones_like(y._alias()) if one is None else one
+    return constants.full_like(y._alias(), 1) if one is None else one
 
 
 def owned(g: ndarray) -> ndarray:
@@ -106,7 +106,7 @@ def owned(g: ndarray) -> ndarray:
     of its own, since who changes a gradient in place must change nothing else."""
     if type(g._owner) is not constants.Lasting:
         return g
-    own = _creation().full_like(g._owner.whole, g._owner.value)
+    own = constants.full_like(g._owner.whole, g._owner.value)
     out = g._alias()
     out._data, out._owner, out._node = own._data, own._owner, g._node
     return out
@@ -147,16 +147,8 @@ def _memory(x: ndarray) -> int:
     return id(x._data if x._data.base is None else x._data.base)
 
 
-@functools.cache
-def _creation() -> Any:
-    """The module that makes arrays, which imports this package's own."""
-    from ..ops import creation
-
-    return creation
-
-
 def _zeros(g: Any, x: ndarray) -> ndarray:
-    return _creation().zeros_like(x) if g is None else g
+    return constants.full_like(x, 0) if g is None else g
 
 
 def value_and_grad(

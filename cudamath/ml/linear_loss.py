@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autodiff.transforms import vjp
 from ..core import recording
 from ..core.array import ndarray
 from ..core.autograd import tape
@@ -225,9 +226,7 @@ class _Recorded:
         if recording.state.paused:
             by_x, by_weight = (None if d is None else d * g.astype(d.dtype) for d in (dx, dweight))
         else:
-            import cudamath as cm
-
-            _, pull = cm.vjp(
+            _, pull = vjp(
                 lambda x, weight: _composed(x, weight, targets, classes, ignore_index), x, weight
             )
             by_x, by_weight = pull(g)

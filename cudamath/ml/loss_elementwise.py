@@ -25,6 +25,7 @@ from ..core.dispatch.op import FLOATING, Op
 from ..core.dtypes import result_type
 from ..core.shapes import axes_by_stride, broadcast_shapes
 from ..cpu.elementwise_losses import LOSSES
+from ..fuse import fuse
 from ..ops.creation import ones
 from ..ops.elementwise import abs, exp, log, log1p, maximum, minimum, sign
 from ..ops.random.bit_stream import number
@@ -134,9 +135,7 @@ def _card(x: Any, t: Any) -> Op:
 @functools.cache
 def _fused_loss(kind: str, reduction: str) -> Callable[..., ndarray]:
     """The loss of two arrays and one of parameters: one kernel, and a sum."""
-    import cudamath as cm
-
-    return cm.fuse(
+    return fuse(
         lambda x, t, parameter: _reduced(LOSSES[kind].value(_XP, x, t, parameter), reduction)
     )
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ..autodiff.transforms import vjp
 from ..core.array import ndarray
 from ..core.dispatch.checks import coerce
 from ..core.dispatch.fast_path import fast_path
@@ -71,9 +72,7 @@ def _rule(
 def _slope_rule(
     u: ndarray, _y: Any, g: ndarray, weight: ndarray, z: ndarray, *, activation: str, tf32: bool
 ) -> tuple:
-    import cudamath as cm
-
-    _, pull = cm.vjp(
+    _, pull = vjp(
         lambda g, weight, z: _SLOPES[activation](linalg_products.matmul(g, weight), z), g, weight, z
     )
     return pull(u)

@@ -10,7 +10,10 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import FLOATING, NUMERIC, Op
 from ..core.dtypes import compute_dtype
 from ..core.shapes import as_integer, broadcast_shapes
+from ..ops import elementwise
 from ..ops.random.bit_stream import number
+from ..ops.ranges import arange
+from ..ops.shape import expand_dims
 
 __all__ = ["rotary_embedding", "rotary_tables"]
 
@@ -49,8 +52,6 @@ def rotary_tables(
     >>> sin.round(3).tolist()
     [[0.0], [0.8410000205039978], [0.9089999794960022]]
     """
-    import cudamath as cm
-
     dim, base = as_integer("rotary_tables", "dim", dim), number("rotary_tables", "base", base)
     if dim < 0 or dim % 2:
         raise ValueError(f"rotary_tables: wants an even dim >= 0, got {dim}")
@@ -61,13 +62,13 @@ def rotary_tables(
         or getattr(positions, "ndim", None) == 0
         and hasattr(positions, "__index__")
     ):
-        positions = cm.arange(as_integer("rotary_tables", "positions", positions, 0))
+        positions = arange(as_integer("rotary_tables", "positions", positions, 0))
     where = require("rotary_tables", positions, NUMERIC, "positions").astype("float64")
     if not where.ndim:
         raise ValueError("rotary_tables: wants positions of at least one axis, or an integer")
-    speed = base ** (cm.arange(0, dim, 2, dtype="float64", device=where.device) / -max(dim, 1))
-    angle = cm.expand_dims(where, -1) * speed
-    return cm.cos(angle).astype(dtype), cm.sin(angle).astype(dtype)
+    speed = base ** (arange(0, dim, 2, dtype="float64", device=where.device) / -max(dim, 1))
+    angle = expand_dims(where, -1) * speed
+    return elementwise.cos(angle).astype(dtype), elementwise.sin(angle).astype(dtype)
 
 
 @fast_path("x", "cos", "sin")

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import math
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -23,10 +24,18 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.dtypes import REAL
+from ..fuse import fuse
+from ..ops import elementwise
+from ..ops.where import where
 
 __all__ = ["constant", "cosine", "exponential", "linear", "one_cycle", "step_decay"]
 
 Schedule = Callable[[Any], Any]
+
+#: What formulas of rates use of a namespace: NumPy has these, too.
+_FUNCTIONS = types.SimpleNamespace(
+    clip=elementwise.clip, cos=elementwise.cos, floor=elementwise.floor, where=where
+)
 
 
 def _positive(name: str, **values: float) -> None:
@@ -47,9 +56,7 @@ def _schedule(name: str, peak: float, warmup: int, formula: Callable[[Any, Any],
 
     @functools.cache
     def fused() -> Callable:
-        import cudamath as cm
-
-        return cm.fuse(lambda step: rate(cm, step.astype("float32")))
+        return fuse(lambda step: rate(_FUNCTIONS, step.astype("float32")))
 
     def schedule(step: Any) -> Any:
         if type(step) is not ndarray:

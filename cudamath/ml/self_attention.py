@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..autodiff.transforms import vjp
 from ..core.array import ndarray
 from ..core.dispatch.checks import require
 from ..core.dispatch.fast_path import fast_path
@@ -12,6 +13,7 @@ from ..core.dispatch.op import Op
 from ..core.dtypes import FLOATING
 from ..core.shapes import as_integer
 from ..ops.random.bit_stream import number
+from ..ops.shape import moveaxis
 from .attention import MOST_DEPTH, stored
 from .softmax import in_order
 
@@ -86,12 +88,10 @@ def self_attention(
 
 def _composed(qkv: ndarray, heads: int, causal: bool, scale: float) -> ndarray:
     """The same function out of public operations: differentiable to any order."""
-    import cudamath as cm
-
     batch, length, width = qkv.shape
-    parts = cm.moveaxis(qkv.reshape((batch, length, 3, heads, width // 3 // heads)), (2, 3), (0, 2))
+    parts = moveaxis(qkv.reshape((batch, length, 3, heads, width // 3 // heads)), (2, 3), (0, 2))
     y = stored(parts[0], parts[1], parts[2], causal=causal, scale=scale, dropping=False)
-    return cm.moveaxis(y, 1, 2).reshape((batch, length, width // 3))
+    return moveaxis(y, 1, 2).reshape((batch, length, width // 3))
 
 
 def _rule(g: tuple, y: tuple, qkv: ndarray, **params: Any) -> tuple:
@@ -102,12 +102,11 @@ def _grad_rule(
     h: ndarray, _first: None, g: ndarray, qkv: ndarray, _y: None, _lse: None, **params: Any
 ) -> tuple:
     """y and lse count as functions of qkv."""
-    import cudamath as cm
 
     def first(g: ndarray, qkv: ndarray) -> ndarray:
-        return cm.vjp(lambda x: _composed(x, **params), qkv)[1](g)[0]
+        return vjp(lambda x: _composed(x, **params), qkv)[1](g)[0]
 
-    return *cm.vjp(first, g, qkv)[1](h), None, None
+    return *vjp(first, g, qkv)[1](h), None, None
 
 
 _self_attention = Op(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,7 @@ from .join import repeat, stack
 from .linalg import products as linalg_products
 from .out_argument import deliver, target_of
 
+_package: ModuleType  # the public namespace
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
 
 
@@ -207,8 +209,6 @@ def _array_function(self: ndarray, func: Callable, types: Any, args: Any, kwargs
     """np.concatenate([x, y]), np.sum(x), ...: our function of that name, on the device. What only
     looks at values (np.save, np.array2string) gets them on the host; for all else NumPy raises
     TypeError."""
-    import cudamath
-
     if func in _ABOUT:
         return _ABOUT[func](*args, **kwargs)
     if func in _LOOKING:
@@ -217,7 +217,7 @@ def _array_function(self: ndarray, func: Callable, types: Any, args: Any, kwargs
             (args, kwargs),  # type: ignore
         )
         return func(*args, **kwargs)
-    space: Any = cudamath
+    space: Any = _package
     for part in func.__module__.split(".")[1:]:
         space = getattr(space, part, None)
     function = getattr(space, func.__name__, None)
@@ -239,11 +239,9 @@ def _broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Any, ...]:
 
 def _namespace(self: ndarray, *, api_version: str | None = None) -> Any:
     """The array API namespace: this package."""
-    import cudamath
-
     if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12", "2025.12"):
         raise ValueError(f"__array_namespace__: unknown version {api_version!r} of the array API")
-    return cudamath
+    return _package
 
 
 _BY_UFUNC: dict[np.ufunc, Callable] = {
@@ -297,8 +295,11 @@ _BY_UFUNC |= {
 }
 
 
-def install() -> None:
-    """Put operators and methods on the class."""
+def install(package: ModuleType) -> None:
+    """Put operators and methods on the class. package: the public namespace, which arrays name as
+    theirs."""
+    global _package
+    _package = package
     for name, (function, symbol) in _ARITHMETIC.items():
         forward, reflected = _operator(function)
         setattr(ndarray, f"__{name}__", forward)

@@ -14,8 +14,12 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.dtypes import FLOATING
 from ..core.shapes import normalize_axis
+from . import elementwise, reduce
+from .creation import full
 from .join import _joined
-from .shape import _broadcast, _cast, _copy, moveaxis, pattern, span, squeeze, view_of
+from .ranges import linspace
+from .shape import _broadcast, _cast, _copy, flip, moveaxis, pattern, span, squeeze, view_of
+from .statistics import median
 
 __all__ = ["pad"]
 
@@ -218,28 +222,26 @@ def _once(shape: tuple[int, ...], widths: list[list[int]], mode: str) -> bool:
     )
 
 
-_STATISTICS = {"maximum": "max", "minimum": "min", "mean": "mean", "median": "median"}
+_STATISTICS = {"maximum": reduce.max, "minimum": reduce.min, "mean": reduce.mean, "median": median}
 
 
 def _end(
     x: ndarray, axis: int, first: bool, mode: str, count: int, value: Any, length: int | None
 ) -> ndarray:
     """What `pad` puts before (first) or after x along an axis, in x's dtype."""
-    import cudamath
-
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
     size = x.shape[axis]
     if mode == "constant":
-        return cudamath.full(shape, value, x.dtype, device=x.device)
+        return full(shape, value, x.dtype, device=x.device)
     if mode == "linear_ramp":
         edge = span(x, axis, 0, 1) if first else span(x, axis, size - 1, size)
-        ramp = cudamath.linspace(value, squeeze(edge, axis=axis), count, endpoint=False, axis=axis)
-        ramp = ramp if first else cudamath.flip(ramp, axis=axis)
-        return _cast_to(cudamath.floor(ramp) if x.dtype.kind in "iu" else ramp, x.dtype)
+        ramp = linspace(value, squeeze(edge, axis=axis), count, endpoint=False, axis=axis)
+        ramp = ramp if first else flip(ramp, axis=axis)
+        return _cast_to(elementwise.floor(ramp) if x.dtype.kind in "iu" else ramp, x.dtype)
     near = size if length is None else min(length, size)
     part = span(x, axis, 0, near) if first else span(x, axis, size - near, size)
-    found = getattr(cudamath, _STATISTICS[mode])(part, axis=axis, keepdims=True)
-    found = _cast_to(cudamath.round(found) if x.dtype.kind in "iu" else found, x.dtype)
+    found = _STATISTICS[mode](part, axis=axis, keepdims=True)
+    found = _cast_to(elementwise.round(found) if x.dtype.kind in "iu" else found, x.dtype)
     return _broadcast(found, shape=shape, old=found.shape)
 
 

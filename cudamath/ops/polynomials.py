@@ -27,6 +27,9 @@ from .elementwise import abs, not_equal, weighted_sum
 from .index_grids import vander
 from .join import concat
 from .join_numpy import trim_zeros
+from .linalg.matrix_functions import lstsq
+from .linalg.solve import inv
+from .linalg.spectral import eigvals
 from .ranges import arange
 from .shape import astype, matrix_transpose, reshape, span
 from .transfer import imag, real
@@ -226,11 +229,9 @@ def poly(roots: Any, /) -> ndarray:
     >>> cm.poly([2.0, -3.0]).tolist()
     [1.0, 1.0, -6.0]
     """
-    import cudamath
-
     z = require("poly", roots, NUMERIC)
     if z.ndim == 2 and z.shape[0] == z.shape[1] and z.size:
-        z = speaks_for("poly")(cudamath.linalg.eigvals)(z)
+        z = speaks_for("poly")(eigvals)(z)
     if z.ndim > 1:
         raise ValueError(f"poly: wants a vector of roots or a square matrix, got shape {z.shape}")
     z = reshape(z, (-1,))
@@ -259,8 +260,6 @@ def roots(p: Any) -> ndarray:
     >>> sorted(cm.round(cm.roots([1.0, -3.0, 2.0]), 9).tolist())
     [1.0, 2.0]
     """
-    import cudamath
-
     if np.shape(p) == (0,):
         return zeros(0)
     (p,) = _coefficients("roots", p)
@@ -274,9 +273,7 @@ def roots(p: Any) -> ndarray:
     if not n:
         return behind
     top = reshape(-span(p, 0, first + 1, last + 1) / p[first], (1, n))
-    z = speaks_for("roots")(cudamath.linalg.eigvals)(
-        concat([top, eye(n - 1, n, dtype=p.dtype, device=p.device)])
-    )
+    z = speaks_for("roots")(eigvals)(concat([top, eye(n - 1, n, dtype=p.dtype, device=p.device)]))
     if z.dtype in COMPLEX and p.dtype not in COMPLEX and not bool(not_equal(imag(z), 0).any()):
         z = real(z)
     return concat([z, astype(behind, z.dtype)]) if behind.size else z
@@ -308,8 +305,6 @@ def polyfit(
     >>> cm.round(cm.polyfit([0.0, 1.0, 2.0], [1.0, 3.0, 5.0], 1), 6).tolist()
     [2.0, 1.0]
     """
-    import cudamath
-
     x, y = coerce("polyfit", (x, y), NUMERIC)
     deg = as_integer("polyfit", "deg", deg)
     if x.ndim != 1 or y.ndim not in (1, 2) or y.shape[0] != x.size or not x.size or deg < 0:
@@ -336,7 +331,7 @@ def polyfit(
         "rcond as a real number",
         x.size * float(finfo(kind).eps) if rcond is None else rcond,
     )
-    c, residuals, rank, s = cudamath.linalg.lstsq(left, right, rcond)
+    c, residuals, rank, s = lstsq(left, right, rcond)
     c = c / (reshape(scale, (-1, 1)) if y.ndim == 2 else scale)
     if full:
         return c, residuals, rank, s, rcond
@@ -348,7 +343,7 @@ def polyfit(
         )
     if not cov:
         return c
-    spread = cudamath.linalg.inv(matrix_transpose(left) @ left) / (reshape(scale, (-1, 1)) * scale)
+    spread = inv(matrix_transpose(left) @ left) / (reshape(scale, (-1, 1)) * scale)
     if cov != "unscaled" and x.size <= deg + 1:
         raise ValueError(
             f"polyfit: {x.size} points are too few to scale the covariance of {deg + 1} "

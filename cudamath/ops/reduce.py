@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autodiff.transforms import vjp
 from ..core import dtypes, recording
 from ..core.array import ndarray
 from ..core.asarray import asarray
@@ -106,9 +107,7 @@ def _prod_grad(g: ndarray, x: ndarray, axis: tuple, dtype: np.dtype) -> ndarray:
     if not x.size:
         return x
     if not recording.state.paused and x._node is not None:
-        import cudamath as cm
-
-        _, pull = cm.vjp(lambda x: _pairs(astype(x, wide, copy=False), axis), x)
+        _, pull = vjp(lambda x: _pairs(astype(x, wide, copy=False), axis), x)
         return pull(astype(_kept(g, x.shape, axis), wide, copy=False))[0]
     g, x = _kept(g, x.shape, axis), conj(astype(x, dtype, copy=False))
     y = _prod_over(g, x, axis, wide) if x._layout.device == CPU else None

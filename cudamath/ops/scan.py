@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autodiff.transforms import vjp
 from ..core import dtypes, recording
 from ..core.array import ndarray
 from ..core.devices import CPU
@@ -21,7 +22,6 @@ from .index import _along_grad
 from .join import concat
 from .out_argument import deliver, target_of
 from .ranges import arange
-from .reduce import sum as total
 from .reduction_op import _total_dtype, normal
 from .shape import astype, flip, ravel, reshape, span
 from .where import where
@@ -65,9 +65,7 @@ def _prod_grad(g: ndarray, y: ndarray, x: ndarray, axis: int, dtype: np.dtype) -
     A gradient that is differentiated itself is that of multiplications, as in `reduce.prod`."""
     x, held = astype(x, dtype, copy=False), dtypes.compute_dtype(dtype)
     if not recording.state.paused and x._node is not None:
-        import cudamath as cm
-
-        _, pull = cm.vjp(lambda x: _doubled(astype(x, held, copy=False), axis), x)
+        _, pull = vjp(lambda x: _doubled(astype(x, held, copy=False), axis), x)
         return pull(astype(g, held, copy=False))[0]
     if x._layout.device == CPU and x.size:
         y = y if held == dtype else _scan(x, kind="prod", axis=axis, dtype=held)
@@ -84,7 +82,7 @@ def _prod_grad(g: ndarray, y: ndarray, x: ndarray, axis: int, dtype: np.dtype) -
         g * y,
     )  # a product that is infinite is no part of the gradient of those before it
     behind = _from_behind(where(signal & none, y, 0), axis)
-    at_first = total(where(signal & one, y, 0), axis=axis, keepdims=True)
+    at_first = where(signal & one, y, 0).sum(axis=axis, keepdims=True)
     return where(none, behind / conj(where(zero, 1, x)), where(first, at_first, 0))
 
 

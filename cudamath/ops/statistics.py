@@ -18,7 +18,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import ANY, FLOATING, INEXACT, INTEGER_OR_BOOL, REAL, REAL_OR_BOOL, Op
 from ..core.shapes import normalize_axes
 from ..cpu.quantiles import rounded
-from . import reduce, ufunc
+from . import elementwise, reduce, ufunc
 from .creation import full
 from .elementwise import clip, conj, divide, equal, floor, isnan, logical_not, maximum, sqrt
 from .index import take_along_axis
@@ -464,9 +464,7 @@ def _between_neighbours(
     count = astype(reduce.sum(logical_not(isnan(lines)), axis=-1, keepdims=True), wide)
 
     def one(q: float) -> ndarray:
-        import cudamath
-
-        place = rounded(_place(q, count, method), method, cudamath)
+        place = rounded(_place(q, count, method), method, elementwise)
         place = clip(place, 0, clip(count - 1, 0, None))
         below = floor(place)
         i = astype(below, np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from ..array import ndarray
 from ..layout import Layout
 from .arguments import Addresses, ArrayArg, Flag, Scalar, TensorMap, Ticket
 from .steps import Call, Launch
-
-if TYPE_CHECKING:
-    from .plan import Plan
 
 
 def array_words(layout: Layout) -> list[int]:
@@ -35,7 +32,7 @@ _HIGH, _MASK = 1 << 63, (1 << 64) - 1
 class _Writer:
     """Writes the `run` function of one plan."""
 
-    def __init__(self, plan: Plan, name: str, inputs: list[Layout], scalars: int, device: int):
+    def __init__(self, plan: Any, name: str, inputs: list[Layout], scalars: int, device: int):
         self.plan, self.name, self.inputs, self.scalars, self.device = (
             plan,
             name,

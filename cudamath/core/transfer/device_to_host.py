@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,9 +27,6 @@ from ...runtime.state import device_cache, device_table, runtime
 from ..dispatch.call_record import obstruct, open_records
 from ..layout import Layout
 from .staging import Room, remember
-
-if TYPE_CHECKING:
-    from ..array import ndarray
 
 BLANK = 0xA5  # each byte of a word that has not been written
 #: How often the thread looks at a word before it waits for the stream: some 20 us. Never where the
@@ -47,11 +44,11 @@ MOST = (
 )
 
 #: How arrays of a layout are read, of those that were read before: `number_of`, `array_reader`.
-number_readers: dict[Layout, Callable[[ndarray], Any]] = device_table()
-array_readers: dict[Layout, Callable[[ndarray], np.ndarray]] = device_table()
+number_readers: dict[Layout, Callable[[Any], Any]] = device_table()
+array_readers: dict[Layout, Callable[[Any], np.ndarray]] = device_table()
 
 
-def number_of(x: ndarray) -> Any:
+def number_of(x: Any) -> Any:
     """The only element of an array on a GPU as a Python scalar; waits for it."""
     layout = x._layout
     read = number_readers.get(layout)
@@ -59,7 +56,7 @@ def number_of(x: ndarray) -> Any:
 
 
 @device_cache
-def number_reader(dtype: np.dtype, device: int) -> Callable[[ndarray], Any]:
+def number_reader(dtype: np.dtype, device: int) -> Callable[[Any], Any]:
     """`read(x)`: the only element of an array of this dtype and device as a Python scalar."""
     nbytes, flag, copy = (
         dtype.itemsize,
@@ -81,7 +78,7 @@ def number_reader(dtype: np.dtype, device: int) -> Callable[[ndarray], Any]:
             words[place] = blank
         return buffer.address, words, np.ndarray((), dtype, buffer.bytes()).item
 
-    def read(x: ndarray) -> Any:
+    def read(x: Any) -> Any:
         if open_records:
             obstruct("read values")
         current = runtime.local.stream
@@ -118,7 +115,7 @@ def number_reader(dtype: np.dtype, device: int) -> Callable[[ndarray], Any]:
     return read
 
 
-def array_reader(layout: Layout) -> Callable[[ndarray], np.ndarray]:
+def array_reader(layout: Layout) -> Callable[[Any], np.ndarray]:
     """`read(x)`: a NumPy array of the elements of a contiguous array of this layout, on a GPU;
     waits for them."""
     return remember(
@@ -129,12 +126,12 @@ def array_reader(layout: Layout) -> Callable[[ndarray], np.ndarray]:
 _rooms: dict[int, list[Room]] = device_table()  # of each device, those that no thread has taken
 
 
-def _array_reader(layout: Layout) -> Callable[[ndarray], np.ndarray]:
+def _array_reader(layout: Layout) -> Callable[[Any], np.ndarray]:
     device, nbytes, flag = layout.device, layout.nbytes, kernel_errors.view(layout.device)
     copy, synchronize = devices.driver().cuMemcpyDtoHAsync, devices.driver().cuStreamSynchronize
     spare = _rooms.setdefault(device, [])
 
-    def read(x: ndarray) -> np.ndarray:
+    def read(x: Any) -> np.ndarray:
         if open_records:
             obstruct("read values")
         current = runtime.local.stream
@@ -167,7 +164,7 @@ def _array_reader(layout: Layout) -> Callable[[ndarray], np.ndarray]:
     return read
 
 
-def copied(x: ndarray) -> np.ndarray:
+def copied(x: Any) -> np.ndarray:
     """A NumPy array of the elements of a contiguous array on a GPU, straight into its memory."""
     if open_records:
         obstruct("read values")

@@ -10,7 +10,7 @@ a user's array, 2.3 of them the copy, where PyTorch took 11.9; by way of a room 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,25 +22,22 @@ from ..dispatch.call_record import obstruct, open_records
 from ..layout import Layout
 from .staging import Room, remember
 
-if TYPE_CHECKING:
-    from ..array import ndarray
-
 MOST = 1 << 16  # bytes of an array that is copied by way of a room
 
 #: (shape, dtype, device) of arrays that came before -> `write(host)`: the array on that device, or
 #: None where it has to be uploaded as the first one was.
-writers: dict[tuple, Callable[[np.ndarray], ndarray | None]] = device_table()
+writers: dict[tuple, Callable[[np.ndarray], Any]] = device_table()
 _spare: list[Room] = []  # those that no thread has taken
 
 
-def written(host: np.ndarray, device: int) -> ndarray | None:
+def written(host: np.ndarray, device: int) -> Any | None:
     """A copy on a device of an array like one that came before; None for others, which have to be
     uploaded."""
     write = writers.get((host.shape, host.dtype, device))
     return None if write is None else write(host)
 
 
-def learn(layout: Layout, over: Callable[[Layout, int, Any], ndarray]) -> None:
+def learn(layout: Layout, over: Callable[[Layout, int, Any], Any]) -> None:
     """Find arrays of this layout (of a new array, on a GPU) in `writers` from now on. over: makes
     an array of memory."""
     key = layout.shape, layout.dtype, layout.device
@@ -48,12 +45,10 @@ def learn(layout: Layout, over: Callable[[Layout, int, Any], ndarray]) -> None:
         remember(writers, key, _writer(layout, over))
 
 
-def _writer(
-    layout: Layout, over: Callable[[Layout, int, Any], ndarray]
-) -> Callable[[np.ndarray], ndarray | None]:
+def _writer(layout: Layout, over: Callable[[Layout, int, Any], Any]) -> Callable[[np.ndarray], Any]:
     device, nbytes, Buffer = layout.device, layout.nbytes, memory.Buffer
 
-    def write(host: np.ndarray) -> ndarray | None:
+    def write(host: np.ndarray) -> Any | None:
         current = runtime.local.stream
         if (
             current is None
@@ -69,7 +64,7 @@ def _writer(
     return write
 
 
-def into(x: ndarray, host: np.ndarray) -> bool:
+def into(x: Any, host: np.ndarray) -> bool:
     """`x[...] = host`, straight into the memory of an array on a GPU; False, and nothing has
     happened, where that cannot be: x lies elsewhere or not in one piece, or the two differ in shape
     or dtype."""

@@ -248,8 +248,9 @@ def _bind(
     found: dict[str, Any] = {}
     exec(_compiled(parameters.text()), namespace, found)
     written = found["call"]
-    wrapper.__code__ = written.__code__.replace(co_name=function.__name__)
+    # the code last: another thread may call it from then on
     wrapper.__defaults__, wrapper.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
+    wrapper.__code__ = written.__code__.replace(co_name=function.__name__)
     return wrapper
 
 

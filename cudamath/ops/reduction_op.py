@@ -91,7 +91,7 @@ class Reduction(Op):
             for name, p in signature.parameters.items()
             if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
         ]
-        further = {"initial": None} if self.combine else {}
+        further: dict[str, Any] = {"initial": None} if self.combine else {}
         if self.neutral is not None or self.combine or self.masked:
             further["where"] = True
 

@@ -164,8 +164,11 @@ _nan_quantiles = Op(
     "nan_quantile", cpu="quantiles.nan_quantile", cuda="sort.quantiles.nan_quantile"
 )
 _average = Op(
-    "average", cpu="elementwise.average", cuda="elementwise.generator.average", vjp=divide.card.vjp
-)  # type: ignore[attr-defined]
+    "average",
+    cpu="elementwise.average",
+    cuda="elementwise.generator.average",
+    vjp=divide.card.vjp,  # type: ignore[attr-defined]
+)
 _medians = Op("median_lines", cpu="sort.medians", cuda="sort.rank_sort.medians")
 _SHORT = 1024  # elements of lines whose median is found in a warp's registers
 _MOST_RANKS = 5  # that are selected; for more a sort

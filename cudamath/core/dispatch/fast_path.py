@@ -217,7 +217,8 @@ class _Parameters:
 
     def passed(self) -> str:
         """The arguments of a call of the function itself."""
-        form = {inspect.Parameter.KEYWORD_ONLY: "{0}={0}", inspect.Parameter.VAR_POSITIONAL: "*{0}"}
+        kind = inspect.Parameter
+        form: dict[Any, str] = {kind.KEYWORD_ONLY: "{0}={0}", kind.VAR_POSITIONAL: "*{0}"}
         order = self.signature.parameters.values()
         return ", ".join([form.get(p.kind, "{0}").format(p.name) for p in order])
 

@@ -503,7 +503,7 @@ def tensordot(a: Any, b: Any, axes: int | tuple[Sequence[int], Sequence[int]] = 
         of_a, of_b = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     else:
         try:
-            first, second = axes
+            first, second = axes  # type: ignore[misc]
         except ValueError:
             raise ValueError(
                 f"tensordot: wants axes as a number or two sequences, got {axes!r:.60}"

@@ -15,7 +15,8 @@ from . import cuda
 from .core.array import ndarray
 from .core.asarray import asarray
 from .core.dispatch.checks import require
-from .ml import activation as activations
+from .ml.activation import relu as _relu
+from .ml.activation import sigmoid as _sigmoid
 from .ops import creation, elementwise, reduce, shape
 from .ops.linalg import products
 from .timing import interleave, nothing
@@ -183,7 +184,7 @@ def relu(x: Any) -> ndarray:
     >>> math.relu([-1.0, 2.0]).tolist()
     [0.0, 2.0]
     """
-    return activations.relu(x)
+    return _relu(x)
 
 
 def sigmoid(x: Any) -> ndarray:
@@ -204,7 +205,7 @@ def sigmoid(x: Any) -> ndarray:
     >>> math.sigmoid([0.0]).tolist()
     [0.5]
     """
-    return activations.sigmoid(x)
+    return _sigmoid(x)
 
 
 def reduce_sum(

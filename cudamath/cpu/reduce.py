@@ -127,10 +127,10 @@ def _lines(full: Axes, axis: Axes, keepdims: bool) -> tuple[Axes, Axes, Axes]:
     """An array over neighbouring axes as (outer, n, inner) over n: that shape, the result's (outer,
     inner), and its own."""
     first, end = axis[0], axis[-1] + 1
-    seen = prod(full[:first]), prod(full[first:end]), prod(full[end:])
+    extents = prod(full[:first]), prod(full[first:end]), prod(full[end:])
     return (
-        seen,
-        (seen[0], seen[2]),
+        extents,
+        (extents[0], extents[2]),
         (*full[:first], *((1,) * len(axis) if keepdims else ()), *full[end:]),
     )
 
@@ -142,8 +142,8 @@ _CHOICES: dict[str, tuple[str, bool, type | None]] = {
     "min": ("best", False, None),
     "argmax": ("place", True, np.int64),
     "argmin": ("place", False, np.int64),
-    "any": ("found", False, np.bool_),
-    "all": ("found", True, np.bool_),
+    "any": ("any_or_all", False, np.bool_),
+    "all": ("any_or_all", True, np.bool_),
 }
 
 
@@ -159,14 +159,14 @@ def _chosen(layout: Layout, kind: str, axis: Axes, keepdims: bool) -> Callable:
     from . import min_max
     from .lib.numba_calls import entry
 
-    seen, flat, shape = _lines(layout.shape, axis, keepdims)
+    extents, flat, shape = _lines(layout.shape, axis, keepdims)
     name, which, result = _CHOICES[kind]
     dtype, new = np.dtype(result or layout.dtype), np.empty
     run = entry(getattr(min_max, name), (layout.dtype, 3), bool, (dtype, 2))
 
     def choose(x: np.ndarray) -> np.ndarray:
         out = new(shape, dtype)
-        run(x.reshape(seen), which, out.reshape(flat))
+        run(x.reshape(extents), which, out.reshape(flat))
         return out
 
     return choose
@@ -176,23 +176,23 @@ def _compiled(layout: Layout, kind: str, axis: Axes, keepdims: bool, correction:
     """A sum over neighbouring axes."""
     from .sums import sums, variances
 
-    seen, flat, shape = _lines(layout.shape, axis, keepdims)
+    extents, flat, shape = _lines(layout.shape, axis, keepdims)
     dtype = layout.dtype
     divisor = (
         1.0
         if kind in ("sum", "norm")
-        else float(seen[1] if kind == "mean" else max(seen[1] - correction, 0))
+        else float(extents[1] if kind == "mean" else max(extents[1] - correction, 0))
     )
     centred, root, new = kind != "norm", kind in ("std", "norm"), np.empty
 
     def total(x: np.ndarray) -> np.ndarray:
         out = new(shape, dtype)
-        sums(x.reshape(seen), divisor, out.reshape(flat))
+        sums(x.reshape(extents), divisor, out.reshape(flat))
         return out
 
     def variance(x: np.ndarray) -> np.ndarray:
         out = new(shape, dtype)
-        variances(x.reshape(seen), divisor, centred, root, out.reshape(flat))
+        variances(x.reshape(extents), divisor, centred, root, out.reshape(flat))
         return out
 
     return total if kind in ("sum", "mean") else variance

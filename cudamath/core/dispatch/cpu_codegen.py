@@ -107,10 +107,10 @@ def _written(scalars: tuple[bool, ...], call: str, out: str, first: bool = False
     return namespace["make"]
 
 
-def _first(known: list[Layout], data: np.ndarray) -> Layout:
+def _first(layouts: list[Layout], data: np.ndarray) -> Layout:
     """The layout of the first result, which is that of all."""
-    known[0] = wrap(data)._layout
-    return known[0]
+    layouts[0] = wrap(data)._layout
+    return layouts[0]
 
 
 def straight(

@@ -246,12 +246,12 @@ def _bind(
         default_index=default_index,
         **{f"default_{n}": p.default for n, p in parameters.signature.parameters.items()},
     )
-    found: dict[str, Any] = {}
-    exec(_compiled(parameters.text()), namespace, found)
-    written = found["call"]
+    definitions: dict[str, Any] = {}
+    exec(_compiled(parameters.text()), namespace, definitions)
+    template = definitions["call"]
     # the code last: another thread may call it from then on
-    wrapper.__defaults__, wrapper.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
-    wrapper.__code__ = written.__code__.replace(co_name=function.__name__)
+    wrapper.__defaults__, wrapper.__kwdefaults__ = template.__defaults__, template.__kwdefaults__
+    wrapper.__code__ = template.__code__.replace(co_name=function.__name__)
     return wrapper
 
 
@@ -283,10 +283,10 @@ class _Calls:
             **{n: values[n] for n in self.keywords},
         )
 
-    def first(self, *given: Any) -> Any:
+    def first(self, *arguments: Any) -> Any:
         """A call that has no replay: of the function, and a replay is made of it if it can be."""
         parameters = self.parameters
-        values = dict(zip(parameters.names, given, strict=True))
+        values = dict(zip(parameters.names, arguments, strict=True))
         if any([values[n].__class__ not in (list, tuple) for n in parameters.sequences]):
             return self.call(values)
         required = {*parameters.arrays} - parameters.optional - parameters.numbers
@@ -386,11 +386,11 @@ def _distinct(values: dict[str, Any], parameters: _Parameters, arrays: list[Any]
     there = [id(x) for x in arrays if x is not None]
     if len({*there}) == len(there):
         return values
-    seen: set[int] = set()
+    identities: set[int] = set()
 
     def another(x: Any) -> Any:
-        if type(x) is not ndarray or id(x) not in seen:
-            seen.add(id(x))
+        if type(x) is not ndarray or id(x) not in identities:
+            identities.add(id(x))
             return x
         twin = x._alias()
         twin._node = x._node
@@ -468,17 +468,19 @@ class _Writer:
             return value, x.ptr - value.array.ptr
         if self.recorded or x._node is not None or x._layout.device < 0:
             raise _Unexplained  # a view that is not recorded, or NumPy's
-        found = [
+        candidates = [
             v
             for v in self.values.values()
             if v.step < before and v.array._owner is x._owner and v.array._layout.device >= 0
         ]
-        given = [v for v in found if v.step < 0]
-        if len({v.array._data for v in given}) > 1 or len(given) > 1:
+        arguments = [v for v in candidates if v.step < 0]
+        if len({v.array._data for v in arguments}) > 1 or len(arguments) > 1:
             raise _Unexplained  # views of one array: which of them was it?
-        if given:
-            return given[0], x._data - given[0].array._data
-        holding = [v for v in found if v.array._data <= x._data < v.array._data + _span(v.array)]
+        if arguments:
+            return arguments[0], x._data - arguments[0].array._data
+        holding = [
+            v for v in candidates if v.array._data <= x._data < v.array._data + _span(v.array)
+        ]
         if not holding:
             raise _Unexplained
         value = holding[0]  # the first, of which others are views
@@ -702,16 +704,18 @@ class _Writer:
         params = {**step.params, "scalars": step.scalars} if step.scalars else step.params
         outputs = [self.values[id(y)].name for y in step.outputs]
         out = f"({', '.join(outputs)},)" if type(step.output) is tuple else outputs[0]
-        op, known = self.constant("op", step.op), self.constant("params", params)
+        op, parameters = self.constant("op", step.op), self.constant("params", params)
         if step.draw is not None:
             rest = self.constant("rest", step.scalars[3:])
-            known = f"{{**{known}, 'scalars': (*place{k}, *{rest})}}"
-        self.lines.append(f"record({op}, ({', '.join(inputs)},), {out}, {known})")
+            parameters = f"{{**{parameters}, 'scalars': (*place{k}, *{rest})}}"
+        self.lines.append(f"record({op}, ({', '.join(inputs)},), {out}, {parameters})")
 
     def check_nodes(self, results: list[ndarray]) -> None:
         """See that each node of the call is one that a step recorded, or was there before."""
-        given = {id(_owner(x._node)) for x in self.arrays if x is not None and x._node is not None}
-        made = set()
+        argument_nodes = {
+            id(_owner(x._node)) for x in self.arrays if x is not None and x._node is not None
+        }
+        step_nodes = set()
         for step in self.steps:
             for y in step.outputs:
                 node = y._node
@@ -721,13 +725,13 @@ class _Writer:
                         raise _Unexplained  # the recording was paused
                     continue
                 node = _owner(node)
-                if id(node) in given:
+                if id(node) in argument_nodes:
                     continue
                 if node.op is not step.op and node.op is not getattr(step.op, "twice", step.op):
                     raise _Unexplained
-                made.add(id(node))
+                step_nodes.add(id(node))
         for y in results:
-            if y._node is not None and id(_owner(y._node)) not in made | given:
+            if y._node is not None and id(_owner(y._node)) not in step_nodes | argument_nodes:
                 raise _Unexplained
 
 
@@ -748,13 +752,13 @@ def _span(x: ndarray) -> int:
     return max(x._layout.nbytes, 1)
 
 
-def _narrowed(step: Step, wanted: tuple[int, ...]) -> Callable | None:
+def _narrowed(step: Step, outputs: tuple[int, ...]) -> Callable | None:
     """`run` of an op with several outputs where only these are wanted, on a GPU."""
     arrays = [x for x in step.inputs if type(x) is ndarray]
     if not arrays or arrays[0]._layout.device < 0 or not hasattr(step.op, "bound"):
         return None
     layouts = tuple([None if x is None else x._layout for x in step.inputs])
-    return step.op.bound(layouts, step.params, len(step.scalars), arrays[0]._layout.device, wanted)
+    return step.op.bound(layouts, step.params, len(step.scalars), arrays[0]._layout.device, outputs)
 
 
 @functools.lru_cache(4096)

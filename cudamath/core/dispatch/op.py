@@ -191,17 +191,17 @@ class Op:
         params: dict,
         scalars: int,
         device: int,
-        wanted: tuple[int, ...] | None = None,
+        outputs: tuple[int, ...] | None = None,
     ) -> Callable:
         """The plan for a GPU, ready to run. wanted: the outputs that the caller uses, if not all of
         them. For that case a planner may have an attribute `alone`, a planner whose plans compute
         nothing else; without it the other outputs are computed too, into scratch."""
         planner = lazy("kernels", self.cuda)
-        alone = None if wanted is None else getattr(planner, "alone", None)
+        alone = None if outputs is None else getattr(planner, "alone", None)
         plan = (alone or planner)(*layouts, **params)
         plan.works = lazy("kernels", "lib.flop_counts.of")(self.name, plan, layouts, params)
-        if wanted is not None and alone is None:
-            plan = plan.only(wanted)
+        if outputs is not None and alone is None:
+            plan = plan.only(outputs)
         run = plan.bind(self.name, [x for x in layouts if x is not None], scalars, device)
         return (
             _without_none(run, [x is not None for x in layouts], scalars)

@@ -460,7 +460,8 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
             if v is not None:
                 shown = type(leaf).__name__ if x is None else f"{x.dtype} of shape {x.shape}"
                 raise TypeError(
-                    f"jvp: wants None as the tangent of a constant ({shown}), got {type(v).__name__}"
+                    f"jvp: wants None as the tangent of a constant ({shown}), "
+                    f"got {type(v).__name__}"
                 )
             continue
         v = v if isinstance(v, ndarray) else asarray(v, dtype=x.dtype, device=x.device, name="jvp")

@@ -22,7 +22,7 @@ from ..core.asarray import asarray
 from ..core.autograd.mutation import wrote
 from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import Op, two_blocks
+from ..core.dispatch.op import Op, separate_blocks
 from ..core.dtypes import INTEGER, NUMERIC
 from ..core.shapes import normalize_axis
 from ..core.transfer import host_to_device
@@ -331,7 +331,7 @@ def _apart(x: ndarray, value: ndarray) -> ndarray:
         and (x._data + a.nbytes <= value._data or value._data + b.nbytes <= x._data)
     ):
         return value
-    if two_blocks(x, value):
+    if separate_blocks(x, value):
         return value
     return (
         _copy(value)

@@ -62,7 +62,8 @@ _FUNCTION = """
 def make(function, as_array, layout, free, arrays, more, left, compiled):
     loop = None
     kept_x = kept_y = kept_z = None, None
-    def run({parameters}, new=new, ndarray=ndarray, count=count, free=free, enter=context().run, function=function,
+    def run({parameters}, new=new, ndarray=ndarray, count=count, free=free, enter=context().run,
+    function=function,
             layout=layout):
         nonlocal arrays, left, loop, kept_x, kept_y, kept_z{body}
         out = new(ndarray)

@@ -134,7 +134,8 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def _file(module: str | None) -> str:
-    """ " in kernels/matmul/sm90.py": the file of a module of this package; "" for another module."""
+    """The file of a module of this package, as " in kernels/matmul/sm90.py"; else an empty
+    string."""
     if module is None or not module.startswith(f"{_PACKAGE}."):
         return ""
     return f" in {module.removeprefix(f'{_PACKAGE}.').replace('.', '/')}.py"

@@ -31,9 +31,9 @@ from ..layout import Layout
 from .staging import StagingBuffer
 
 BLANK = 0xA5  # each byte of a word that has not been written
-#: How often the thread polls a word before it waits for the stream: about 20 us. 0 where the CPU may
-#: read the error flag (runtime/kernel_errors.py) before the number that was written after it, or
-#: where the driver delays the submission of work (Windows).
+#: How often the thread polls a word before it waits for the stream: about 20 us. 0 where the CPU
+#: may read the error flag (runtime/kernel_errors.py) before the number that was written after it,
+#: or where the driver delays the submission of work (Windows).
 LOOKS = (
     400
     if platform.machine().lower() in ("x86_64", "amd64") and platform.system() != "Windows"

@@ -11,6 +11,7 @@ from ..array import ndarray
 from ..devices import CPU
 from . import checks
 from . import op as ops
+from .call_record import CallRecord
 from .plan import Plan
 from .steps import Call, Launch
 
@@ -38,7 +39,7 @@ def explain(fn: Callable, /, *args: Any, **kwargs: Any) -> str:
     """
     checks.require_function("explain", fn)
     lines: list[str] = []
-    with _listening(lines):
+    with _listening(lines), CallRecord():  # while a record is open, no call is replayed
         fn(*args, **kwargs)
     text = "\n".join(dict.fromkeys(lines)) or "nothing ran but views"
     print(text)

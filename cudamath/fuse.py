@@ -597,7 +597,7 @@ class _Fused:
 
 
 def fuse(function: Callable) -> Callable:
-    """A function of arrays whose elementwise operations and reductions run as one kernel on a GPU.
+    """Fuse the elementwise operations and reductions of a function into one kernel on a GPU.
 
     Operations one after the other read and write each intermediate result; a fused function reads
     its arguments and writes its results, and keeps what lies between in registers. Chains of
@@ -626,10 +626,14 @@ def fuse(function: Callable) -> Callable:
         `function` is not callable. At the first call on a GPU: it does something that cannot be
         part of such a kernel.
 
-    Gradient: through the rules of the operations inside, fused as well, of any order.
-    Deterministic. Accuracy: 16-bit arrays are computed in float32 throughout, without rounding
+    Notes
+    -----
+    Gradient: through the rules of the operations inside, fused as well, of any order. The function
+    is deterministic. Accuracy: 16-bit arrays are computed in float32 throughout, without rounding
     between operations.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> @cm.fuse
     ... def gelu(x):

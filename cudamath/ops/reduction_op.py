@@ -25,6 +25,7 @@ _INT, _BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 
 
 Axis = int | Sequence[int] | None
+_ANNOTATIONS = {"out": "ndarray | None", "initial": "Scalar | None", "where": "ArrayLike"}
 
 _ALL_AXES = tuple([tuple(range(n)) for n in range(65)])  # NumPy's arrays have at most 64 dimensions
 
@@ -114,7 +115,12 @@ class Reduction(Op):
             parameters=[
                 *signature.parameters.values(),
                 *[
-                    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+                    inspect.Parameter(
+                        name,
+                        inspect.Parameter.KEYWORD_ONLY,
+                        default=default,
+                        annotation=_ANNOTATIONS.get(name, inspect.Parameter.empty),
+                    )
                     for name, default in further.items()
                 ],
             ]

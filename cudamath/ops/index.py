@@ -407,8 +407,8 @@ def _index_arrays(
         ) from None
     # Where nothing is taken no kernel looks at the positions. As in NumPy they are checked, unless
     # an array of positions is empty; False, which takes nothing, is no array of positions.
-    positions = [a for a, is_truth in zip(arrays, truths, strict=True) if not is_truth]
-    if (base.size == 0 or 0 in shape) and all([a.size for a in positions]):
+    proper = [a for a, is_truth in zip(arrays, truths, strict=True) if not is_truth]
+    if (base.size == 0 or 0 in shape) and all([a.size for a in proper]):
         for axis, a in zip(axes, arrays, strict=True):
             host, size = a.to_numpy(), base.shape[axis]
             bad = host[(host < -size) | (host >= size)]

@@ -11,7 +11,7 @@ from ...core.dtypes import compute_dtype
 from ..compiler.decorators import FULL, WARP, device
 from ..compiler.lazy_numba import SIMULATOR, cuda, dtype_of, types
 from ..compiler.storage_types import numba_type
-from ..lib.accumulators import accumulator
+from ..lib.accumulators import accumulator_type
 from ..lib.codec import codec
 from ..lib.vector_io import writer
 
@@ -37,7 +37,11 @@ class Combining(NamedTuple):
 def combining(kind: str, source: np.dtype, target: np.dtype) -> Combining:
     """kind: sum, prod, max, min, or nansum, nanprod, nanmax, nanmin, which skip NaNs; dtypes of
     elements and result."""
-    A = accumulator(target) if kind.endswith(("sum", "prod")) else numba_type(compute_dtype(target))
+    A = (
+        accumulator_type(target)
+        if kind.endswith(("sum", "prod"))
+        else numba_type(compute_dtype(target))
+    )
     load = codec(source)[0]
     skip = kind in ("nansum", "nanprod") and source.kind in "fcV"
     skipped = 1 if kind.endswith("prod") else 0  # what stands for a NaN, in NumPy too

@@ -14,12 +14,13 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL
 from ..core.dtypes import compute_dtype, default_float, real_dtype
 from ..core.shapes import normalize_axes
+from ..core.specs import reductions as specs
 from ..core.typing import ArrayLike, DTypeLike
 from . import reduce, reduction_op, ufunc
 from .elementwise import abs, add, equal, isfinite, isnan, logical_not, maximum, multiply, sqrt  # noqa: F401  (gradients)
 from .elementwise_numpy import fmax, fmin
 from .out_argument import deliver
-from .reduction_op import Axis, Reduction
+from .reduction_op import Axis, ReductionOp
 from .shape import astype, reshape
 from .transfer import imag, real
 from .where import where as choose
@@ -124,18 +125,17 @@ def _masked_nanstd(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: A
     return nanstd(_masked(x, where), axis, keepdims=keepdims, **more)
 
 
-_nansum = Reduction(
-    "nansum",
+_nansum = ReductionOp(
+    specs.NANSUM,
     lambda g, _y, x, *, axis, **_: (_there(x, reduce._kept(g, x.shape, axis)),),
-    neutral=0,
     combine=add,
 )
-_nanprod = Reduction("nanprod", _prod_grad, neutral=1, combine=multiply)
-_nanmean = Reduction("nanmean", _mean_grad, masked=_masked_nanmean)
-_nanmax = Reduction("nanmax", _extreme_grad, chooses=True, combine=fmax)
-_nanmin = Reduction("nanmin", _extreme_grad, chooses=True, combine=fmin)
-_nanvar = Reduction("nanvar", _var_grad, masked=_masked_nanvar)
-_nanstd = Reduction("nanstd", _std_grad, masked=_masked_nanstd)
+_nanprod = ReductionOp(specs.NANPROD, _prod_grad, combine=multiply)
+_nanmean = ReductionOp(specs.NANMEAN, _mean_grad, masked=_masked_nanmean)
+_nanmax = ReductionOp(specs.NANMAX, _extreme_grad, combine=fmax)
+_nanmin = ReductionOp(specs.NANMIN, _extreme_grad, combine=fmin)
+_nanvar = ReductionOp(specs.NANVAR, _var_grad, masked=_masked_nanvar)
+_nanstd = ReductionOp(specs.NANSTD, _std_grad, masked=_masked_nanstd)
 
 # -------------------- reductions
 

@@ -1,5 +1,5 @@
-"""Reductions: cards of the functions that turn axes into single numbers. Kernels:
-kernels/reduce/dispatch.py."""
+"""Reductions over axes: their ops, gradients and public functions. Definitions:
+core/specs/reductions.py; kernels: kernels/reduce/dispatch.py."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from ..core.devices import CPU
 from ..core.dispatch.checks import coerce, keeps_imaginary, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import ANY, COMPLEX, INEXACT, REAL, REAL_OR_BOOL, Op
+from ..core.specs import reductions as specs
+from ..core.specs.reduction import floating_dtype
 from ..core.typing import ArrayLike, DTypeLike
 from . import reduction_op
 from .elementwise import (
@@ -34,7 +36,7 @@ from .elementwise import (
     spread_grad,
     sqrt,
 )
-from .reduction_op import _BOOL, _INT, Axis, Reduction, _total_dtype, kept_axes
+from .reduction_op import Axis, ReductionOp, _total_dtype, kept_axes
 from .shape import astype, broadcast_to, flip, permute_dims, reshape, span
 from .ufunc import SCALARS
 from .where import where as choose
@@ -210,14 +212,14 @@ def _middle(x: ndarray, axis: tuple) -> ndarray:
 def _norm_grad(
     g: ndarray, y: ndarray, x: ndarray, *, kind: str, axis: tuple, **_: Any
 ) -> tuple[ndarray | None]:
-    if kind == "norm":
+    norm = specs.REDUCTIONS[kind]
+    if norm is specs.NORM:
         return (norm_grad(x, _spread(y, x.shape, axis), _spread(g, x.shape, axis)),)
-    if kind == "norm 0":
+    if norm is specs.NORM_0:
         return (None,)
-    return (
-        sign(x)
-        * (_spread(g, x.shape, axis) if kind == "norm 1" else _extreme_grad(g, y, abs(x), axis)),
-    )
+    if norm.chooses:
+        return (sign(x) * _extreme_grad(g, y, abs(x), axis),)
+    return (sign(x) * _spread(g, x.shape, axis),)
 
 
 def _power_norm_grad(
@@ -232,7 +234,7 @@ def _power_norm_grad(
 
 def _mean_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = None) -> ndarray:
     """The mean of the elements that `where` does not leave out."""
-    kind = _mean_dtype(x, dtype) if dtype is not None else _floating_dtype(x.dtype)
+    kind = _mean_dtype(x, dtype) if dtype is not None else floating_dtype(x.dtype)
     x = astype(x, dtypes.compute_dtype(kind), copy=False)
     mask = broadcast_to(asarray(where, device=x.device), x.shape)
     count = sum(mask, axis=axis, keepdims=keepdims)
@@ -260,7 +262,7 @@ def _variance_of(
 ) -> tuple[ndarray, np.dtype]:
     """That variance, not yet rounded to 16 bits; the dtype it has in the end."""
     x = _spread_in(name, x, dtype)
-    kind = _floating_dtype(x.dtype)
+    kind = floating_dtype(x.dtype)
     x = astype(x, dtypes.compute_dtype(kind), copy=False)
     mask = broadcast_to(asarray(where, device=x.device), x.shape)
     x = choose(
@@ -311,47 +313,36 @@ def _std_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: Any) -> 
     return astype(choose(equal_all, 0, sqrt(choose(equal_all, 1, variance))), kind, copy=False)
 
 
-_sum = Reduction(
-    "sum", lambda g, _y, _x, *, axis, shape, **_: (_back(g, shape, axis),), neutral=0, combine=add
+_sum = ReductionOp(
+    specs.SUM,
+    lambda g, _y, _x, *, axis, shape, **_: (_back(g, shape, axis),),
+    combine=add,
+    widens=True,
 )
-_mean = Reduction("mean", _mean_grad, masked=_mean_of)
-_prod = Reduction(
-    "prod",
+_mean = ReductionOp(specs.MEAN, _mean_grad, masked=_mean_of, widens=True)
+_prod = ReductionOp(
+    specs.PROD,
     lambda g, _y, x, *, axis, dtype, **_: (_prod_grad(g, x, axis, dtype),),
-    neutral=1,
     combine=multiply,
+    widens=True,
 )
-_max = Reduction(
-    "max",
-    lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),),
-    chooses=True,
-    combine=maximum,
+_max = ReductionOp(
+    specs.MAX, lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), combine=maximum
 )
-_min = Reduction(
-    "min",
-    lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),),
-    chooses=True,
-    combine=minimum,
+_min = ReductionOp(
+    specs.MIN, lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), combine=minimum
 )
-_var, _std = (
-    Reduction("var", _var_grad, masked=_var_of),
-    Reduction("std", _std_grad, masked=_std_of),
-)
-_norm = Reduction("vector_norm", _norm_grad)
+_var = ReductionOp(specs.VAR, _var_grad, masked=_var_of)
+_std = ReductionOp(specs.STD, _std_grad, masked=_std_of)
+_norm = ReductionOp(specs.NORM, _norm_grad)
 _power_norm = Op(
     "power_norm", cpu="reduce.power_norm", cuda="reduce.power_norm.power_norm", vjp=_power_norm_grad
 )
-_argmax, _argmin = Reduction("argmax", chooses=True), Reduction("argmin", chooses=True)
-_any, _all = Reduction("any", neutral=0), Reduction("all", neutral=1)
-_count_nonzero = Reduction("count_nonzero", neutral=0)
+_argmax, _argmin = ReductionOp(specs.ARGMAX), ReductionOp(specs.ARGMIN)
+_any, _all = ReductionOp(specs.ANY), ReductionOp(specs.ALL)
+_count_nonzero = ReductionOp(specs.COUNT_NONZERO)
 
 # -------------------- checks
-
-
-def _floating_dtype(own: np.dtype) -> np.dtype:
-    """The dtype of a mean: the array's own, or the default floating-point dtype for integers and
-    bool."""
-    return dtypes.default_float() if own.kind in "biu" else own
 
 
 def _freedom(name: str, correction: float | None, ddof: float | None) -> float:
@@ -561,15 +552,8 @@ def mean(
         x = astype(x, wide, copy=False)
         if x.dtype not in INEXACT:  # the mean of whole numbers as a whole number, as in NumPy
             return astype(mean(x, axis, keepdims=keepdims), x.dtype)
-    layout = x._layout
-    return _mean.reduce(
-        x,
-        axis,
-        keepdims,
-        _floating_dtype(layout.dtype),
-        out,
-        shape=() if x._node is None else layout.shape,
-    )
+    shape = () if x._node is None else x._layout.shape
+    return _mean.reduce(x, axis, keepdims, out=out, shape=shape)
 
 
 @fast_path("x")
@@ -646,14 +630,7 @@ def var(
         return _var_of(
             x, True, axis, keepdims, dtype=dtype, correction=correction, ddof=ddof, mean=mean
         )
-    return _var.reduce(
-        x,
-        axis,
-        keepdims,
-        _floating_dtype(x.dtype),
-        out,
-        correction=_freedom("var", correction, ddof),
-    )
+    return _var.reduce(x, axis, keepdims, out=out, correction=_freedom("var", correction, ddof))
 
 
 @fast_path("x")
@@ -725,35 +702,31 @@ def std(
         return _std_of(
             x, True, axis, keepdims, dtype=dtype, correction=correction, ddof=ddof, mean=mean
         )
-    return _std.reduce(
-        x,
-        axis,
-        keepdims,
-        _floating_dtype(x.dtype),
-        out,
-        correction=_freedom("std", correction, ddof),
-    )
+    return _std.reduce(x, axis, keepdims, out=out, correction=_freedom("std", correction, ddof))
 
 
 def vector_length(
-    name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, kind: str = "norm"
+    name: str,
+    x: ndarray,
+    axes: tuple[int, ...],
+    keepdims: bool,
+    norm: specs.Norm = specs.NORM,
 ) -> ndarray:
-    """The root of the sum of squared absolute values: what `linalg.vector_norm` and `matrix_norm`
-    share; or what else `kind` (kernels/lib/accumulators.py) makes of absolute values in one
-    pass."""
-    if "inf" in kind and 0 in [x.shape[i] for i in axes]:
-        if kind == "norm -inf":
+    """A norm that one pass over absolute values computes; by default the root of the sum of their
+    squares, which `linalg.vector_norm` and `matrix_norm` share."""
+    if norm.chooses and 0 in [x.shape[i] for i in axes]:
+        if norm is specs.NORM_MINUS_INF:
             raise ValueError(
                 f"{name}: no elements to choose from along axes {axes} of an array of shape "
                 f"{x.shape}"
             )
-        kind = "norm 1"  # no size is larger than 0
+        norm = specs.NORM_1  # no absolute value is larger than 0
     return _norm(
         x,
-        kind=kind,
+        kind=norm.name,
         axis=axes,
         keepdims=kept_axes(name, keepdims, x),
-        dtype=dtypes.real_dtype(_floating_dtype(x.dtype)),
+        dtype=norm.result(x.dtype),
     )
 
 
@@ -806,7 +779,7 @@ def max(
     [7, 5]
     """
     x = require("max", x, REAL_OR_BOOL)
-    return _max.reduce(x, axis, keepdims, x.dtype, out)
+    return _max.reduce(x, axis, keepdims, out=out)
 
 
 @fast_path("x")
@@ -855,15 +828,15 @@ def min(
     [1, 3]
     """
     x = require("min", x, REAL_OR_BOOL)
-    return _min.reduce(x, axis, keepdims, x.dtype, out)
+    return _min.reduce(x, axis, keepdims, out=out)
 
 
-def _position(op: Reduction, x: Any, axis: int | None, out: Any, keepdims: bool) -> ndarray:
+def _position(op: ReductionOp, x: Any, axis: int | None, out: Any, keepdims: bool) -> ndarray:
     name = op.name
     x = require(name, x, REAL_OR_BOOL)
     if isinstance(axis, (tuple, list)):
         raise TypeError(f"{name}: axis must be one integer or None, got {axis!r}")
-    return op.reduce(x, axis, keepdims, _INT, out)
+    return op.reduce(x, axis, keepdims, out=out)
 
 
 @fast_path("x")
@@ -1002,7 +975,7 @@ def any(
     [True, False]
     """
     x = require("any", x, ANY)
-    return _any.reduce(x, axis, keepdims, _BOOL, out)
+    return _any.reduce(x, axis, keepdims, out=out)
 
 
 @fast_path("x")
@@ -1048,7 +1021,7 @@ def all(
     [True, False]
     """
     x = require("all", x, ANY)
-    return _all.reduce(x, axis, keepdims, _BOOL, out)
+    return _all.reduce(x, axis, keepdims, out=out)
 
 
 @fast_path("x")
@@ -1094,7 +1067,7 @@ def count_nonzero(
     2
     """
     x = require("count_nonzero", x, ANY)
-    return _count_nonzero.reduce(x, axis, keepdims, _INT, out)
+    return _count_nonzero.reduce(x, axis, keepdims, out=out)
 
 
 amax, amin = max, min  # NumPy's names of the same functions

@@ -1,5 +1,5 @@
-"""Running totals along an axis: sums, products, maxima, minima. Kernels:
-kernels/scan/dispatch.py."""
+"""Running totals along an axis: sums, products, maxima, minima. Definitions: core/specs/scans.py;
+kernels: kernels/scan/dispatch.py."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.dtypes import INEXACT, NUMERIC, REAL_OR_BOOL
 from ..core.shapes import normalize_axis
+from ..core.specs.scans import SCANS, Product
 from ..core.typing import ArrayLike, DTypeLike
 from .creation import full
 from .elementwise import conj, equal, isnan
@@ -112,16 +113,17 @@ def _extreme_grad(g: ndarray, y: ndarray, x: ndarray, axis: int) -> ndarray:
 def _scan_grad(
     g: ndarray, y: ndarray, x: ndarray, *, kind: str, axis: int, dtype: np.dtype
 ) -> tuple:
-    if kind in ("max", "min", "nanmax", "nanmin"):
+    scan = SCANS[kind]
+    if scan.chooses:
         return (_extreme_grad(g, y, x, axis),)
-    if kind == "sum":
-        out = _from_behind(g, axis)
-    elif kind == "nansum":
-        out = where(isnan(x), 0, _from_behind(g, axis))
-    elif kind == "prod":
-        out = _prod_grad(g, y, x, axis, dtype)
+    lost = isnan(x) if scan.skips_nan else None
+    if isinstance(scan, Product):
+        factors = x if lost is None else where(lost, 1, x)
+        out = _prod_grad(g, y, factors, axis, dtype)
     else:
-        out = where(isnan(x), 0, _prod_grad(g, y, where(isnan(x), 1, x), axis, dtype))
+        out = _from_behind(g, axis)
+    if lost is not None:
+        out = where(lost, 0, out)
     return (out if out.dtype == x.dtype else astype(out, x.dtype),)
 
 
@@ -360,9 +362,7 @@ def _standard(
         return out
     axis = normalize_axis(name, axis, x.ndim)
     shape = tuple([1 if i == axis else n for i, n in enumerate(x.shape)])
-    return concat(
-        [full(shape, 0 if kind == "sum" else 1, out.dtype, device=x.device), out], axis=axis
-    )
+    return concat([full(shape, SCANS[kind].neutral, out.dtype, device=x.device), out], axis=axis)
 
 
 @fast_path("x")

@@ -17,6 +17,7 @@ from ...core.dispatch.checks import MISTAKES, as_numbers, as_of, require
 from ...core.dispatch.fast_path import fast_path
 from ...core.dispatch.op import INEXACT, Composed
 from ...core.shapes import normalize_axes
+from ...core.specs import reductions as specs
 from ...core.typing import ArrayLike
 from .. import reduce
 from ..elementwise import PRECISE, abs
@@ -88,13 +89,13 @@ def _numbers(name: str, x: Any) -> ndarray:
 # A norm of any order is one launch, a block a vector, up to _SHORT elements: of fewer than _WHOLE,
 # up to _FEW vectors.
 _SHORT, _WHOLE, _FEW = 1 << 14, 128, 1 << 13
-#: Orders that take one pass over an array of any size: kinds of kernels/lib/accumulators.py.
-_PASSES: dict[float, str] = {
-    0: "norm 0",
-    1: "norm 1",
-    2: "norm",
-    math.inf: "norm inf",
-    -math.inf: "norm -inf",
+#: Orders that take one pass over an array of any size.
+_PASSES: dict[float, specs.Norm] = {
+    0: specs.NORM_0,
+    1: specs.NORM_1,
+    2: specs.NORM,
+    math.inf: specs.NORM_INF,
+    -math.inf: specs.NORM_MINUS_INF,
 }
 
 

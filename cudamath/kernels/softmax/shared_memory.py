@@ -21,10 +21,10 @@ needs y once, softmax twice.
 Measured (row versions_softmax_cached):
 log-softmax of 4,096 x 50,257, bfloat16; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
-                      GB/s     of a copy
-    long_rows        2,185          0.52
-    cached_rows      3,445          0.81
-    cluster          3,778          0.89
+                        GB/s     of a copy
+    long_rows          2,185          0.52
+    shared_memory      3,445          0.81
+    cluster            3,778          0.89
 
 (end of what was measured)
 """

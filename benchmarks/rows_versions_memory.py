@@ -100,7 +100,7 @@ row(
     "softmax of 16,384 x 4,096, float32",
     repeated((16384, 4096)),
     {
-        name: version(lambda a, name=name: softmax(name, (a,), 1, False, False))
+        name: version(lambda a, name=name: softmax((a,), 1, False, version=name))
         for name in ("plain", "long_rows", "rows")
     },
     work=8 * 16384 * 4096,
@@ -112,8 +112,8 @@ row(
     "log-softmax of 4,096 x 50,257, bfloat16",
     repeated((4096, 50257)),
     {
-        name: version(lambda a, name=name: softmax(name, (a,), 1, True, False), "bfloat16")
-        for name in ("long_rows", "cached_rows", "cluster")
+        name: version(lambda a, name=name: softmax((a,), 1, True, version=name), "bfloat16")
+        for name in ("long_rows", "shared_memory", "cluster")
     },
     work=4 * 4096 * 50257,
     unit="B",

@@ -497,6 +497,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     from cudamath.kernels.matmul import grouped as matmul_grouped
     from cudamath.kernels.matmul import linear as matmul_linear
     from cudamath.kernels.matmul import mlp
+    from cudamath.kernels.norm import backward_parts
     from cudamath.kernels.norm import dispatch as norm_dispatch
     from cudamath.kernels.optim import gradient_norm
     from cudamath.kernels.optim import steps as optim_steps
@@ -627,22 +628,21 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                     new(256, 80, dtype=t),
                     new(64, 80, dtype=t),
                 )
+    has_tma = device.capability(0) in backward_parts.TMA_DEVICES
     for f in (BF16, F32):
         x, v = new(20, 64, dtype=f), new(64, dtype=f)
         wide = F64 if f == F64 else F32
         rows = new(20, dtype=wide)
         for log in (False, True):
-            plan(lambda *i, log=log: softmax_dispatch.plan("plain", i, 1, log, len(i) == 2), x)
-            plan(lambda *i, log=log: softmax_dispatch.plan("plain", i, 1, log, len(i) == 2), x, x)
+            plan(lambda *i, log=log: softmax_dispatch.plan(i, 1, log, version="plain"), x)
+            plan(lambda *i, log=log: softmax_dispatch.plan(i, 1, log, version="plain"), x, x)
             for inputs in ((new(3, 50_257, dtype=f),), (new(3, 50_257, dtype=f),) * 2):
                 for version in [
-                    "cluster",
-                    *["cached_rows"] * (device.capability(0) in online.CACHE),
+                    *["cluster"] * (device.capability(0) >= (9, 0)),
+                    *["shared_memory"] * (device.capability(0) in online.CACHE),
                 ]:
                     plan(
-                        lambda *i, log=log, v=version: softmax_dispatch.plan(
-                            v, i, 1, log, len(i) == 2
-                        ),
+                        lambda *i, log=log, v=version: softmax_dispatch.plan(i, 1, log, version=v),
                         *inputs,
                     )
         plan(
@@ -712,25 +712,26 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             ),
             long,
         )
-        plan(
-            lambda g, x, w, m, s, h: norm_dispatch.backward(
-                g, x, w, m, s, h, 20_000, True, version="cluster"
-            ),
-            long,
-            long,
-            w,
-            rows,
-            rows,
-            long,
-        )
-        plan(
-            lambda g, x, s: norm_dispatch.backward(
-                g, x, None, None, s, None, 20_000, False, version="cluster"
-            ),
-            long,
-            long,
-            rows,
-        )
+        if has_tma:
+            plan(
+                lambda g, x, w, m, s, h: norm_dispatch.backward(
+                    g, x, w, m, s, h, 20_000, True, version="cluster"
+                ),
+                long,
+                long,
+                w,
+                rows,
+                rows,
+                long,
+            )
+            plan(
+                lambda g, x, s: norm_dispatch.backward(
+                    g, x, None, None, s, None, 20_000, False, version="cluster"
+                ),
+                long,
+                long,
+                rows,
+            )
         for planes in (new(4, 6, 100, 80, dtype=f), new(4, 6, 10, 8, dtype=f)):
             plan(
                 lambda x, w, b: norm_dispatch.group_norm(
@@ -767,7 +768,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 new(12, dtype=wide),
                 new(12, dtype=wide),
             )
-        if f == BF16:
+        if f == BF16 and has_tma:
             for n in (4096, 768):
                 long, w = new(20, n, dtype=f), new(n, dtype=f)
                 plan(

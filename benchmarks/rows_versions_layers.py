@@ -213,7 +213,7 @@ row(
     repeated(IMAGES),
     {
         name: version(lambda x, name=name: pool(x, **WINDOW, version=name))
-        for name in ("plain", "pool_rows")
+        for name in ("plain", "overlapping_rows")
     },
     work=5 * 32 * 64 * 256 * 256,
     unit="B",

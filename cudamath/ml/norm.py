@@ -16,7 +16,7 @@ from ..core.autograd import tape
 from ..core.dispatch.checks import coerce
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import FLOATING, Op
-from ..core.layout import Layout
+from ..core.layout import Layout, is_channels_last
 from ..core.shapes import as_integer, normalize_shape
 from ..ops.creation import ones, ones_like, zeros
 from ..ops.elementwise import sqrt, where
@@ -79,9 +79,7 @@ def _order(layout: Layout) -> str:
     """How (N, C, ...) lies in memory: "C", "channels last", or "" for anything else."""
     if layout.contiguous:
         return "C"
-    last = (layout.shape[0], *layout.shape[2:], layout.shape[1])
-    strides = Layout.new(last, layout.dtype, layout.device).strides
-    return "channels last" if layout.strides == (strides[0], strides[-1], *strides[1:-1]) else ""
+    return "channels last" if is_channels_last(layout) else ""
 
 
 def _ordered_as(g: ndarray, x: ndarray) -> ndarray:

@@ -16,7 +16,7 @@ from ..core.autograd import tape
 from ..core.dispatch.checks import coerce
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import FLOATING, Op
-from ..core.layout import Layout
+from ..core.layout import Layout, is_channels_last
 from ..core.shapes import as_integer, normalize_shape
 from ..core.typing import ArrayLike
 from ..ops.creation import ones, ones_like, zeros
@@ -80,9 +80,7 @@ def _order(layout: Layout) -> str:
     """How (N, C, ...) lies in memory: "C", "channels last", or "" for anything else."""
     if layout.contiguous:
         return "C"
-    last = (layout.shape[0], *layout.shape[2:], layout.shape[1])
-    strides = Layout.new(last, layout.dtype, layout.device).strides
-    return "channels last" if layout.strides == (strides[0], strides[-1], *strides[1:-1]) else ""
+    return "channels last" if is_channels_last(layout) else ""
 
 
 def _ordered_as(g: ndarray, x: ndarray) -> ndarray:
@@ -349,7 +347,7 @@ def _inference_rule(
 _batch_norm_train = Op(
     "batch_norm",
     cpu="norm.batch_norm_train",
-    cuda="norm.batch_norm.batch_norm_train",
+    cuda="norm.dispatch.batch_norm_train",
     outputs=5,
     vjp=_batch_norm_rule,
     adds=True,
@@ -357,7 +355,7 @@ _batch_norm_train = Op(
 _batch_norm_grad = Op(
     "batch_norm_grad",
     cpu="norm.batch_norm_grad",
-    cuda="norm.batch_norm_backward.batch_norm_grad",
+    cuda="norm.dispatch.batch_norm_grad",
     outputs=3,
     vjp=_batch_norm_grad_rule,
 )
@@ -365,13 +363,13 @@ _batch_norm_residual_grad = Op(
     "batch_norm_residual_grad",
     cpu="norm.batch_norm_residual_grad",
     outputs=4,
-    cuda="norm.batch_norm_backward.batch_norm_residual_grad",
+    cuda="norm.dispatch.batch_norm_residual_grad",
     vjp=_batch_norm_grad_rule,
 )
 _batch_norm_inference = Op(
     "batch_norm_inference",
     cpu="norm.batch_norm_inference",
-    cuda="norm.batch_norm.batch_norm_inference",
+    cuda="norm.dispatch.batch_norm_inference",
     vjp=_inference_rule,
 )
 
@@ -676,24 +674,24 @@ def _second_order_rows(
 _layer_norm = Op(
     "layer_norm",
     cpu="norm.layer_norm",
-    cuda="norm.forward.layer_norm",
+    cuda="norm.dispatch.layer_norm",
     outputs=3,
     vjp=_layer_norm_rule,
 )
 _layer_norm_grad = Op(
     "layer_norm_grad",
     cpu="norm.layer_norm_grad",
-    cuda="norm.backward.layer_norm_grad",
+    cuda="norm.dispatch.layer_norm_grad",
     outputs=3,
     vjp=_layer_norm_grad_rule,
 )
 _rms_norm = Op(
-    "rms_norm", cpu="norm.rms_norm", cuda="norm.forward.rms_norm", outputs=2, vjp=_rms_norm_rule
+    "rms_norm", cpu="norm.rms_norm", cuda="norm.dispatch.rms_norm", outputs=2, vjp=_rms_norm_rule
 )
 _rms_norm_grad = Op(
     "rms_norm_grad",
     cpu="norm.rms_norm_grad",
-    cuda="norm.backward.rms_norm_grad",
+    cuda="norm.dispatch.rms_norm_grad",
     outputs=2,
     vjp=_rms_norm_grad_rule,
 )
@@ -884,14 +882,14 @@ def _group_norm_grad_rule(
 _group_norm = Op(
     "group_norm",
     cpu="norm.group_norm",
-    cuda="norm.forward.group_norm",
+    cuda="norm.dispatch.group_norm",
     outputs=3,
     vjp=_group_norm_rule,
 )
 _group_norm_grad = Op(
     "group_norm_grad",
     cpu="norm.group_norm_grad",
-    cuda="norm.group_norm_backward.group_norm_grad",
+    cuda="norm.dispatch.group_norm_grad",
     outputs=3,
     vjp=_group_norm_grad_rule,
 )

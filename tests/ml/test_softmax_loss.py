@@ -144,18 +144,18 @@ def test_row_versions(machine, version, log, dtype):
         (1, 7, 33) if small else (1, 7, 8, 33, 128, 1000, 1001, 1024, 4096, 4099, 8192, 16384)
     ):
         x, g = numbers((3, columns), dtype, scale=3), numbers((3, columns), dtype, seed=1)
-        y = run_version(machine, lambda x: kernels.plan(version, (x,), 1, log, False), x)
+        y = run_version(machine, lambda x: kernels.plan((x,), 1, log, version=version), x)
         expected = reference(name, x)
         assert_close(y, expected, **tolerances(name, dtype), what=f"{columns} columns")
         if (
             version == "rows" and dtype == "float64" and columns == 16384
         ):  # 1,024 threads hold eight each
             with pytest.raises(
-                ValueError, match="softmax: version 'rows' .* 16384 elements of float64"
+                ValueError, match="softmax: version 'rows' does not support .*16384.*float64"
             ):
-                kernels.plan(version, (layout_of(g), layout_of(y)), 1, log, True)
+                kernels.plan((layout_of(g), layout_of(y)), 1, log, version=version)
             continue
-        dx = run_version(machine, lambda g, y: kernels.plan(version, (g, y), 1, log, True), g, y)
+        dx = run_version(machine, lambda g, y: kernels.plan((g, y), 1, log, version=version), g, y)
         wg, wy = wide(g, y)
         expected = (
             wg - np.exp(wy) * wg.sum(1, keepdims=True)
@@ -174,7 +174,7 @@ def test_row_versions(machine, version, log, dtype):
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("log", [False, True])
-@pytest.mark.parametrize("version", ["cached_rows", "cluster"])
+@pytest.mark.parametrize("version", ["shared_memory", "cluster"])
 def test_long_rows_read_once(version, log, dtype):
     """Lines kept in shared memory or by a cluster: with ends between borders, shorter than an
     access, longer than what is kept, more of them than a device has multiprocessors."""
@@ -188,10 +188,10 @@ def test_long_rows_read_once(version, log, dtype):
     for rows, columns in ((3, 1), (3, 7), (5, 1001), (3, 8192), (141, 50257), (7, 100_003)):
         x, g = numbers((rows, columns), dtype, scale=3), numbers((rows, columns), dtype, seed=1)
         x[0, 0], x[1, -1] = -np.inf, 40
-        y = run_version("gpu", lambda x: kernels.plan(version, (x,), 1, log, False), x)
+        y = run_version("gpu", lambda x: kernels.plan((x,), 1, log, version=version), x)
         expected = reference(name, x)
         assert_close(y, expected, **tolerances(name, dtype), what=f"{columns} columns")
-        dx = run_version("gpu", lambda g, y: kernels.plan(version, (g, y), 1, log, True), g, y)
+        dx = run_version("gpu", lambda g, y: kernels.plan((g, y), 1, log, version=version), g, y)
         wg, wy = wide(g, y)
         expected = (
             wg - np.exp(wy) * wg.sum(1, keepdims=True)
@@ -237,9 +237,9 @@ def test_column_versions(machine, version, log, dtype):
         else ((2, 5, 3), (3, 100, 64), (1, 1000, 33), (70, 16, 2))
     ):
         x, g = numbers(shape, dtype, scale=3), numbers(shape, dtype, seed=1)
-        y = run_version(machine, lambda x: kernels.plan(version, (x,), 1, log, False), x)
+        y = run_version(machine, lambda x: kernels.plan((x,), 1, log, version=version), x)
         assert_close(y, reference(name, x, 1), **tolerances(name, dtype), what=f"{shape}")
-        dx = run_version(machine, lambda g, y: kernels.plan(version, (g, y), 1, log, True), g, y)
+        dx = run_version(machine, lambda g, y: kernels.plan((g, y), 1, log, version=version), g, y)
         wg, wy = wide(g, y)
         expected = (
             wg - np.exp(wy) * wg.sum(1, keepdims=True)
@@ -777,9 +777,9 @@ def test_rows_between_borders_do_not_spill():
         Layout.new((), np.dtype(np.float32), 0),
     )
     for plan, inputs in (
-        (softmax_dispatch.plan("rows", (g, g), 1, True, True), [g, g]),
-        (softmax_dispatch.plan("long_rows", (g, g), 1, False, True), [g, g]),
-        (softmax_dispatch.plan("long_rows", (g,), 1, False, False), [g]),
+        (softmax_dispatch.plan((g, g), 1, True, version="rows"), [g, g]),
+        (softmax_dispatch.plan((g, g), 1, False, version="long_rows"), [g, g]),
+        (softmax_dispatch.plan((g,), 1, False, version="long_rows"), [g]),
         (cross_entropy.losses("rows", x, t, "none", -100, 0.1), [x, t]),
         (cross_entropy.gradient("rows", one, x, 0.1, -100), [one, x, t, stats, divisor]),
     ):
@@ -791,7 +791,7 @@ def test_rows_between_borders_do_not_spill():
             v = Layout.new((300, 50257), np.dtype(dtype), 0)
             with assume(capability):
                 plans = [
-                    (softmax_dispatch.plan("cached_rows", i, 1, log, len(i) == 2), list(i))
+                    (softmax_dispatch.plan(i, 1, log, version="shared_memory"), list(i))
                     for i in ((v,), (v, v))
                 ]
             for plan, inputs in plans:
@@ -812,7 +812,7 @@ def test_rows_between_borders_do_not_spill():
         ((9, 0), "bfloat16", 50_257, "cluster"),
         ((9, 0), "float32", 16_384, "rows"),
         ((9, 0), "float64", 50_257, "long_rows"),
-        ((8, 0), "bfloat16", 50_257, "cached_rows"),
+        ((8, 0), "bfloat16", 50_257, "shared_memory"),
         ((8, 9), "bfloat16", 50_257, "long_rows"),
         ((9, 0), "float32", 1 << 20, "long_rows"),
         ((8, 0), "float32", 32_768, "rows"),
@@ -821,12 +821,15 @@ def test_rows_between_borders_do_not_spill():
 def test_which_kernel_softmax_takes(capability, dtype, columns, expected):
     if SIMULATOR:
         pytest.skip("the simulator has no accesses of 16 bytes")
+    from cudamath.kernels.lib.versions import ordered
     from cudamath.kernels.softmax import dispatch as softmax_dispatch
+    from cudamath.kernels.softmax.problem import Problem
     from cudamath.runtime.device import assume
 
     x = Layout.new((8, columns), np.dtype(getattr(ml_dtypes, dtype, dtype)), 0)
     with assume(capability):
-        assert softmax_dispatch.best((x,), 1, softmax_dispatch.HELD) == expected
+        problem = Problem((x,), 1, False)
+        assert ordered(softmax_dispatch.VERSIONS, problem)[0].name == expected
 
 
 @pytest.mark.parametrize(

@@ -497,9 +497,8 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     from cudamath.kernels.matmul import grouped as matmul_grouped
     from cudamath.kernels.matmul import linear as matmul_linear
     from cudamath.kernels.matmul import mlp
-    from cudamath.kernels.norm import backward as norm_backward
-    from cudamath.kernels.norm import batch_norm, batch_norm_backward, group_norm_backward
-    from cudamath.kernels.norm import forward as norm_forward
+    from cudamath.kernels.norm import backward_parts
+    from cudamath.kernels.norm import dispatch as norm_dispatch
     from cudamath.kernels.optim import gradient_norm
     from cudamath.kernels.optim import steps as optim_steps
     from cudamath.kernels.pool import dispatch as pool_dispatch
@@ -629,46 +628,64 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                     new(256, 80, dtype=t),
                     new(64, 80, dtype=t),
                 )
+    has_tma = device.capability(0) in backward_parts.TMA_DEVICES
     for f in (BF16, F32):
         x, v = new(20, 64, dtype=f), new(64, dtype=f)
         wide = F64 if f == F64 else F32
         rows = new(20, dtype=wide)
         for log in (False, True):
-            plan(lambda *i, log=log: softmax_dispatch.plan("plain", i, 1, log, len(i) == 2), x)
-            plan(lambda *i, log=log: softmax_dispatch.plan("plain", i, 1, log, len(i) == 2), x, x)
+            plan(lambda *i, log=log: softmax_dispatch.plan(i, 1, log, version="plain"), x)
+            plan(lambda *i, log=log: softmax_dispatch.plan(i, 1, log, version="plain"), x, x)
             for inputs in ((new(3, 50_257, dtype=f),), (new(3, 50_257, dtype=f),) * 2):
                 for version in [
-                    "cluster",
-                    *["cached_rows"] * (device.capability(0) in online.CACHE),
+                    *["cluster"] * (device.capability(0) >= (9, 0)),
+                    *["shared_memory"] * (device.capability(0) in online.CACHE),
                 ]:
                     plan(
-                        lambda *i, log=log, v=version: softmax_dispatch.plan(
-                            v, i, 1, log, len(i) == 2
-                        ),
+                        lambda *i, log=log, v=version: softmax_dispatch.plan(i, 1, log, version=v),
                         *inputs,
                     )
-        plan(lambda x, w, b, r: norm_forward.forward("plain", x, w, b, r, 64, 1e-5), x, v, v, x)
         plan(
-            lambda x: norm_forward.forward("plain", x, None, None, None, 64, 1e-5, center=False), x
+            lambda x, w, b, r: norm_dispatch.forward(x, w, b, r, 64, 1e-5, version="plain"),
+            x,
+            v,
+            v,
+            x,
         )
-        plan(lambda x, w, b, r: norm_forward.forward("rows", x, w, b, r, 64, 1e-5), x, v, v, x)
         plan(
-            lambda x, w: norm_forward.forward("rows", x, w, None, None, 64, 1e-5, center=False),
+            lambda x: norm_dispatch.forward(
+                x, None, None, None, 64, 1e-5, center=False, version="plain"
+            ),
+            x,
+        )
+        plan(
+            lambda x, w, b, r: norm_dispatch.forward(x, w, b, r, 64, 1e-5, version="rows"),
+            x,
+            v,
+            v,
+            x,
+        )
+        plan(
+            lambda x, w: norm_dispatch.forward(
+                x, w, None, None, 64, 1e-5, center=False, version="rows"
+            ),
             x,
             v,
         )
         for columns in (40, 4096):  # fewer than the threads could hold; a wide row
             part, c = new(20, columns, dtype=f), new(columns, dtype=f)
             plan(
-                lambda x, w, b, r, n=columns: norm_forward.forward("rows", x, w, b, r, n, 1e-5),
+                lambda x, w, b, r, n=columns: norm_dispatch.forward(
+                    x, w, b, r, n, 1e-5, version="rows"
+                ),
                 part,
                 c,
                 c,
                 part,
             )
             plan(
-                lambda g, x, w, m, s, h, n=columns: norm_backward.backward(
-                    "rows", g, x, w, m, s, h, n, True
+                lambda g, x, w, m, s, h, n=columns: norm_dispatch.backward(
+                    g, x, w, m, s, h, n, True, version="rows"
                 ),
                 part,
                 part,
@@ -678,43 +695,47 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 part,
             )
         plan(
-            lambda x, w: norm_forward.group_norm(x, w, None, groups=2, eps=1e-5, version="plain"),
+            lambda x, w: norm_dispatch.group_norm(x, w, None, groups=2, eps=1e-5, version="plain"),
             new(4, 6, 25, dtype=f),
             new(6, dtype=f),
         )
         long, w, c = new(20, 20_000, dtype=f), new(20_000, dtype=f), new(6, dtype=f)
         plan(
-            lambda x, w, b: norm_forward.forward("shared", x, w, b, None, 20_000, 1e-5), long, w, w
-        )
-        plan(
-            lambda x: norm_forward.forward(
-                "shared", x, None, None, None, 20_000, 1e-5, center=False
-            ),
-            long,
-        )
-        plan(
-            lambda g, x, w, m, s, h: norm_backward.backward(
-                "cluster", g, x, w, m, s, h, 20_000, True
-            ),
-            long,
+            lambda x, w, b: norm_dispatch.forward(x, w, b, None, 20_000, 1e-5, version="cluster"),
             long,
             w,
-            rows,
-            rows,
-            long,
+            w,
         )
         plan(
-            lambda g, x, s: norm_backward.backward(
-                "cluster", g, x, None, None, s, None, 20_000, False
+            lambda x: norm_dispatch.forward(
+                x, None, None, None, 20_000, 1e-5, center=False, version="cluster"
             ),
             long,
-            long,
-            rows,
         )
+        if has_tma:
+            plan(
+                lambda g, x, w, m, s, h: norm_dispatch.backward(
+                    g, x, w, m, s, h, 20_000, True, version="cluster"
+                ),
+                long,
+                long,
+                w,
+                rows,
+                rows,
+                long,
+            )
+            plan(
+                lambda g, x, s: norm_dispatch.backward(
+                    g, x, None, None, s, None, 20_000, False, version="cluster"
+                ),
+                long,
+                long,
+                rows,
+            )
         for planes in (new(4, 6, 100, 80, dtype=f), new(4, 6, 10, 8, dtype=f)):
             plan(
-                lambda x, w, b: norm_forward.group_norm(
-                    x, w, b, groups=3, eps=1e-5, version="shared"
+                lambda x, w, b: norm_dispatch.group_norm(
+                    x, w, b, groups=3, eps=1e-5, version="cluster"
                 ),
                 planes,
                 c,
@@ -722,15 +743,15 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             )
         for planes, version in (
             (new(4, 6, 25, dtype=f), "plain"),
-            (new(4, 6, 80, 80, dtype=f), "long"),
-            (new(4, 6, 80, 80, dtype=f), "shared"),
-            (new(4, 6, 25, dtype=f), "shared"),
+            (new(4, 6, 80, 80, dtype=f), "long_groups"),
+            (new(4, 6, 80, 80, dtype=f), "cluster"),
+            (new(4, 6, 25, dtype=f), "cluster"),
         ):
-            if version == "shared" and f == F64 and planes.shape[2] == 80:
+            if version == "cluster" and f == F64 and planes.shape[2] == 80:
                 continue  # no cluster, and too long for a block
             plan(
-                lambda g, x, w, m, s, v=version: group_norm_backward.gradient(
-                    v, g, x, w, m, s, 3, True
+                lambda g, x, w, m, s, v=version: norm_dispatch.group_norm_grad(
+                    g, x, w, m, s, groups=3, biased=True, version=v
                 ),
                 planes,
                 planes,
@@ -739,20 +760,20 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 new(12, dtype=wide),
             )
             plan(
-                lambda g, x, m, s, v=version: group_norm_backward.gradient(
-                    v, g, x, None, m, s, 3, False
+                lambda g, x, m, s, v=version: norm_dispatch.group_norm_grad(
+                    g, x, None, m, s, groups=3, biased=False, version=v
                 ),
                 planes,
                 planes,
                 new(12, dtype=wide),
                 new(12, dtype=wide),
             )
-        if f == BF16:
+        if f == BF16 and has_tma:
             for n in (4096, 768):
                 long, w = new(20, n, dtype=f), new(n, dtype=f)
                 plan(
-                    lambda g, x, w, m, s, h, n=n: norm_backward.backward(
-                        "ring", g, x, w, m, s, h, n, True
+                    lambda g, x, w, m, s, h, n=n: norm_dispatch.backward(
+                        g, x, w, m, s, h, n, True, version="tma"
                     ),
                     long,
                     long,
@@ -762,15 +783,17 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                     long,
                 )
             plan(
-                lambda g, x, s: norm_backward.backward(
-                    "ring", g, x, None, None, s, None, 768, False
+                lambda g, x, s: norm_dispatch.backward(
+                    g, x, None, None, s, None, 768, False, version="tma"
                 ),
                 long,
                 long,
                 rows,
             )
         plan(
-            lambda g, x, w, m, s, h: norm_backward.backward("plain", g, x, w, m, s, h, 64, True),
+            lambda g, x, w, m, s, h: norm_dispatch.backward(
+                g, x, w, m, s, h, 64, True, version="plain"
+            ),
             x,
             x,
             v,
@@ -779,15 +802,19 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             x,
         )
         plan(
-            lambda g, x, s: norm_backward.backward("plain", g, x, None, None, s, None, 64, False),
+            lambda g, x, s: norm_dispatch.backward(
+                g, x, None, None, s, None, 64, False, version="plain"
+            ),
             x,
             x,
             rows,
         )
         image, c = new(4, 6, 5, 5, dtype=f), new(6, dtype=f)
-        for version in ("plain", "fast"):
+        for version in ("plain", "split_channels"):
             plan(
-                lambda x, w, b, m, s, v=version: batch_norm.train(v, x, w, None, 0.1, 1e-5, False),
+                lambda x, w, b, m, s, v=version: norm_dispatch.batch_forward(
+                    x, w, None, 0.1, 1e-5, False, version=v
+                ),
                 image,
                 c,
                 c,
@@ -796,7 +823,9 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             )
         stat = new(6, dtype=wide)
         plan(
-            lambda g, x, w, b, m, r: batch_norm_backward.gradient("plain", g, x, w, None, True),
+            lambda g, x, w, b, m, r: norm_dispatch.batch_backward(
+                g, x, w, None, True, version="plain"
+            ),
             image,
             image,
             c,
@@ -805,7 +834,9 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             stat,
         )
         plan(
-            lambda g, x, w, b, m, r, y: batch_norm_backward.gradient("plain", g, x, w, y, True),
+            lambda g, x, w, b, m, r, y: norm_dispatch.batch_backward(
+                g, x, w, y, True, version="plain"
+            ),
             image,
             image,
             c,

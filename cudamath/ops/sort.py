@@ -37,7 +37,7 @@ _sort = Op("sort", cpu="sort.sort", cuda="sort.dispatch.sort", vjp=_sort_grad)
 _argsort = Op("argsort", cpu="sort.argsort", cuda="sort.dispatch.argsort")
 _partition = Op("partition", cpu="sort.partition", cuda="sort.dispatch.partition")
 _argpartition = Op("argpartition", cpu="sort.argpartition", cuda="sort.dispatch.argpartition")
-_leading = Op("leading", cpu="sort.leading", cuda="sort.dispatch.leading")
+_leading = Op("leading", cpu="sort.leading", cuda="sort.radix_select.leading")
 _topk = Op("topk", cpu="sort.topk", cuda="sort.rank_sort.topk", outputs=2)
 _SHORT, _FEW = (
     4096,

@@ -34,7 +34,7 @@ from ...runtime import cublas
 from ..copy.channels_last import Turned
 from ..copy.strided import copy_part, fill_part, whole
 from ..lib.integers import blocks
-from ..lib.plan_edit import moved
+from ..lib.plan_edit import renumber
 from ..matmul.dispatch import contenders as matmul_contenders
 from ..matmul.dispatch import matmul
 from ..matmul.measured import turned
@@ -128,7 +128,7 @@ def as_product(
     }
     places[Output(0)] = whole.target
     places |= {Temp(i): whole.temp(scratch) for i, scratch in enumerate(plan.temps)}
-    whole.steps += moved(plan, places)
+    whole.steps += renumber(plan.steps, places)
     return whole.plan()
 
 
@@ -202,8 +202,9 @@ def _apart(
         return None
     inner, plan = _product(close, weight, grad, True), Turned(out, last=False)
     source = plan.temp(close)
-    plan.steps += moved(
-        inner, {Output(0): source, **{Temp(i): plan.temp(x) for i, x in enumerate(inner.temps)}}
+    plan.steps += renumber(
+        inner.steps,
+        {Output(0): source, **{Temp(i): plan.temp(x) for i, x in enumerate(inner.temps)}},
     )
     values, image = whole(source, close), whole(plan.target, plan.seen)
     plan.steps += fill_part(image, np.uint64(0), np.uint64(0), None)

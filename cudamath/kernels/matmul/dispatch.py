@@ -59,11 +59,9 @@ arithmetic wraps, as NumPy's does), 16-bit floats are widened to float32 on load
 of".
 """
 
-from dataclasses import replace
-
 import numpy as np
 
-from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
+from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Call, Launch
 from ...core.dtypes import bfloat16, float16
@@ -72,6 +70,7 @@ from ...runtime import cublas
 from ...runtime import device as devices
 from ..compiler.lazy_numba import SIMULATOR
 from ..copy.strided import copy_part, whole
+from ..lib.plan_edit import renumber
 from .aligned_copy import dense
 from .gemv_plan import few_rows
 from .measured import TILE, kind, measured, turned
@@ -167,13 +166,7 @@ def matmul_int32(a: Layout, b: Layout, *, version: str | None = None) -> Plan:
     plan = _version(
         Product(*copies), copies[0], copies[1], False, _own_version(Product(*copies), out.dtype)
     )
-    for step in plan.steps:
-        if isinstance(step, Launch):  # its operands are the copies
-            args = [
-                replace(arg, kind="t") if isinstance(arg, ArrayArg) and arg.kind == "x" else arg
-                for arg in step.args
-            ]
-            steps.append(Launch(step.kernel, step.grid, step.block, args, step.shared))
+    steps += renumber(plan.steps, {Input(0): Temp(0), Input(1): Temp(1)})
     return Plan([out], steps, copies)
 
 

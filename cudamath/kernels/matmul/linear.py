@@ -9,15 +9,13 @@ multiplies. Elsewhere the product is made first, and one elementwise kernel does
 
 from __future__ import annotations
 
-import dataclasses
-
-from ...core.dispatch.arguments import ArrayArg, Input, Output
+from ...core.dispatch.arguments import Input, Output
 from ...core.dispatch.plan import Plan
-from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime import device as devices
 from ..compiler.lazy_numba import SIMULATOR
 from ..elementwise.generator import launch, scalar_function
+from ..lib.plan_edit import renumber
 from . import dispatch, gemv_plan, measured
 
 #: The activations, of the number v; as in ml/activation.py.
@@ -78,22 +76,9 @@ def linear(
             expression, (y.dtype, *[p.dtype for p in present]), y.dtype, y.dtype
         )
         step = launch(function, [y, *present], y, Output(0))
-        plan.steps += Plan(
-            [], [Launch(step.kernel, step.grid, step.block, [_moved(arg) for arg in step.args])]
-        ).steps
+        arrays = {Input(0): Output(0)} | {Input(1 + i): Input(2 + i) for i in range(len(present))}
+        plan.steps += renumber([step], arrays)
     return plan
-
-
-def _moved(arg: object) -> object:
-    """The elementwise kernel's first input is the product, its others the plan's from the third
-    on."""
-    if not isinstance(arg, ArrayArg) or arg.kind != "x":
-        return arg
-    return (
-        dataclasses.replace(arg, kind="y", index=0)
-        if arg.index == 0
-        else dataclasses.replace(arg, index=arg.index + 1)
-    )
 
 
 def fits(x: Layout, weight: Layout, others: list[Layout]) -> bool:

@@ -19,7 +19,7 @@ from ...core.dispatch.op import registry
 from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
 from ..elementwise.generator import launch, scalar_function
-from ..lib.plan_edit import moved
+from ..lib.plan_edit import renumber
 from . import dispatch, measured
 from . import linear as layer
 
@@ -44,11 +44,11 @@ def _first(
         )
     plan = layer.linear(x, weight, bias, activation="", tf32=tf32)
     z = plan.outputs[0]
-    steps = moved(plan, {Output(0): Output(1)})
+    steps = renumber(plan.steps, {Output(0): Output(1)})
     function = scalar_function(
         layer.FORMULAS[activation].format(v="x"), (z.dtype,), z.dtype, z.dtype
     )
-    steps += moved(Plan([], [launch(function, [z], z, Output(0))]), {Input(0): Output(1)})
+    steps += renumber([launch(function, [z], z, Output(0))], {Input(0): Output(1)})
     return Plan([z.like(), z], steps, plan.temps)
 
 
@@ -75,12 +75,14 @@ def mlp(
     one = _first(x, w1, b1, activation, tf32, version)
     two = layer.linear(one.outputs[0], w2, b2, residual, activation="", tf32=tf32, version=version)
     table = {Output(0): Output(HIDDEN), Output(1): Output(BEFORE)}
-    steps = moved(one, table)
+    steps = renumber(one.steps, table)
     more: Sequence[str] = [name for name in ("w2", "b2", "residual") if name in place]
     table = {Input(0): Output(HIDDEN), **{Input(1 + i): place[name] for i, name in enumerate(more)}}
     table |= {Temp(i): Temp(len(one.temps) + i) for i in range(len(two.temps))}
     return Plan(
-        [two.outputs[0], *one.outputs], [*steps, *moved(two, table)], [*one.temps, *two.temps]
+        [two.outputs[0], *one.outputs],
+        [*steps, *renumber(two.steps, table)],
+        [*one.temps, *two.temps],
     )
 
 
@@ -109,8 +111,8 @@ def product_slope(
     y = plan.outputs[0]
     slope: str = registry[f"{activation}_grad"].expressions[""]  # type: ignore[attr-defined]  # of the elementwise card
     function = scalar_function(slope, (y.dtype, z.dtype), y.dtype, y.dtype)
-    plan.steps += moved(
-        Plan([], [launch(function, [y, z], y, Output(0))]),
+    plan.steps += renumber(
+        [launch(function, [y, z], y, Output(0))],
         {Input(0): Output(0), Input(1): Input(2)},
     )
     return plan

@@ -60,7 +60,7 @@ from ...runtime import device as devices
 from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, types
 from ..lib.integers import blocks
-from ..lib.plan_edit import within
+from ..lib.plan_edit import embed
 from ..lib.tma_pipeline import tile_at
 from ..ptx import sm80 as ptx
 from ..ptx.intrinsics import instruction
@@ -461,7 +461,7 @@ def planned(p: Product, a: Layout, b: Layout, tile: Tile = LARGE) -> Plan:
     p = Product(*operands)
     launches = [launch(p, *operands, offsets, count) for offsets, count in p.launches()]
     return Plan(
-        [p.out], [*copies, *within(launches, dict(enumerate(arguments)), Output(0), 0)], temps
+        [p.out], [*copies, *embed(launches, dict(enumerate(arguments)), Output(0), 0)], temps
     )
 
 

@@ -24,7 +24,7 @@ from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
 from ...runtime import device as devices
 from ..compiler.lazy_numba import SIMULATOR
-from ..lib.plan_edit import within
+from ..lib.plan_edit import embed
 from ..matmul import gemv_plan
 from ..matmul import linear as plain
 from ..matmul.gemv_plan import KINDS, PER_BYTE, _gemv, gemv_words
@@ -102,7 +102,7 @@ def linear_quantized(
     moves = {0: Input(0), 1: Temp(0)} | dict(
         enumerate([p for p in (at_bias, at_residual) if p is not None], 2)
     )
-    steps += within(rest.steps, moves, Output(0), 1)
+    steps += embed(rest.steps, moves, Output(0), 1)
     return Plan(
         [y],
         steps,

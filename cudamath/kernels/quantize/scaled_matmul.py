@@ -14,14 +14,13 @@ The floor: 2 M N K operations at twice the rate of 16-bit products.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import Any
 
 import numpy as np
 
 from ...core.dispatch import autotune
-from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
+from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Call, Launch
 from ...core.dtypes import float8_e4m3
@@ -32,7 +31,7 @@ from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.strided import copy_part, whole
 from ..lib.codec import codec
 from ..lib.integers import blocks
-from ..lib.plan_edit import within
+from ..lib.plan_edit import embed, renumber
 from ..matmul import dispatch as matmul_dispatch
 from . import quantize
 from .quantize_rows import quantize_row
@@ -135,7 +134,7 @@ def scaled_matmul(
             steps += copy_part(whole(Input(i), x), whole(Temp(1 + i), y))
         sums = matmul_dispatch.matmul(*copies)
         temps, places = [sums.outputs[0], *copies], {0: Temp(1), 1: Temp(2)}
-    steps += within(sums.steps, places, Temp(0), len(temps))
+    steps += embed(sums.steps, places, Temp(0), len(temps))
     across = blocks(n, THREADS)
     steps.append(
         Launch(
@@ -266,18 +265,10 @@ def linear_8_bits(
     if own is None:
         first = quantize_row(flat, form=form)
         temps.append(first.outputs[1])
-        steps = []
-        for step in first.steps:
-            args = [
-                dataclasses.replace(arg, kind="t")
-                if isinstance(arg, ArrayArg) and arg.kind == "y"
-                else arg
-                for arg in step.args
-            ]
-            steps.append(Launch(step.kernel, step.grid, step.block, args))
+        steps = renumber(first.steps, {Output(0): Temp(0), Output(1): Temp(1)})
         by, at_by = first.outputs[1], Temp(1)
     else:
-        steps = within(
+        steps = embed(
             quantize.quantize(flat, own, form=form, inner=flat.size).steps,
             {0: Input(0), 1: at_own},
             Temp(0),
@@ -286,7 +277,7 @@ def linear_8_bits(
         by, at_by = own, at_own
     turned = values.view(values.shape[::-1], values.strides[::-1])
     rest = scaled_matmul(stored, turned, by, scale, bias, dtype=x.dtype)
-    steps += within(
+    steps += embed(
         rest.steps,
         {0: Temp(0), 1: Input(1), 2: at_by, 3: Input(2), 4: at_bias},
         Output(0),

@@ -53,7 +53,7 @@ Case = tuple[str, tuple[tuple[int, int], ...], Callable[..., Plan], list[Layout]
 
 def cases() -> Iterator[Case]:
     """(title, capabilities, planner, layouts, options) of each version."""
-    for version in ("naive", "tiled", "register", "block", "small"):
+    for version in ("naive", "tiled", "register_tiles", "simt", "simt_small"):
         yield (
             version,
             ALL,
@@ -61,7 +61,7 @@ def cases() -> Iterator[Case]:
             [lay(4096, 4096, dtype=FLOAT)] * 2,
             {"version": version},
         )
-    for version in ("async", "async small"):
+    for version in ("simt_async_copy", "simt_async_copy_small"):
         yield (
             version,
             SINCE_8,
@@ -69,13 +69,13 @@ def cases() -> Iterator[Case]:
             [lay(4096, 4096, dtype=FLOAT)] * 2,
             {"version": version},
         )
-    yield "mma", SINCE_8, matmul_dispatch.matmul, [lay(4096, 4096)] * 2, {"version": "mma"}
+    yield "sm80", SINCE_8, matmul_dispatch.matmul, [lay(4096, 4096)] * 2, {"version": "sm80"}
     yield (
-        "mma, float64",
+        "sm80, float64",
         SINCE_8,
         matmul_dispatch.matmul,
         [lay(4096, 4096, dtype=np.float64)] * 2,
-        {"version": "mma"},
+        {"version": "sm80"},
     )
     for tile in (
         "64x64",
@@ -92,11 +92,11 @@ def cases() -> Iterator[Case]:
         "192x192 share 2",
     ):
         yield (
-            f"wgmma {tile}",
+            f"sm90 {tile}",
             HOPPER,
             matmul_dispatch.matmul,
             [lay(4096, 4096)] * 2,
-            {"version": f"wgmma {tile}"},
+            {"version": f"sm90 {tile}"},
         )
     for f in ("gelu", "gelu_tanh", "silu"):
         yield (

@@ -39,19 +39,27 @@ def products() -> Calls:
 
     calls: Calls = {}
     versions = {
-        "float32": ["naive", "tiled", "register", "block", "small", "async", "async small"],
-        "bfloat16": [
-            "register",
-            "mma",
-            "wgmma 64x64",
-            "wgmma 128x256",
-            "wgmma 128x128 pingpong",
-            "wgmma 192x128",
-            "wgmma 64x128 split 2",
-            "wgmma 64x128 share 3",
+        "float32": [
+            "naive",
+            "tiled",
+            "register_tiles",
+            "simt",
+            "simt_small",
+            "simt_async_copy",
+            "simt_async_copy_small",
         ],
-        "float64": ["mma"],
-        "int8": ["mma", "wgmma 64x128"],
+        "bfloat16": [
+            "register_tiles",
+            "sm80",
+            "sm90 64x64",
+            "sm90 128x256",
+            "sm90 128x128 pingpong",
+            "sm90 192x128",
+            "sm90 64x128 split 2",
+            "sm90 64x128 share 3",
+        ],
+        "float64": ["sm80"],
+        "int8": ["sm80", "sm90 64x128"],
     }
     for dtype, names in versions.items():
         a, b = array(200, 264, dtype=dtype), array(264, 136, dtype=dtype)
@@ -293,7 +301,7 @@ def packed() -> Calls:
 
     calls: Calls = {}
     ends = cm.asarray(np.array([40, 40, 170, 200], np.int32))
-    for version, dtype in (("tiled", "float32"), ("wgmma", "bfloat16")):
+    for version, dtype in (("tiled", "float32"), ("sm90", "bfloat16")):
         x, w, y = (
             array(200, 136, dtype=dtype),
             array(4, 136, 72, dtype=dtype),
@@ -411,7 +419,7 @@ def versions() -> Calls:
             one,
             one,
             dtype=np.dtype("f4"),
-            version="steps",
+            version="unfused",
         ),
         "scaled_matmul, odd": functools.partial(
             planned,
@@ -430,7 +438,7 @@ def versions() -> Calls:
             one,
             one,
             dtype=cm.dtype("bfloat16"),
-            version="sums",
+            version="sm90_sums",
         ),
     }
 

@@ -315,7 +315,7 @@ def convolution(
                 version=tile,
             )
             if plan is not None:
-                found[tile.replace("wgmma", "product")] = plan.bind("conv2d", layouts)
+                found[tile.replace("sm90", "product")] = plan.bind("conv2d", layouts)
     columns: dict[str, Any] = (
         {"forward": im2col_cublas.forward, "input": im2col_cublas.input_gradient} if single else {}
     )

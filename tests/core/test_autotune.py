@@ -68,13 +68,12 @@ def test_what_was_measured_is_found_again(file):
         autotune.lookup("matmul", 0, "float32 nn", (1, 64, 64, 64), ["cublas", "naive"]).choice
         == "cublas"
     )
-    assert autotune.lookup("matmul", 0, "float32 nn", (1, 64, 64, 64), ["wgmma"]) is None
+    assert autotune.lookup("matmul", 0, "float32 nn", (1, 64, 64, 64), ["sm90"]) is None
     autotune.remember(
-        "assumed", "matmul", "bfloat16 nt", (1, 32768, 768, 768), {"wgmma 128x256": 5.0}
+        "assumed", "matmul", "bfloat16 nt", (1, 32768, 768, 768), {"sm90 128x256": 5.0}
     )
     assert (
-        autotune.lookup("matmul", 0, "bfloat16 nt", (1, 1 << 20, 768, 768)).choice
-        == "wgmma 128x256"
+        autotune.lookup("matmul", 0, "bfloat16 nt", (1, 1 << 20, 768, 768)).choice == "sm90 128x256"
     )  # large is large
     assert autotune.lookup("matmul", 0, "bfloat16 nt", (1, 8192, 768, 768)) is not None
     assert autotune.lookup("matmul", 0, "bfloat16 nt", (1, 4096, 768, 768)) is None
@@ -85,10 +84,10 @@ def test_float16_takes_what_was_measured_of_bfloat16(file):
     from cudamath.kernels.matmul import dispatch as matmul_dispatch
 
     autotune.remember(
-        "assumed", "matmul", "bfloat16 nn", (1, 512, 512, 512), {"wgmma 64x64": 3.0, "cublas": 4.0}
+        "assumed", "matmul", "bfloat16 nn", (1, 512, 512, 512), {"sm90 64x64": 3.0, "cublas": 4.0}
     )
     a = Layout.new((512, 512), np.dtype(np.float16), 0)
-    assert matmul_dispatch.matmul(a, a).why.startswith("measured at 1x512x512x512: wgmma 64x64")
+    assert matmul_dispatch.matmul(a, a).why.startswith("measured at 1x512x512x512: sm90 64x64")
 
 
 def test_this_machine_goes_before_the_shipped_table(file, monkeypatch):
@@ -129,7 +128,9 @@ def test_shipped_tables_that_are_not_there_are_an_error(tmp_path, monkeypatch):
 
 
 def test_the_shipped_tables_are_well_formed():
+    from cudamath.kernels.matmul.dispatch import VERSIONS
     from cudamath.kernels.matmul.tensor_core_dispatch import Choice
+    from cudamath.kernels.quantize.scaled_matmul import VERSIONS as SCALED
 
     assert "NVIDIA H200" in autotune._shipped()
     for name, ops in autotune._shipped().items():
@@ -151,8 +152,8 @@ def test_the_shipped_tables_are_well_formed():
                         and " 1x1 stride 1x1" in kind
                     )
         for op, sizes, versions in (
-            ("matmul", 4, "cublas wgmma mma block small register tiled naive"),
-            ("scaled_matmul", 3, "cublaslt wgmma"),
+            ("matmul", 4, " ".join(v.name for v in VERSIONS)),
+            ("scaled_matmul", 3, " ".join(v.name for v in SCALED)),
         ):
             for entries in ops.get(op, {}).values():
                 for key, times in entries.items():
@@ -182,7 +183,7 @@ def test_a_planner_follows_the_table(file):
     ]
     for choice, kernels in (
         ("naive", ["matmul_naive"]),
-        ("wgmma 128x128 split 2", ["matmul_wgmma", "add_splits_early"]),
+        ("sm90 128x128 split 2", ["matmul_wgmma", "add_splits_early"]),
     ):
         autotune.remember(
             "assumed", "matmul", "float16 nn", (1, 256, 128, 512), {choice: 1.0, "tiled": 2.0}

@@ -571,14 +571,14 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             for c in (a, Layout.of(a.shape, (t.itemsize, 64 * t.itemsize), t, 0)):
                 for d in (b, Layout.of(b.shape, (t.itemsize, 48 * t.itemsize), t, 0)):
                     for version in (
-                        "register",
-                        "block",
-                        "small",
-                        *["async", "async small"] * (t == F32),
+                        "register_tiles",
+                        "simt",
+                        "simt_small",
+                        *["simt_async_copy", "simt_async_copy_small"] * (t == F32),
                     ):
                         plan(matmul_dispatch.matmul, c, d, version=version)
         if t in (F16, F64):
-            plan(matmul_dispatch.matmul, a, b, version="mma")
+            plan(matmul_dispatch.matmul, a, b, version="sm80")
         if t == F16:
             c, d, bias = new(64, 256, dtype=t), new(256, 80, dtype=t), new(80, dtype=t)
             q, lse = new(1, 2, 130, 256, dtype=t), new(1, 2, 130)
@@ -593,17 +593,17 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 causal=True,
                 scale=0.1,
                 dropping=False,
-                version="wgmma",
+                version="backward_sm90_large_heads",
             )
             for version in (
-                "wgmma 128x256",
-                "wgmma 64x128 split 2",
-                "wgmma 128x128 pingpong",
-                "wgmma 192x128",
+                "sm90 128x256",
+                "sm90 64x128 split 2",
+                "sm90 128x128 pingpong",
+                "sm90 192x128",
             ):
                 plan(matmul_dispatch.matmul, c, d, version=version)
             rows, w, ends = new(300, 64, dtype=t), new(4, 64, 80, dtype=t), new(4, dtype="i4")
-            for version in ("wgmma 128x128", "wgmma 64x256"):
+            for version in ("sm90 128x128", "sm90 64x256"):
                 plan(matmul_grouped.grouped_matmul, rows, w, ends, version=version)
                 plan(
                     matmul_grouped.grouped_outer, rows, new(300, 80, dtype=t), ends, version=version
@@ -613,7 +613,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                     functools.partial(
                         matmul_linear.linear,
                         activation=activation,
-                        version="wgmma 128x128 pingpong",
+                        version="sm90 128x128 pingpong",
                     ),
                     c,
                     new(80, 256, dtype=t),
@@ -622,7 +622,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 )
                 plan(
                     functools.partial(
-                        mlp.product_slope, activation=activation, version="wgmma 64x256 pingpong"
+                        mlp.product_slope, activation=activation, version="sm90 64x256 pingpong"
                     ),
                     c,
                     new(256, 80, dtype=t),

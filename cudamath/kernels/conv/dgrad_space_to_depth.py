@@ -51,7 +51,7 @@ from ..compiler.lazy_numba import SIMULATOR, cuda
 from ..copy.channels_last import Turned, as_last, lies_last
 from ..lib.codec import codec
 from ..lib.integers import blocks
-from ..lib.plan_edit import moved
+from ..lib.plan_edit import renumber
 from ..lib.vector_io import reader, writer
 from . import fprop_dgrad_sm80, fprop_dgrad_sm90
 
@@ -236,7 +236,7 @@ def conv2d_input_grad(
                 right.taps,
             ],
         ),
-        *moved(inner, places),
+        *renumber(inner.steps, places),
         Launch(
             unfold_images(out.dtype, channels, width, plan.last),
             images * tall,

@@ -281,7 +281,7 @@ def one_tap(
     timed = measured(
         kind, out, first, second, stride, (1, 1), ["product"], "-" if bias is None else "split"
     )
-    version = timed.choice.replace("product", "wgmma") if timed else "wgmma"
+    version = timed.choice.replace("product", "sm90") if timed else "sm90"
     return conv_pointwise.as_product(
         kind, out, first, second, bias, stride=stride, padding=padding, version=version
     )

@@ -34,7 +34,7 @@ from ...runtime import cublas
 from ..copy.channels_last import Turned
 from ..copy.strided import copy_part, fill_part, whole
 from ..lib.integers import blocks
-from ..lib.plan_edit import moved
+from ..lib.plan_edit import renumber
 from ..matmul.dispatch import contenders as matmul_contenders
 from ..matmul.dispatch import matmul
 from ..matmul.measured import turned
@@ -80,8 +80,8 @@ def contenders(kind: str, first: Layout, second: Layout) -> list[str]:
     """The versions of matmul worth timing as `product`: also tiles for products that memory
     limits."""
     a, b = operands(kind, first, second)
-    found = [version for version in matmul_contenders(a, b) if version.startswith("wgmma")]
-    tiles = [f"wgmma {tile}" for tile in LOW if int(tile.split()[0].split("x")[1]) <= b.shape[1]]
+    found = [version for version in matmul_contenders(a, b) if version.startswith("sm90")]
+    tiles = [f"sm90 {tile}" for tile in LOW if int(tile.split()[0].split("x")[1]) <= b.shape[1]]
     return list(dict.fromkeys([*found, *tiles]))
 
 
@@ -94,10 +94,10 @@ def as_product(
     *,
     stride: Pair,
     padding: tuple[int, int, int, int],
-    version: str = "wgmma",
+    version: str = "sm90",
 ) -> Plan | None:
     """kind: see `operands`; all (N, C, H, W). None: not in this file's reach. version: of matmul,
-    "wgmma" or "cublas"."""
+    "sm90" or "cublas"."""
     filters, other = (out, second) if kind == "weight" else (second, out)
     channels = first.shape[1], other.shape[1]
     if not (
@@ -112,13 +112,13 @@ def as_product(
     a, b = operands(kind, first, second)
     if bias is None:
         plan = matmul(a, b, version=version)
-    elif version.startswith("wgmma"):
+    elif version.startswith("sm90"):
         from ..matmul import tensor_core_dispatch  # what it imports has no meaning in the simulator
 
         plan = tensor_core_dispatch.wgmma(
             a,
             b,
-            version.removeprefix("wgmma").strip(),
+            version.removeprefix("sm90").strip(),
             epilogue=tensor_core_dispatch.Epilogue(bias=Input(2)),
         )
     else:
@@ -128,7 +128,7 @@ def as_product(
     }
     places[Output(0)] = whole.target
     places |= {Temp(i): whole.temp(scratch) for i, scratch in enumerate(plan.temps)}
-    whole.steps += moved(plan, places)
+    whole.steps += renumber(plan.steps, places)
     return whole.plan()
 
 
@@ -202,8 +202,9 @@ def _apart(
         return None
     inner, plan = _product(close, weight, grad, True), Turned(out, last=False)
     source = plan.temp(close)
-    plan.steps += moved(
-        inner, {Output(0): source, **{Temp(i): plan.temp(x) for i, x in enumerate(inner.temps)}}
+    plan.steps += renumber(
+        inner.steps,
+        {Output(0): source, **{Temp(i): plan.temp(x) for i, x in enumerate(inner.temps)}},
     )
     values, image = whole(source, close), whole(plan.target, plan.seen)
     plan.steps += fill_part(image, np.uint64(0), np.uint64(0), None)

@@ -45,7 +45,7 @@ from ..compiler.lazy_numba import cuda
 from ..copy.channels_last import as_last
 from ..lib.codec import codec
 from ..lib.integers import blocks
-from ..lib.plan_edit import moved
+from ..lib.plan_edit import renumber
 from ..lib.vector_io import writer
 from ..lib.widths import vector_width
 from . import fprop_dgrad_sm90, wgrad_sm90, wgrad_sm90_shared_taps
@@ -189,7 +189,9 @@ def conv2d(
     places: dict[ArrayArg, ArrayArg] = {Input(i): Temp(i) for i in (0, 1)} | {
         Temp(i): Temp(2 + i) for i in range(len(inner.temps))
     }
-    return Plan([out], [first, second, *moved(inner, places)], [images, filters, *inner.temps])
+    return Plan(
+        [out], [first, second, *renumber(inner.steps, places)], [images, filters, *inner.temps]
+    )
 
 
 def of_filters(*layouts: Layout, **where: Any) -> Plan | None:
@@ -240,4 +242,6 @@ def conv2d_weight_grad(
     last = Launch(
         unfold_filters, out.shape[0], THREADS, [Temp(1), Output(0), down.front, right.front]
     )
-    return Plan([out], [first, *moved(inner, places), last], [images, filters, *inner.temps])
+    return Plan(
+        [out], [first, *renumber(inner.steps, places), last], [images, filters, *inner.temps]
+    )

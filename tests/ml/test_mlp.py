@@ -111,7 +111,9 @@ def test_frozen_weights_cost_nothing(monkeypatch, which, products):
         *arrays
     )
     count, matmul = [], module.linalg_products.matmul
-    monkeypatch.setattr(module.linalg_products, "matmul", lambda *a: (count.append(1), matmul(*a))[1])
+    monkeypatch.setattr(
+        module.linalg_products, "matmul", lambda *a: (count.append(1), matmul(*a))[1]
+    )
     found = cm.grad(lambda *a: (cm.ml.mlp(*a[:5], residual=a[5]) ** 2).sum(), which)(*arrays)
     assert len(count) == products
     for i, g in zip(which, found, strict=True):

@@ -55,7 +55,9 @@ def ordered(versions: Sequence[Version], problem: Any) -> list[Version]:
     return sorted(able, key=lambda version: not version.prefers(problem))
 
 
-def choose(name: str, versions: Sequence[Version], problem: Any, version: str | None = None) -> Plan:
+def choose(
+    name: str, versions: Sequence[Version], problem: Any, version: str | None = None
+) -> Plan:
     """The plan of the first version that can do it, or of the one that is named.
 
     Raises ValueError if the named one does not exist or does not support the problem.

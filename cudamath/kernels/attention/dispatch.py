@@ -20,9 +20,9 @@ Measured (row versions_attention):
 4 x 16 x 4,096 x 128, causal, bfloat16; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 
              TFLOP/s      of torch
-    plain        5.7          0.01
-    mma          175          0.30
-    wgmma        657          1.13
+    simt         5.7          0.01
+    sm80         175          0.30
+    sm90         657          1.13
     torch        582          1.00
 
 (end of what was measured)
@@ -31,9 +31,9 @@ Measured (row versions_attention_gradients):
 4 x 16 x 4,096 x 128, causal, bfloat16, gradients; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 
              TFLOP/s      of torch
-    plain        4.6          0.01
-    mma          114          0.23
-    wgmma        498          1.01
+    simt         4.6          0.01
+    sm80         114          0.23
+    sm90         498          1.01
     torch        492          1.00
 
 (end of what was measured)

@@ -152,29 +152,33 @@ def cases() -> Iterator[Case]:
         )
     options = {"causal": True, "scale": 0.1, "dropping": False}
     for depth in (64, 128):
-        for version, able in (("plain", ALL), ("mma", SINCE_8), ("wgmma", HOPPER)):
+        for forward, backward, able in (
+            ("simt", "simt", ALL),
+            ("sm80", "sm80", SINCE_8),
+            ("forward_sm90", "backward_sm90", HOPPER),
+        ):
             q, lse = lay(4, 16, 4096, depth), lay(4, 16, 4096, dtype=FLOAT)
             yield (
-                f"{version}, depth {depth}",
+                f"{forward}, depth {depth}",
                 able,
                 attention_dispatch.attention,
                 [q] * 3,
-                {**options, "version": version},
+                {**options, "version": forward},
             )
             yield (
-                f"{version}, depth {depth}",
+                f"{backward}, depth {depth}",
                 able,
                 attention_dispatch.attention_grad,
                 [q] * 5 + [lse],
-                {**options, "version": version},
+                {**options, "version": backward},
             )
         one = lay(16, 16, 1, depth)
         yield (
-            f"decode, depth {depth}",
+            f"decode_split_kv, depth {depth}",
             SINCE_8,
             attention_dispatch.attention,
             [one, *[lay(16, 16, 4096, depth)] * 2],
-            {**options, "version": "decode"},
+            {**options, "version": "decode_split_kv"},
         )
 
 

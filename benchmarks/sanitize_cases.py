@@ -267,26 +267,28 @@ def attentions() -> Calls:
     calls: Calls = {}
     options: dict[str, Any] = {"causal": True, "scale": 0.1, "dropping": False}
     for dtype, version, depth in (
-        ("float32", "plain", 64),
-        ("bfloat16", "mma", 64),
-        ("bfloat16", "wgmma", 64),
-        ("bfloat16", "wgmma", 128),
-        ("bfloat16", "wgmma", 256),
-        ("bfloat16", "decode", 64),
-        ("bfloat16", "decode, large", 128),
+        ("float32", "simt", 64),
+        ("bfloat16", "sm80", 64),
+        ("bfloat16", "forward_sm90", 64),
+        ("bfloat16", "forward_sm90", 128),
+        ("bfloat16", "forward_sm90", 256),
+        ("bfloat16", "decode_split_kv", 64),
+        ("bfloat16", "decode_split_kv, large", 128),
     ):
-        rows = 400 if version == "wgmma" else 150  # enough to fill each of its stages again
+        rows = 400 if version == "forward_sm90" else 150  # enough to fill each of its stages again
         q, k = (
             array(1, 2, n, depth, dtype=dtype) for n in (3 if "decode" in version else rows, rows)
         )
 
-        def both(q: Any = q, k: Any = k, version: str = version) -> None:
+        def both(q: Any = q, k: Any = k, version: str = version, depth: int = depth) -> None:
             name, _, large = version.partition(",")  # large: as if the cache were
             with mock.patch(
                 "cudamath.kernels.attention.decode_split_kv.TMA_BELOW", 1 if large else 1 << 28
             ):
                 y, lse = planned(attention_dispatch.attention, q, k, k, **options, version=name)
-            if name != "decode":
+            if name != "decode_split_kv":
+                if name == "forward_sm90":
+                    name = f"backward_sm90{'_large_heads' * (depth > 128)}"
                 planned(
                     attention_dispatch.attention_grad, q, q, k, k, y, lse, **options, version=name
                 )

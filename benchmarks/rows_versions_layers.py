@@ -47,7 +47,7 @@ elementwise, scan, normal = (
     planner("random.distributions.normal"),
 )
 losses, pool, lookup = (
-    planner("loss.cross_entropy.losses"),
+    planner("loss.dispatch.cross_entropy"),
     planner("pool.dispatch.max_pool2d_values"),
     planner("index.embedding.lookup"),
 )
@@ -137,6 +137,9 @@ row(
 )
 
 
+MEAN = {"reduction": "mean", "ignore_index": -100, "label_smoothing": 0.0}
+
+
 def targets(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     """Logits (N, C, D) and classes (N, D)."""
     return (
@@ -156,7 +159,7 @@ row(
     "cross entropy of 16,384 x 4,096, float32",
     targets,
     {
-        name: version(lambda x, t, name=name: losses(name, x, t, "mean", -100, 0.0))
+        name: version(lambda x, t, name=name: losses(x, t, **MEAN, version=name))
         for name in ("plain", "rows")
     },
     work=4 * 16384 * 4096,
@@ -174,7 +177,7 @@ def vocabulary(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 
 def in_bfloat16(name: str) -> Bind:
     """That version, of logits of 16 bits."""
-    bound = drawn(lambda x, t: losses(name, x, t, "mean", -100, 0.0), ())
+    bound = drawn(lambda x, t: losses(x, t, **MEAN, version=name), ())
     return lambda lib, x, t: bound(lib, x.astype("bfloat16"), t)
 
 

@@ -338,7 +338,7 @@ def versions() -> Calls:
     """Versions of running sums, sorting, scaled products, turned matrices; planners want more for
     them, or another machine."""
     from cudamath.kernels.elementwise import generator as elementwise_generator
-    from cudamath.kernels.loss import linear_cross_entropy
+    from cudamath.kernels.loss import dispatch as loss_dispatch
     from cudamath.kernels.quantize import scaled_matmul
     from cudamath.kernels.scan import dispatch as scan_dispatch
     from cudamath.kernels.shape import concat as shape_concat
@@ -375,7 +375,7 @@ def versions() -> Calls:
         ),
         "linear_loss": functools.partial(
             planned,
-            linear_cross_entropy.linear_loss,
+            loss_dispatch.linear_loss,
             logits,
             classes,
             cm.ones((), dtype="float32"),

@@ -30,7 +30,7 @@ MOST = 2 << 30  # bytes of scores held at a time, unless requested otherwise
 _linear_loss = Op(
     "linear_loss",
     cpu="linear_loss.linear_loss",
-    cuda="loss.linear_cross_entropy.linear_loss",
+    cuda="loss.dispatch.linear_loss",
     writes=True,
 )
 

@@ -379,14 +379,14 @@ def _cross_entropy_grad_rule(
 _cross_entropy = Op(
     "cross_entropy",
     cpu="loss.cross_entropy",
-    cuda="loss.cross_entropy.cross_entropy",
+    cuda="loss.dispatch.cross_entropy",
     outputs=3,
     vjp=_cross_entropy_rule,
 )
 _cross_entropy_grad = Op(
     "cross_entropy_grad",
     cpu="loss.cross_entropy_grad",
-    cuda="loss.cross_entropy.cross_entropy_grad",
+    cuda="loss.dispatch.cross_entropy_grad",
     vjp=_cross_entropy_grad_rule,
 )
 
@@ -434,11 +434,11 @@ def _nll_grad_rule(
 
 
 _nll_loss = Op(
-    "nll_loss", cpu="loss.nll_loss", cuda="loss.cross_entropy.nll_loss", outputs=2, vjp=_nll_rule
+    "nll_loss", cpu="loss.nll_loss", cuda="loss.dispatch.nll_loss", outputs=2, vjp=_nll_rule
 )
 _nll_loss_grad = Op(
     "nll_loss_grad",
     cpu="loss.nll_loss_grad",
-    cuda="loss.cross_entropy.nll_loss_grad",
+    cuda="loss.dispatch.nll_loss_grad",
     vjp=_nll_grad_rule,
 )

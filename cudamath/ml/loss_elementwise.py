@@ -576,26 +576,26 @@ def _grads_rule(
 _pointwise_loss = Op(
     "pointwise_loss",
     cpu="elementwise_losses.loss",
-    cuda="loss.elementwise_losses.loss",
+    cuda="loss.dispatch.loss",
     vjp=(_slope(0), _slope(1)),
 )
 _pointwise_loss_grad = Op(
     "pointwise_loss_grad",
     cpu="elementwise_losses.loss_grad",
-    cuda="loss.elementwise_losses.loss_grad",
+    cuda="loss.dispatch.loss_grad",
     vjp=_grad_rule,
 )
 # Where x and t both carry a node, their gradients are one op.
 _pointwise_loss_of_two = Op(
     "pointwise_loss (of two)",
     cpu="elementwise_losses.loss",
-    cuda="loss.elementwise_losses.loss",
+    cuda="loss.dispatch.loss",
     vjp=_slopes,
 )
 _pointwise_loss_grads = Op(
     "pointwise_loss_grads",
     cpu="elementwise_losses.loss_grads",
-    cuda="loss.elementwise_losses.loss_grads",
+    cuda="loss.dispatch.loss_grads",
     outputs=2,
     vjp=_grads_rule,
 )

@@ -416,7 +416,7 @@ def test_nll_loss_of_few_and_many_targets(device, shape, dtype):
 @pytest.mark.simulator
 @pytest.mark.parametrize("shape", [(5, 3, 1), (3, 4, 6)])
 def test_nll_losses_simulated(shape):
-    from cudamath.kernels.loss import cross_entropy as kernels
+    from cudamath.kernels.loss import dispatch as kernels
 
     x, targets = (
         numbers(shape, "float32"),
@@ -495,7 +495,7 @@ def test_agrees_with_torch(device):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("machine, version", versions("plain", "rows"))
 def test_soft_label_versions(machine, version, dtype):
-    from cudamath.kernels.loss import cross_entropy_soft_targets as kernels
+    from cudamath.kernels.loss import dispatch as kernels
 
     shapes = (
         [(5, 7, 1)]
@@ -579,9 +579,9 @@ def test_extreme_logits_and_soft_labels(device, columns):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-@pytest.mark.parametrize("machine, version", versions("plain", "rows", "few", "long_rows"))
+@pytest.mark.parametrize("machine, version", versions("plain", "rows", "one_block", "long_rows"))
 def test_cross_entropy_versions(machine, version, reduction, dtype):
-    from cudamath.kernels.loss import cross_entropy as kernels
+    from cudamath.kernels.loss import dispatch as kernels
 
     shapes = (
         [(5, 7, 1)]
@@ -607,7 +607,14 @@ def test_cross_entropy_versions(machine, version, reduction, dtype):
         for smoothing in (0.0, 0.1):
             loss, stats, divisor = run_version(
                 machine,
-                lambda x, t: kernels.losses(version, x, t, reduction, -100, smoothing),  # noqa: B023
+                lambda x, t: kernels.cross_entropy(
+                    x,
+                    t,
+                    reduction=reduction,
+                    ignore_index=-100,
+                    label_smoothing=smoothing,
+                    version=version,
+                ),  # noqa: B023
                 x,
                 targets,
             )  # noqa: B023
@@ -622,7 +629,16 @@ def test_cross_entropy_versions(machine, version, reduction, dtype):
             g = numbers(loss.shape, dtype, seed=4)
             dx = run_version(
                 machine,
-                lambda g, x, *_: kernels.gradient(version, g, x, smoothing, -100),  # noqa: B023
+                lambda g, x, *_: kernels.cross_entropy_grad(
+                    g,
+                    x,
+                    None,
+                    None,
+                    None,
+                    ignore_index=-100,
+                    label_smoothing=smoothing,
+                    version=version,
+                ),  # noqa: B023
                 g,
                 x,
                 targets,
@@ -721,18 +737,23 @@ def test_few_logits_are_one_launch(fake, reduction, weighted):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("version", ["plain", "rows", "few", "long_rows"])
+@pytest.mark.parametrize("version", ["plain", "rows", "one_block", "long_rows"])
 def test_cross_entropy_of_rows_that_are_not_finite(version, dtype):
     """NaN anywhere, -inf throughout and +inf make a loss NaN; also in the ends of a row, which have
     threads of their own."""
-    from cudamath.kernels.loss import cross_entropy as kernels
+    from cudamath.kernels.loss import dispatch as kernels
 
     x = numbers((7, 5003, 1), dtype)
     x[0, 100], x[1, 0], x[2, -1], x[3, 9] = np.nan, np.nan, np.nan, np.inf
     x[4], x[5, 1:] = -np.inf, -np.inf
     targets = np.zeros((7, 1), np.int64)
     found, _, _ = run_version(
-        "gpu", lambda x, t: kernels.losses(version, x, t, "none", -100, 0.0), x, targets
+        "gpu",
+        lambda x, t: kernels.cross_entropy(
+            x, t, reduction="none", ignore_index=-100, label_smoothing=0.0, version=version
+        ),
+        x,
+        targets,
     )
     assert np.isnan(wide(found)[:5]).all() and wide(found)[5] == 0 and np.isfinite(wide(found)[6])
 
@@ -762,7 +783,7 @@ def test_lines_of_large_numbers(device, dtype, columns):
 def test_rows_between_borders_do_not_spill():
     """Rows that begin between the borders of 16-byte accesses: the slowest kernels of the
     family."""
-    from cudamath.kernels.loss import cross_entropy
+    from cudamath.kernels.loss import dispatch as loss_dispatch
     from cudamath.kernels.softmax import dispatch as softmax_dispatch
     from cudamath.kernels.softmax import online
     from cudamath.runtime.device import assume
@@ -780,8 +801,18 @@ def test_rows_between_borders_do_not_spill():
         (softmax_dispatch.plan((g, g), 1, True, version="rows"), [g, g]),
         (softmax_dispatch.plan((g, g), 1, False, version="long_rows"), [g, g]),
         (softmax_dispatch.plan((g,), 1, False, version="long_rows"), [g]),
-        (cross_entropy.losses("rows", x, t, "none", -100, 0.1), [x, t]),
-        (cross_entropy.gradient("rows", one, x, 0.1, -100), [one, x, t, stats, divisor]),
+        (
+            loss_dispatch.cross_entropy(
+                x, t, reduction="none", ignore_index=-100, label_smoothing=0.1, version="rows"
+            ),
+            [x, t],
+        ),
+        (
+            loss_dispatch.cross_entropy_grad(
+                one, x, None, None, None, ignore_index=-100, label_smoothing=0.1, version="rows"
+            ),
+            [one, x, t, stats, divisor],
+        ),
     ):
         for found in compile_plan(plan, inputs, (9, 0)):
             assert found.spills == 0 and found.registers <= 128, found
@@ -848,17 +879,17 @@ def test_which_kernel_cross_entropy_takes(dtype, shape, expected):
     """Long rows have their own, forward and backward."""
     if SIMULATOR:
         pytest.skip("the simulator has no accesses of 16 bytes")
-    from cudamath.kernels.loss import cross_entropy
+    from cudamath.kernels.loss import dispatch as loss_dispatch
     from cudamath.runtime.device import assume
 
     x = Layout.new(shape, np.dtype(getattr(ml_dtypes, dtype, dtype)), 0)
     targets = Layout.new((shape[0], shape[2]), np.dtype(np.int64), 0)
     stats, one = (Layout.new(s, np.dtype(np.float32), 0) for s in ((2, shape[0], shape[2]), ()))
     with assume((9, 0)):
-        forward = cross_entropy.cross_entropy(
+        forward = loss_dispatch.cross_entropy(
             x, targets, reduction="mean", ignore_index=-100, label_smoothing=0.1
         )
-        backward = cross_entropy.cross_entropy_grad(
+        backward = loss_dispatch.cross_entropy_grad(
             one, x, targets, stats, one, ignore_index=-100, label_smoothing=0.1
         )
     assert [forward.steps[0].kernel.__name__, backward.steps[0].kernel.__name__] == [

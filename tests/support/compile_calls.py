@@ -492,7 +492,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     from cudamath.kernels.copy import channels_last
     from cudamath.kernels.elementwise import generator as elementwise_generator
     from cudamath.kernels.index import stream_compaction
-    from cudamath.kernels.loss import cross_entropy, elementwise_losses, linear_cross_entropy
+    from cudamath.kernels.loss import dispatch as loss_dispatch
     from cudamath.kernels.matmul import dispatch as matmul_dispatch
     from cudamath.kernels.matmul import grouped as matmul_grouped
     from cudamath.kernels.matmul import linear as matmul_linear
@@ -848,13 +848,29 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         logits, targets = new(20, 5003, 1, dtype=f), new(20, 1, dtype="i8")
         for a in (0.0, 0.1):
             plan(
-                lambda x, t, a=a: cross_entropy.losses("long_rows", x, t, "mean", -100, a),
+                lambda x, t, a=a: loss_dispatch.cross_entropy(
+                    x,
+                    t,
+                    reduction="mean",
+                    ignore_index=-100,
+                    label_smoothing=a,
+                    version="long_rows",
+                ),
                 logits,
                 targets,
             )
             for g in (new(dtype=f), new(20, 1, dtype=f)):
                 plan(
-                    lambda g, x, *_, a=a: cross_entropy.gradient("long_rows", g, x, a, -100),
+                    lambda g, x, *_, a=a: loss_dispatch.cross_entropy_grad(
+                        g,
+                        x,
+                        None,
+                        None,
+                        None,
+                        ignore_index=-100,
+                        label_smoothing=a,
+                        version="long_rows",
+                    ),
                     g,
                     logits,
                     targets,
@@ -864,13 +880,17 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         logits = new(20, 9, 1, dtype=f)
         for reduction in ("mean", "sum", "none"):
             plan(
-                lambda x, t, r=reduction: cross_entropy.losses("plain", x, t, r, -100, 0.1),
+                lambda x, t, r=reduction: loss_dispatch.cross_entropy(
+                    x, t, reduction=r, ignore_index=-100, label_smoothing=0.1, version="plain"
+                ),
                 logits,
                 targets,
             )
         for g in (new(dtype=f), new(20, 1, dtype=f)):
             plan(
-                lambda g, x, *_: cross_entropy.gradient("plain", g, x, 0.0, -100),
+                lambda g, x, *_: loss_dispatch.cross_entropy_grad(
+                    g, x, None, None, None, ignore_index=-100, label_smoothing=0.0, version="plain"
+                ),
                 g,
                 logits,
                 targets,
@@ -879,7 +899,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             )
         plan(
             functools.partial(
-                elementwise_losses.loss, kind="huber_loss", reduction="mean", version="plain"
+                loss_dispatch.loss, kind="huber_loss", reduction="mean", version="plain"
             ),
             x,
             x,
@@ -1179,9 +1199,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     plan(bernoulli_array.chances, new(100), cell)
     plan(functools.partial(bernoulli_array.chances, version="each"), new(100))
     plan(
-        functools.partial(
-            linear_cross_entropy.linear_loss, classes=9, ignore_index=-1, version="plain"
-        ),
+        functools.partial(loss_dispatch.linear_loss, classes=9, ignore_index=-1, version="plain"),
         new(5, 12),
         new(5, dtype="i8"),
         new(),

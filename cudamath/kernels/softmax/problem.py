@@ -93,8 +93,8 @@ def fits_cluster(p: Problem) -> bool:
     """Whether the registers of a cluster's blocks hold a line."""
     return (
         p.inner == 1
-        and capability(p.x.device) >= (9, 0)
         and p.widest in (4, 8)
+        and capability(p.x.device) >= (9, 0)
         and wide(p.x.dtype).itemsize == 4
         and spread_cluster(p.n, p.widest, len(p.inputs))[1] <= 1024
     )

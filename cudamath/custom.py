@@ -139,10 +139,10 @@ class _Elementwise:
             empty = [np.empty(0, wide)] * len(operands)
             with _compiling("elementwise", self.name, (Exception,)):
                 ufunc = lazy("cpu", "lib.user_functions.ufunc")(self.function, wide)
-                found = ufunc(*empty).dtype
-            if found.kind == "c" and output.kind != "c":
+                result = ufunc(*empty).dtype
+            if result.kind == "c" and output.kind != "c":
                 raise TypeError(
-                    f"elementwise: {self.name} gives {found}, which {output} cannot hold; give "
+                    f"elementwise: {self.name} gives {result}, which {output} cannot hold; give "
                     "dtype="
                 )
 
@@ -162,10 +162,10 @@ class _Elementwise:
         ]
         layouts = [k for k in kinds if isinstance(k, Layout)]
         with _compiling("elementwise", self.name):
-            made = lazy("kernels", "generated.user_kernels.elementwise")(
+            kernel_plan = lazy("kernels", "generated.user_kernels.elementwise")(
                 *kinds, function=self.function, compute=wide, output=output
             )
-            bound = made.bind(self.name, layouts, len(kinds) - len(layouts), device)
+            bound = kernel_plan.bind(self.name, layouts, len(kinds) - len(layouts), device)
         if boxed:
             return lambda *values: bound(
                 *[
@@ -185,12 +185,15 @@ def _spelled_out(function: Callable) -> Callable:
     if not inspect.isbuiltin(function) or function.__module__ not in ("math", "cmath", "builtins"):
         return function
     try:
-        given = ", ".join(inspect.signature(function).parameters)
+        parameters = ", ".join(inspect.signature(function).parameters)
     except ValueError:  # it does not say what it takes, and Numba will refuse it
         return function
     where = "" if function.__module__ == "builtins" else f"{function.__module__}."
     namespace = {"math": math, "cmath": cmath}
-    exec(f"def spelled({given}):\n    return {where}{function.__name__}({given})\n", namespace)
+    exec(
+        f"def spelled({parameters}):\n    return {where}{function.__name__}({parameters})\n",
+        namespace,
+    )
     return namespace["spelled"]  # type: ignore[return-value]
 
 
@@ -348,7 +351,7 @@ def reduction(
     as_numbers("reduction", "a real number as identity", identity)
     name = getattr(combine, "__name__", "reduction")
     functions = (combine, identity, each, last)
-    wanted = None if dtype is None else dtypes.as_dtype(dtype, "reduction")
+    accumulator = None if dtype is None else dtypes.as_dtype(dtype, "reduction")
     plans: dict[tuple, Callable] = {}
 
     def reduce(
@@ -364,7 +367,7 @@ def reduction(
         key = (x._layout, axes, bool(keepdims))
         run = plans.get(key)
         if run is None:
-            target = wanted if wanted is not None else x.dtype
+            target = accumulator if accumulator is not None else x.dtype
             if x._layout.device == TRACED:
                 raise TypeError(
                     f"fuse: {name} is a compiled reduction; use the reductions of this package "
@@ -378,14 +381,14 @@ def reduction(
                 run = functools.partial(_on_cpu, lines, axes, bool(keepdims), target)
             else:
                 with _compiling("reduction", name):
-                    made = lazy("kernels", "generated.user_kernels.reduction")(
+                    kernel_plan = lazy("kernels", "generated.user_kernels.reduction")(
                         x._layout,
                         functions=functions,
                         axis=axes,
                         keepdims=bool(keepdims),
                         dtype=target,
                     )
-                    run = made.bind("reduction", [x._layout])
+                    run = kernel_plan.bind("reduction", [x._layout])
             store(plans, key, run)
         return run(x)
 
@@ -491,7 +494,7 @@ class vectorize:  # noqa: N801  NumPy's name
             if kinds
             else None
         )
-        self._made: dict[Any, _Elementwise] = {}
+        self._functions: dict[Any, _Elementwise] = {}
         self._doc = doc
         self.pyfunc: Callable | None = None
         if pyfunc is not None:
@@ -522,12 +525,12 @@ class vectorize:  # noqa: N801  NumPy's name
         key = self._dtype or tuple(
             [type(x) if type(x) in _SCALARS else getattr(x, "dtype", None) for x in operands]
         )
-        made = self._made.get(key)
-        if made is None or (isinstance(key, tuple) and None in key):
-            made = self._made[key] = _Elementwise(
+        function = self._functions.get(key)
+        if function is None or (isinstance(key, tuple) and None in key):
+            function = self._functions[key] = _Elementwise(
                 self.pyfunc, self._dtype or self._result(operands), None
             )
-        return made(*operands)
+        return function(*operands)
 
     def _result(self, operands: tuple) -> np.dtype:
         """The dtype of pyfunc's result for the first elements."""

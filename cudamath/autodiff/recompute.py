@@ -52,13 +52,13 @@ class _Noting:
     def take(self, generator: Any, name: str, blocks: int, device: Any) -> tuple:
         """The next stretch of the generator's sequence, or of what is being repeated around
         this."""
-        found = (
+        place = (
             generator.take_next
             if self.before is None
             else functools.partial(self.before.take, generator)
         )(name, blocks, device)
-        self.taken.append((name, blocks, found))
-        return found
+        self.taken.append((name, blocks, place))
+        return place
 
 
 class _Repeating:
@@ -272,8 +272,8 @@ def checkpoint(fn: Callable) -> Callable:
 def _outside(nodes: list, start: int) -> tuple:
     """The nodes older than `start` (or parts of such) on which newer ones depend."""
     outside: dict[tuple, Any] = {}
-    seen = {tape.owner(node) for node in nodes}
-    stack = list(seen)
+    visited = {tape.owner(node) for node in nodes}
+    stack = list(visited)
     while stack:
         for parent in stack.pop().parents:
             if parent is None:
@@ -281,7 +281,7 @@ def _outside(nodes: list, start: int) -> tuple:
             node = tape.owner(parent)
             if node.order < start:
                 outside[node, parent.index if type(parent) is tape.Part else None] = parent
-            elif node not in seen:
-                seen.add(node)
+            elif node not in visited:
+                visited.add(node)
                 stack.append(node)
     return tuple(outside.values())

@@ -68,16 +68,20 @@ class _Custom:
             else owned(each)
             for each, (layout, layout_device) in zip(g, call.outputs, strict=True)
         ]
-        given = call.rule.backward(call.residuals, call.form.unflatten(full))  # type: ignore[misc]
-        if not isinstance(given, (tuple, list)) or len(given) != len(call.structures):
-            seen = f"{len(given)}" if isinstance(given, (tuple, list)) else type(given).__name__
+        returned = call.rule.backward(call.residuals, call.form.unflatten(full))  # type: ignore[misc]
+        if not isinstance(returned, (tuple, list)) or len(returned) != len(call.structures):
+            shown = (
+                f"{len(returned)}"
+                if isinstance(returned, (tuple, list))
+                else type(returned).__name__
+            )
             raise TypeError(
                 f"custom_vjp: {name}: the backward function must return a tuple of "
                 f"{len(call.structures)} "
-                f"gradients, one an argument, got {seen}"
+                f"gradients, one an argument, got {shown}"
             )
         leaves: list[Any] = []
-        for number, (structure, each) in enumerate(zip(call.structures, given, strict=True)):
+        for number, (structure, each) in enumerate(zip(call.structures, returned, strict=True)):
             if each is None:
                 leaves += [None] * structure.num_leaves
                 continue
@@ -88,7 +92,7 @@ class _Custom:
                     f"custom_vjp: {name}: the gradient of argument {number} has structure "
                     f"{optree.tree_structure(each)}, the argument {structure}"
                 ) from None
-        found = []
+        gradients = []
         for place, layout in zip(call.places, call.layouts, strict=True):
             each = leaves[place]
             if each is not None and type(each) is not ndarray:
@@ -99,8 +103,8 @@ class _Custom:
                     f"{layout.shape} like its "
                     f"argument, got {each.dtype} of shape {each.shape}"
                 )
-            found.append(each)
-        return found
+            gradients.append(each)
+        return gradients
 
 
 class custom_vjp:

@@ -75,15 +75,15 @@ class Level:
         return tape.leaf(x, self.state)
 
 
-def _pull(roots: list, wanted: list, writes: dict, *, release: bool) -> list:
+def _pull(roots: list, leaves: list, writes: dict, *, release: bool) -> list:
     """Gradients at the wanted leaves; recorded themselves if a gradient around this one is being
     taken."""
     state = recording.state
     if state.depth:
-        return autograd_backward.backward(roots, wanted, writes, release=False)
+        return autograd_backward.backward(roots, leaves, writes, release=False)
     before, state.paused = state.paused, True
     try:
-        return autograd_backward.backward(roots, wanted, writes, release=release)
+        return autograd_backward.backward(roots, leaves, writes, release=release)
     finally:
         state.paused = before
 
@@ -113,15 +113,15 @@ def owned(g: ndarray) -> ndarray:
     return out
 
 
-def _apart(gradients: list, given: Sequence[ndarray] = ()) -> list:
+def _apart(gradients: list, inputs: Sequence[ndarray] = ()) -> list:
     """Gradients of which no two lie in one memory, nor in that of what was given: who adds to one
     in place means that one alone. Broadcast views may stay, since they cannot be changed in place.
     """
-    if len(gradients) + len(given) == 1:
+    if len(gradients) + len(inputs) == 1:
         return gradients
-    seen: dict[int, list[ndarray]] = {}
-    for x in given:
-        seen[_memory(x)] = [x]
+    owners: dict[int, list[ndarray]] = {}
+    for x in inputs:
+        owners[_memory(x)] = [x]
     for i, g in enumerate(gradients):
         if (
             g is None
@@ -130,9 +130,9 @@ def _apart(gradients: list, given: Sequence[ndarray] = ()) -> list:
             or (0 in g._layout.strides and not g._layout.contiguous)
         ):
             continue
-        others = seen.get(_memory(g))
+        others = owners.get(_memory(g))
         if others is None:
-            seen[_memory(g)] = [g]
+            owners[_memory(g)] = [g]
         elif any([x.ptr == g.ptr for x in others]):
             gradients[i] = g.copy()
         else:
@@ -198,11 +198,11 @@ def _positions(name: str, argnums: Any) -> tuple[tuple[int, ...], bool]:
         not hasattr(argnums, "__index__") or isinstance(argnums, np.ndarray) and argnums.ndim > 0
     )
     try:
-        given: list[Any] = list(argnums) if several else [argnums]
-        positions = tuple([operator.index(position) for position in given])
+        indices: list[Any] = list(argnums) if several else [argnums]
+        positions = tuple([operator.index(position) for position in indices])
     except TypeError:
-        given, positions = [True], ()
-    if bool in map(type, given):
+        indices, positions = [True], ()
+    if bool in map(type, indices):
         raise TypeError(f"{name}: argnums must be a position or several, got {argnums!r}")
     return positions, several
 
@@ -240,23 +240,21 @@ def _differentiated(
             or value._layout.size != 1
             or value._layout.dtype not in FLOATING
         ):
-            seen = (
+            shown = (
                 f"{value.dtype} of shape {value.shape}"
                 if isinstance(value, ndarray)
                 else type(value).__name__
             )
             raise TypeError(
-                f"{name}: the function must return one real floating-point number, got {seen}"
+                f"{name}: the function must return one real floating-point number, got {shown}"
             )
-        wanted = [leaf._node for leaf in marked]
-        gradients: list = [None] * len(wanted)
-        if value._node is not None and wanted:
+        nodes = [leaf._node for leaf in marked]
+        gradients: list = [None] * len(nodes)
+        if value._node is not None and nodes:
             gradients = _apart(
                 [
                     None if g is None else owned(g)
-                    for g in _pull(
-                        [(value._node, _seed(value))], wanted, level.writes, release=True
-                    )
+                    for g in _pull([(value._node, _seed(value))], nodes, level.writes, release=True)
                 ]
             )
         trees, at = [], 0
@@ -365,13 +363,13 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
             raise TypeError(f"vjp: the function must return arrays, got {type(y).__name__}")
 
     def pull(g: Any) -> tuple:
-        given, shape_of_g = optree.tree_flatten(g)
+        cotangents, shape_of_g = optree.tree_flatten(g)
         if shape_of_g != structure:
             raise ValueError(
                 f"vjp: the gradient has structure {shape_of_g}, the result {structure}"
             )
         roots = []
-        for y, each in zip(outputs, given, strict=True):
+        for y, each in zip(outputs, cotangents, strict=True):
             each = (
                 each
                 if isinstance(each, ndarray)
@@ -385,11 +383,11 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
                 )
             if y._node is not None and y.dtype in INEXACT:
                 roots.append((y._node, each))
-        wanted = [leaf._node for leaves in marked for leaf in leaves]
-        gradients = [None] * len(wanted)
-        if roots and wanted:
+        nodes = [leaf._node for leaves in marked for leaf in leaves]
+        gradients = [None] * len(nodes)
+        if roots and nodes:
             gradients = _apart(
-                _pull(roots, wanted, mutation.changes.writes, release=False),
+                _pull(roots, nodes, mutation.changes.writes, release=False),
                 [each for _, each in roots],
             )
         out, at = [], 0
@@ -489,9 +487,10 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
         x: ndarray | None = leaf if isinstance(leaf, ndarray) else _array(leaf)
         if x is None or x.dtype not in INEXACT:
             if v is not None:
-                seen = type(leaf).__name__ if x is None else f"{x.dtype} of shape {x.shape}"
+                shown = type(leaf).__name__ if x is None else f"{x.dtype} of shape {x.shape}"
                 raise TypeError(
-                    f"jvp: wants None as the tangent of a constant ({seen}), got {type(v).__name__}"
+                    f"jvp: wants None as the tangent of a constant ({shown}), "
+                    f"got {type(v).__name__}"
                 )
             continue
         v = v if isinstance(v, ndarray) else asarray(v, dtype=x.dtype, device=x.device, name="jvp")
@@ -504,7 +503,7 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
         places.append(i)
         xs.append(x)
         vs.append(v)
-    made: list = []
+    results: list = []
 
     def of(*arrays: ndarray) -> list[ndarray]:
         full = list(leaves)
@@ -514,7 +513,7 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
         for y in outputs:
             if not isinstance(y, ndarray):
                 raise TypeError(f"jvp: the function must return arrays, got {type(y).__name__}")
-        made[:] = [shape]
+        results[:] = [shape]
         return outputs
 
     outputs, pull = vjp(of, *xs)
@@ -531,7 +530,7 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     derivative: list[Any] = [None] * len(outputs)
     for i, d in zip(smooth, push(tuple(vs)), strict=True):
         derivative[i] = d
-    return made[0].unflatten(outputs), made[0].unflatten(derivative)
+    return results[0].unflatten(outputs), results[0].unflatten(derivative)
 
 
 def _array(leaf: Any) -> ndarray | None:

@@ -59,9 +59,9 @@ def advanced(shape: Shape, strides: Shape, key: Any) -> Advanced:
     ((3, 5), 132, (1,), 1)
     """
     items = [_item(item) for item in (key if type(key) is tuple else (key,))]
-    given = sum(_axes_taken(item) for item in items)
-    if given > len(shape):
-        raise _too_many(shape, given)
+    count = sum(_axes_taken(item) for item in items)
+    if count > len(shape):
+        raise _too_many(shape, count)
     ellipses = sum(item is Ellipsis for item in items)
     if ellipses > 1:
         raise IndexError("index: an index can only have a single ellipsis ('...')")
@@ -83,8 +83,8 @@ def advanced(shape: Shape, strides: Shape, key: Any) -> Advanced:
         if item is None or item is Ellipsis or type(item) is slice:
             in_run = False
             view_key.append(item)
-            kept += 1 if item is not Ellipsis else len(shape) - given
-            axis += takes if item is not Ellipsis else len(shape) - given
+            kept += 1 if item is not Ellipsis else len(shape) - count
+            axis += takes if item is not Ellipsis else len(shape) - count
             continue
         if not in_run:
             run_starts.append(kept - indexed)

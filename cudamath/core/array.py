@@ -22,7 +22,7 @@ from .dispatch.call_record import obstruct, open_records
 from .export_guard import refuse_as_number, refuse_to_leave
 from .layout import Layout
 from .transfer.device_to_host import array_reader, array_readers, number_of, number_readers
-from .view_cache import cut, seen_before
+from .view_cache import cached_view, numpy_view
 
 
 class ndarray:
@@ -135,14 +135,14 @@ class ndarray:
     def flags(self) -> Flags:
         """The memory layout: c_contiguous, f_contiguous, owndata, writeable, aligned."""
         layout = self._layout
-        turned = shapes.is_contiguous(layout.shape[::-1], layout.strides[::-1], layout.itemsize)
+        fortran = shapes.is_contiguous(layout.shape[::-1], layout.strides[::-1], layout.itemsize)
         alone = not shapes.overlaps_itself(layout.shape, layout.strides, layout.itemsize)
         if layout.device == CPU:
             own = owns(self._data)
         else:
             own = getattr(self._owner, "address", None) == self._data
         aligned = layout.device == TRACED or self.ptr % layout.itemsize == 0
-        return Flags(layout.contiguous, turned, own, alone and not read_only(self), aligned)
+        return Flags(layout.contiguous, fortran, own, alone and not read_only(self), aligned)
 
     def __len__(self) -> int:
         if not self._layout.ndim:
@@ -186,14 +186,14 @@ class ndarray:
         layout = self._layout
         if layout.device == CPU or self._node is not None:
             plain = layout.device == CPU and self._node is None and not open_records
-            view = cut(self._data, key) if plain else None
+            view = numpy_view(self._data, key) if plain else None
             return self._getitem(key) if view is None else wrap(view)
-        known = seen_before(layout, key)
-        if known is None:
+        selection = cached_view(layout, key)
+        if selection is None:
             return self._getitem(key)
-        seen, offset = known
         out = object.__new__(ndarray)
-        out._layout, out._data, out._owner, out._node = seen, self._data + offset, self._owner, None
+        out._layout, offset = selection
+        out._data, out._owner, out._node = self._data + offset, self._owner, None
         return out
 
     # -------------------- transfer
@@ -452,14 +452,14 @@ class _Holder:
         self.held, self.__array_interface__ = held, described
 
 
-def numpy_over(held: Any, address: int, layout: Layout, read_only: bool) -> np.ndarray:
+def numpy_over(owner: Any, address: int, layout: Layout, read_only: bool) -> np.ndarray:
     """A NumPy array over memory that `held` keeps alive, in any strides. (What lies on a GPU must
     not be looked at.)"""
     if layout.size == 0:
         return np.empty(layout.shape, layout.dtype)
     return np.asarray(
         _Holder(
-            held,
+            owner,
             {
                 "data": (address, read_only),
                 "shape": layout.shape,

@@ -79,7 +79,7 @@ class Device:
             active.__exit__()
 
 
-_known = functools.cache(Device)
+_device = functools.cache(Device)
 
 
 def device(name: Device | str | int) -> Device:
@@ -113,20 +113,20 @@ def device(name: Device | str | int) -> Device:
         return name
     if isinstance(name, str):
         if name == "cpu":
-            return _known(CPU)
+            return _device(CPU)
         if name == "cuda":
-            return _known(cuda.validate(0))
+            return _device(cuda.validate(0))
         kind, _, number = name.partition(":")
         if kind == "cuda" and number.isdigit():
-            return _known(cuda.validate(int(number)))
+            return _device(cuda.validate(int(number)))
     elif isinstance(name, int) and not isinstance(name, bool):
-        return _known(cuda.validate(name))
+        return _device(cuda.validate(name))
     raise DeviceError(f"device: {name!r} is not a device; wants 'cpu', 'cuda' or 'cuda:<number>'")
 
 
 def device_of(index: int) -> Device:
     """The Device of a layout's device number."""
-    return _known(index)
+    return _device(index)
 
 
 def default_index() -> int:

@@ -268,12 +268,14 @@ class Graphed:
         for i in replay.written:
             refuse_read_only("graph", leaves[i])
             _copy(leaves[i], replay.inputs[i])
-        given = {id(x): leaves[i] for i, x in enumerate(replay.inputs) if isinstance(x, ndarray)}
+        arguments = {
+            id(x): leaves[i] for i, x in enumerate(replay.inputs) if isinstance(x, ndarray)
+        }
         own = replay.graph.stream
         out = []
         for leaf in replay.outputs:
-            if id(leaf) in given:  # an argument returned
-                leaf = given[id(leaf)]
+            if id(leaf) in arguments:  # an argument returned
+                leaf = arguments[id(leaf)]
             elif isinstance(leaf, ndarray) and getattr(leaf._owner, "stream", None) is own:
                 leaf = _copied(leaf)
             out.append(leaf)

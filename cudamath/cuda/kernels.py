@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.array import ndarray, over
 from ..core.asarray import asarray, same_device
+from ..core.bounded_cache import store
 from ..core.devices import CPU, device_of
 from ..core.dispatch.arguments import Input, Scalar
 from ..core.dispatch.plan import Plan
@@ -170,9 +171,7 @@ def launch(kernel: Any, grid: Size, block: Size, *args: Any, shared: int = 0) ->
         run = Plan([], [step]).bind(
             user.__name__, [x._layout for x in arrays], len(scalars), device
         )
-        if len(runtime.user_launches) >= _MOST_LAUNCHES:
-            runtime.user_launches.clear()
-        runtime.user_launches[key] = run
+        store(runtime.user_launches, key, run, _MOST_LAUNCHES)
     run(*arrays, *scalars)
 
 

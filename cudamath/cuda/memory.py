@@ -421,11 +421,11 @@ def memory_snapshot(device: int | None = None) -> list[dict[str, Any]]:
     pool = _pool(device, "memory_snapshot")
     if pool is None:
         return []
-    found: list[Buffer] = []
+    buffers: list[Buffer] = []
     users: dict[int, list[str]] = collections.defaultdict(list)
     for obj in gc.get_objects():
         if type(obj) is Buffer and obj.stream.device == pool.device:
-            found.append(obj)
+            buffers.append(obj)
         elif type(obj) is ndarray and type(obj._owner) is Buffer:
             users[id(obj._owner)].append(f"{obj.dtype}{list(obj.shape)}")
     return [
@@ -437,7 +437,7 @@ def memory_snapshot(device: int | None = None) -> list[dict[str, Any]]:
             "arrays": users[id(b)],
             "line": _lines.get((pool.device, b.address), (0, None))[1],
         }
-        for b in sorted(found, key=lambda b: -b.size)
+        for b in sorted(buffers, key=lambda b: -b.size)
     ]
 
 

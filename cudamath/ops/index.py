@@ -22,12 +22,12 @@ from ..core.asarray import asarray
 from ..core.autograd.mutation import wrote
 from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import Op, two_blocks
+from ..core.dispatch.op import Op, separate_blocks
 from ..core.dtypes import INTEGER, NUMERIC
 from ..core.shapes import normalize_axis
 from ..core.transfer import host_to_device
 from ..core.typing import ArrayLike
-from ..core.view_cache import known_view
+from ..core.view_cache import lookup_view
 from . import elementwise
 from .creation import full
 from .index_key_cache import form_of, keep_form, uploaded
@@ -194,7 +194,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
             return
     if type(key) is tuple and x._node is None and (seen := form_of(x, key)) is not None:
         return _put(x, *seen, value)
-    found = known_view(x._layout, key)
+    found = lookup_view(x._layout, key)
     if found is not None:
         return _assign(unrecorded_view(x, *found), value)
     form = advanced_indexing.advanced(x.shape, x.strides, key)
@@ -332,7 +332,7 @@ def _apart(x: ndarray, value: ndarray) -> ndarray:
         and (x._data + a.nbytes <= value._data or value._data + b.nbytes <= x._data)
     ):
         return value
-    if two_blocks(x, value):
+    if separate_blocks(x, value):
         return value
     return (
         _copy(value)

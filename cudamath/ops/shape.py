@@ -24,7 +24,7 @@ from ..core.dispatch.op import HELD, Op, ViewOp
 from ..core.layout import Layout
 from ..core.shapes import normalize_axes, normalize_axis
 from ..core.typing import ArrayLike, DeviceLike, DTypeLike
-from ..core.view_cache import known_view
+from ..core.view_cache import lookup_view
 
 __all__ = [
     "astype",
@@ -147,7 +147,7 @@ def span(x: ndarray, axis: int, start: int, stop: int) -> ndarray:
 
 def view_of(x: ndarray, key: Any) -> ndarray | None:
     """``x[key]`` as a view, recorded; None if the key is not basic."""
-    found = known_view(x._layout, key)
+    found = lookup_view(x._layout, key)
     if found is None:
         return None
     if x._node is None:

@@ -15,7 +15,7 @@ from ..core.dispatch.checks import MISTAKES, as_of
 from ..core.dispatch.op import Category, Op
 from ..core.dtypes import INTEGER_OR_BOOL, NUMERIC, REAL_OR_BOOL
 from ..core.typing import ArrayLike, Index
-from ..core.view_cache import known_view
+from ..core.view_cache import lookup_view
 from . import elementwise
 from .index import (
     _apart,
@@ -74,7 +74,7 @@ def _fold_at(
     if type(key) is ndarray and _one_array(x, key):
         return _fold(name, kind, x, x, 0, [key], values)
     try:
-        found = known_view(x._layout, key)
+        found = lookup_view(x._layout, key)
         form: Any = advanced_indexing.advanced(x.shape, x.strides, key) if found is None else None
     except MISTAKES as error:
         raise as_of(name, error) from None

@@ -198,8 +198,8 @@ def test_explain_on_the_cpu(capsys):
         x = cm.ones((2, 3))
         text = cm.explain(lambda x: cm.ml.softmax(x @ x.T), x)
     assert text.splitlines() == [
-        "matmul(float64 (2, 3), float64 (3, 2)) on the CPU: cpu.matmul.matmul",
-        "softmax(float64 (2, 2)) on the CPU: cpu.softmax.softmax",
+        "matmul(float64 (2, 3), float64 (3, 2)) on the CPU: matmul in cpu/matmul.py",
+        "softmax(float64 (2, 2)) on the CPU: softmax in cpu/softmax.py",
     ]
     assert capsys.readouterr().out == text + "\n"
     with cm.device("cpu"):
@@ -207,8 +207,8 @@ def test_explain_on_the_cpu(capsys):
     assert text.splitlines() == [
         "sin(float64 (2, 3)) on the CPU: numpy.sin",
         "multiply(float64 (2, 3), float) on the CPU: numpy.multiply",
-        "floor_divide(float64 (2, 3), float64 (2, 3)) on the CPU: cpu.elementwise.floor_divide",
-        "ramp(int64 (3,)) on the CPU: cpu.shape.ramp",
+        "floor_divide(float64 (2, 3), float64 (2, 3)) on the CPU: floor_divide in cpu/elementwise.py",
+        "ramp(int64 (3,)) on the CPU: ramp in cpu/shape.py",
         "add(float64 (2, 3), int64 (3,)) on the CPU: numpy.add",
     ]
     assert cm.explain(lambda: x.T) == "nothing ran but views"
@@ -225,7 +225,10 @@ def test_explain_names_kernels_and_reasons(fake, monkeypatch, file):
         x = gpu(np.zeros((40, 30), np.float32))
         y = x @ x.T
         text = cm.explain(lambda x: x @ x.T + 1, x)
-        assert "matmul(float32 (40, 30), float32 (30, 40)) on the GPU: matmul_tiled, " in text
+        assert (
+            "matmul(float32 (40, 30), float32 (30, 40)) on the GPU: matmul_tiled in kernels/matmul/register_tiles.py, "
+            in text
+        )
         assert (
             "because: the version for such sizes, without cuBLAS" in text
             and "add(float32 (40, 40))" in text

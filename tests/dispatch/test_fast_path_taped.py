@@ -75,7 +75,7 @@ def test_gradients_seen_before(device, row):
     [
         ("ml.conv", "_operands", "ml.conv2d"),
         ("ml.conv_transpose", "_operands", "ml.conv_transpose2d"),
-        ("ops.norms", "_numbers", "linalg.vector_norm"),
+        ("ops.linalg.norms", "_numbers", "linalg.vector_norm"),
         ("ops.scan", "_total", "cumsum"),
         ("ops.index", "_integers", "take"),
         ("ops.join", "_inputs", "concat"),

@@ -556,7 +556,7 @@ def test_warm_up_on_a_gpu():
 
 def test_libraries_that_are_found_tell_their_versions():
     """By functions that they have: cuBLASLt's is not named as cuBLAS' is."""
-    for name in library_paths._KNOWN:
+    for name in library_paths._LIBRARIES:
         found = library_paths.find(name)
         assert "undefined symbol" not in found.looked, found
         assert (found.version is None) == (found.path is None)

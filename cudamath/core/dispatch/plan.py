@@ -1,11 +1,12 @@
-"""Plans: what a call does, worked out once per combination of layouts.
+"""Plans: the work of one op on arrays of given layouts.
 
-A planner (in `kernels/`) turns layouts and parameters into a Plan: the output layouts, scratch, and
-the steps. `Plan.bind` compiles and loads the kernels and writes a small Python function, `run`, in
-which everything known is a constant. What is left at each call: take blocks for the outputs, write
-a few addresses into a prepared argument block, call the driver. That is why the function is
-generated: straight-line code costs about 1 us beside the driver's 2.7, and a loop over a
-description of the same work costs twice that.
+A planner (in `kernels/`) turns layouts and parameters into a Plan: the layouts of the outputs,
+scratch arrays, and steps. `Plan.bind` compiles and loads the kernels and generates a Python
+function, `run`, in which layouts, grids and scalars are constants. A call of `run` takes memory
+blocks for the outputs, writes a few addresses into a prepared argument block, and calls the driver.
+
+The function is generated because straight-line code costs about 1 us beside the driver's 2.7 us. A
+loop over a description of the same work costs twice that.
 """
 
 from __future__ import annotations
@@ -32,15 +33,31 @@ from .arguments import (
 from .plan_codegen import _Writer
 from .steps import Call, Launch, with_arrays
 
-# -------------------- steps
-
 
 class Plan:
-    """Outputs, scratch and steps of a call on given layouts. Pure description until `bind`. why:
-    the reason for this implementation, in words, where there were several. several: the result is a
-    tuple even of one output. together: the outputs are used together, and lie in one block of
-    memory. works: what each step has to do, for the profiler, where somebody counted
-    (kernels/lib/flop_counts.py)."""
+    """Outputs, scratch arrays and steps of an op on given layouts. A description until `bind`.
+
+    Parameters
+    ----------
+    outputs : sequence of Layout
+        Layouts of the results.
+    steps : sequence of Launch or Call
+        Kernel launches and library calls, in order. A launch with an empty grid is dropped.
+    temps : sequence of Layout
+        Layouts of scratch arrays, which live for the duration of the call.
+    why : str
+        Where there are several implementations, the reason for this one. `explain` prints it.
+    several : bool
+        The result is a tuple even if there is only one output.
+    together : bool
+        The outputs lie in one block of memory, because they are used together.
+
+    Attributes
+    ----------
+    works : list of Work
+        Bytes and operations of each step, for the profiler. Empty where they are not counted
+        (kernels/lib/flop_counts.py).
+    """
 
     def __init__(
         self,
@@ -55,9 +72,7 @@ class Plan:
         self.outputs = list(outputs)
         self.temps = list(temps)
         self.why = why
-        self.steps = [
-            s for s in steps if not (isinstance(s, Launch) and 0 in s.grid)
-        ]  # nothing to do: no launch
+        self.steps = [s for s in steps if not (isinstance(s, Launch) and 0 in s.grid)]
         self.works: list[Work] = []
 
     def only(self, outputs: tuple[int, ...]) -> Plan:
@@ -96,7 +111,7 @@ class Plan:
         return plan
 
     def layout(self, arg: ArrayArg, inputs: Sequence[Layout]) -> Layout:
-        """What a step sees of an array argument."""
+        """The layout of an array argument as a step receives it."""
         table = {"x": inputs, "y": self.outputs, "t": self.temps}[arg.kind]
         return arg.resolve(table[arg.index])
 

@@ -27,7 +27,6 @@ import numpy as np
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
-from ...core.layout import Layout
 from ..compiler.decorators import bounded, device
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import cuda, types
@@ -35,21 +34,22 @@ from ..copy.channels_last import Turned
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import writer
+from .bias import add_bias
 from .depthwise_nchw import (
     HIGH,
     ROOM,
-    TAPS,
     THREADS,
-    Pair,
     Scheme,
     access,
     divide,
     filler,
     four,
     inverse,
+    read_as,
     scheme,
 )
 from .geometry import numbers
+from .problem import Problem
 
 MOST = 4  # channels: of a tap, one access of shared memory
 SUMS = (
@@ -246,44 +246,14 @@ def conv2d_few_input(dtype: np.dtype, how: Scheme, channels: int, reads: int, wr
     return conv2d_few_input
 
 
-def serves(
-    weight: tuple[int, ...], itemsize: int, groups: int, stride: Pair, dilation: Pair
-) -> bool:
-    """Whether this file's kernel does filters (K, C, R, S): up to 4 channels, 7 x 7 taps, at every
-    pixel or every second."""
-    return (
-        itemsize <= 4
-        and groups == 1
-        and 0 < weight[1] <= MOST
-        and max(weight[2:]) <= TAPS
-        and max(stride) <= 2
-        and max(dilation) == 1
-    )
+# -------------------- planner
 
 
-def conv2d_input_grad(
-    out: Layout,
-    grad: Layout,
-    weight: Layout,
-    *,
-    stride: Pair,
-    padding: tuple[int, int, int, int],
-    dilation: Pair,
-    groups: int,
-) -> Plan | None:
-    """grad (N, K, P, Q), weight (K, C, R, S) -> out (N, C, H, W); None: not in this file's
-    reach."""
-    if not (
-        out.size
-        and grad.size
-        and weight.size
-        and serves(weight.shape, out.itemsize, groups, stride, dilation)
-    ):
-        return None
+def input_gradient(problem: Problem) -> Plan | None:
+    """y (N, K, P, Q), weight (K, C, R, S), bias (C,) -> x (N, C, H, W)."""
+    grad, weight, out = problem.y, problem.weight, problem.x
     (_, channels, *taps), (images, planes, H, W), (P, Q) = weight.shape, grad.shape, out.shape[2:]
-    how = scheme(
-        (taps[0], taps[1]), stride, (1, 1), (taps[0] - 1 - padding[0], taps[1] - 1 - padding[2])
-    )
+    how = scheme(*read_as(problem))
     cut = tiles(how, planes, P, Q, access(W))
     needed = cut.count * (cut.rows * cut.pitch + MOST * taps[0] * taps[1])
     plan = Turned(out, grad, weight, last=False)
@@ -297,4 +267,4 @@ def conv2d_input_grad(
             shared=needed * compute_dtype(out.dtype).itemsize,
         )
     )
-    return plan.plan()
+    return add_bias(plan.plan(), problem)

@@ -45,8 +45,6 @@ import numpy as np
 from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.layout import Layout
-from ...runtime.device import capability
 from ..compiler.lazy_numba import SIMULATOR, cuda
 from ..copy.channels_last import Turned, as_last, lies_last
 from ..lib.codec import codec
@@ -54,10 +52,10 @@ from ..lib.integers import blocks
 from ..lib.plan_edit import moved
 from ..lib.vector_io import reader, writer
 from . import fprop_dgrad_sm80, fprop_dgrad_sm90
+from .bias import add_bias
+from .problem import Problem
 
-Pair = tuple[int, int]
 FOLD = 4  # pixels along each axis that become one
-MOST = 4  # channels: 64 of the folded images
 FILTERS, ACROSS = 64, 64  # threads of a block: along the planes of dy, and along a row of z
 
 
@@ -154,49 +152,22 @@ def access(channels: int, columns: int, last: bool) -> int:
     return 1 if SIMULATOR else next(n for n in (8, 4, 2, 1) if row % n == 0 and run % n == 0)
 
 
-def able(out: Layout, weight: tuple[int, ...], groups: int, stride: Pair, dilation: Pair) -> bool:
-    """Whether this file does filters (K, C, R, S): 16-bit images of up to 4 channels, strides of 1,
-    2 and 4."""
-    return (
-        out.itemsize == 2
-        and groups == 1
-        and 0 < weight[1] <= MOST
-        and all(FOLD % n == 0 for n in stride)
-        and max(dilation) == 1
-    )
+# -------------------- planner
 
 
-def serves(out: Layout, weight: tuple[int, ...], groups: int, stride: Pair, dilation: Pair) -> bool:
-    """Whether this device's tensor cores do, too."""
-    return able(out, weight, groups, stride, dilation) and any(
-        module.serves(out.dtype, capability(out.device), weight[0])
-        for module in (fprop_dgrad_sm90, fprop_dgrad_sm80)
-    )
+def convolution_inside(problem: Problem) -> Plan | None:
+    """The forward convolution on tensor cores."""
+    newest = problem.capability[0] == 9
+    return (fprop_dgrad_sm90 if newest else fprop_dgrad_sm80).forward(problem)
 
 
-def conv2d_input_grad(
-    out: Layout,
-    grad: Layout,
-    weight: Layout,
-    *,
-    stride: Pair,
-    padding: tuple[int, int, int, int],
-    dilation: Pair,
-    groups: int,
-    convolve: Callable[..., Plan | None] | None = None,
+def input_gradient(
+    problem: Problem, convolve: Callable[[Problem], Plan | None] = convolution_inside
 ) -> Plan | None:
-    """grad (N, K, P, Q), weight (K, C, R, S) -> out (N, C, H, W); None: not in this file's reach.
-    convolve: the planner of the convolution inside, by default one on tensor cores."""
-    if not (
-        out.size
-        and grad.size
-        and weight.size
-        and (convolve or able(out, weight.shape, groups, stride, dilation))
-    ):
-        return None
-    if convolve is None:
-        best = fprop_dgrad_sm90.serves(out.dtype, capability(out.device), weight.shape[0])
-        convolve = fprop_dgrad_sm90.conv2d if best else fprop_dgrad_sm80.conv2d
+    """y (N, K, P, Q), weight (K, C, R, S), bias (C,) -> x (N, C, H, W). convolve: the planner of
+    the convolution inside; None where it has none."""
+    out, grad, weight = problem.x, problem.y, problem.weight
+    stride, padding = problem.stride, problem.padding
     (images, channels, height, columns), planes = out.shape, weight.shape[0]
     down, right = [axis(weight.shape[2 + i], stride[i], padding[2 * i]) for i in (0, 1)]
     tall, wide = blocks(height, FOLD), blocks(columns, FOLD)
@@ -205,14 +176,9 @@ def conv2d_input_grad(
         as_last(out, (images, outputs, tall, wide)),
         as_last(weight, (outputs, planes, down.taps, right.taps)),
     )
+    before = (down.back, 0, right.back, 0)
     inner = convolve(
-        folded,
-        grad,
-        filters,
-        stride=(down.step, right.step),
-        padding=(down.back, 0, right.back, 0),
-        dilation=(1, 1),
-        groups=1,
+        Problem("forward", grad, filters, folded, stride=(down.step, right.step), padding=before)
     )
     if inner is None:
         return None
@@ -244,4 +210,4 @@ def conv2d_input_grad(
             [z.view((folded.size,)), plan.target.view((out.size,)), tall, wide, height, columns],
         ),
     ]
-    return plan.plan()
+    return add_bias(plan.plan(), problem)

@@ -46,15 +46,16 @@ import numpy as np
 from ...core.dispatch.arguments import ArrayArg, Constant
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.dtypes import bfloat16, float16
-from ...core.layout import Layout
+from ...core.dtypes import bfloat16
+from ...runtime.device import multiprocessors
 from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.integers import blocks
-from .implicit_gemm import Product, forward, input_gradient
+from . import implicit_gemm
+from .implicit_gemm import Product
+from .problem import Problem
 from .tiles_sm90 import (
-    MULTIPROCESSORS,
     THREADS,
     map_of_filters,
     map_of_images,
@@ -348,9 +349,11 @@ TILES = (
 
 
 @functools.cache
-def choose_tile(pixels: int, outputs: int, groups: int, steps: int, depth: int) -> Tile:
-    """The tile with which the blocks take least time, by what limits a step and the epilogue, in
-    cycles."""
+def choose_tile(
+    pixels: int, outputs: int, groups: int, steps: int, depth: int, multiprocessors: int
+) -> Tile:
+    """The tile with which the blocks take least time, by the limits of a step and of the epilogue,
+    in cycles."""
 
     def cost(tile: Tile) -> float:
         tiles = groups * blocks(pixels, tile.pixels) * blocks(outputs, tile.outputs)
@@ -361,7 +364,7 @@ def choose_tile(pixels: int, outputs: int, groups: int, steps: int, depth: int) 
         )
         step = max(arithmetic, memory / 128, 2 * depth * (tile.outputs + tile.pixels) / 48) + 30
         epilogue = tile.outputs * tile.pixels / 10 + 600
-        each = blocks(tiles, MULTIPROCESSORS)
+        each = blocks(tiles, multiprocessors)
         if tile.alternating:
             return each * max(steps * step + 100, (steps * step + epilogue) / 2) + epilogue
         return each * (steps * step + epilogue)
@@ -378,30 +381,20 @@ def depth_of(channels: int, groups: int) -> int | None:
     return depth or None
 
 
-def serves(dtype: np.dtype, capability: tuple[int, int], *channels: int) -> bool:
-    """Whether these kernels can be asked at all: TMA's strides are multiples of 16 bytes."""
-    return (
-        dtype in (bfloat16, float16)
-        and capability[0] == 9
-        and all(c % 8 == 0 and c for c in channels)
-    )
-
-
 def launch(
     products: Sequence[Product],
+    problem: Problem,
     images: ArrayArg,
-    shape: tuple[int, ...],
     filters: ArrayArg,
-    weight: tuple[int, ...],
     bias: ArrayArg | None,
     y: ArrayArg,
-    dtype: np.dtype,
     across: bool,
-    groups: int,
     tile: Tile | None = None,
 ) -> list[Launch] | None:
-    """The launches of products (implicit_gemm.py), or None where TMA cannot bring them. One does
-    for all that differ in their taps alone."""
+    """The launches of products (implicit_gemm.py), or None where TMA cannot bring them. Products
+    that differ in their taps alone share a launch."""
+    shape, weight, dtype = problem.operands[0].shape, problem.weight.shape, problem.dtype
+    groups, many = problem.groups, multiprocessors(problem.device)
     kinds: dict[Product, list[Product]] = {}
     for product in products:
         if not possible(product, shape[2:]):
@@ -426,7 +419,7 @@ def launch(
         positions = first.size[0] * first.size[1] * first.size[2]
         taps = sum(product.taps[0] * product.taps[1] for product in alike)
         best = tile or choose_tile(
-            positions * len(alike), outputs, groups, blocks(taps * chunks, len(alike)), depth
+            positions * len(alike), outputs, groups, blocks(taps * chunks, len(alike)), depth, many
         )
         best = best._replace(depth=depth)
         maps = [
@@ -473,7 +466,7 @@ def launch(
         launches.append(
             Launch(
                 conv2d_wgmma(dtype, best, across, bias is not None, first.strides != in_line),
-                min(MULTIPROCESSORS, tiles),
+                min(many, tiles),
                 THREADS,
                 [
                     *maps,
@@ -490,23 +483,13 @@ def launch(
     return launches
 
 
-def conv2d(
-    out: Layout,
-    x: Layout,
-    weight: Layout,
-    bias: Layout | None = None,
-    *,
-    tile: Tile | None = None,
-    **where: Any,
-) -> Plan | None:
-    """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,) -> out (N, G*M, P, Q); None where it
-    cannot be done this way."""
-    return forward(functools.partial(launch, tile=tile), out, x, weight, bias, **where)
+def forward(problem: Problem, tile: Tile | None = None) -> Plan | None:
+    """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,) -> y (N, G*M, P, Q); None where TMA
+    cannot bring the windows."""
+    return implicit_gemm.forward(functools.partial(launch, tile=tile), problem)
 
 
-def conv2d_input_grad(
-    out: Layout, grad: Layout, weight: Layout, *, tile: Tile | None = None, **where: Any
-) -> Plan | None:
-    """grad (N, G*M, P, Q), weight (G*M, C, R, S) -> out (N, G*C, H, W); None where it cannot be
-    done this way."""
-    return input_gradient(functools.partial(launch, tile=tile), out, grad, weight, **where)
+def input_gradient(problem: Problem, tile: Tile | None = None) -> Plan | None:
+    """y (N, G*M, P, Q), weight (G*M, C, R, S), bias (G*C,) -> x (N, G*C, H, W); None where TMA
+    cannot bring the windows."""
+    return implicit_gemm.input_gradient(functools.partial(launch, tile=tile), problem)

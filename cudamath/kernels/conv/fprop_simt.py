@@ -45,9 +45,10 @@ positions each; in a warp, 8 lanes down (4 outputs each, and 4 more 32 further) 
 positions, and 4 more 16 further).
 """
 
+from __future__ import annotations
+
 import functools
 import math
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,11 +63,8 @@ from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.split_k_reduce import add
-from .direct import THREADS, conv2d_direct
 from .geometry import (
     DEPTH,
-    DIRECT,
-    LEAST_OUTPUTS,
     OUTSIDE,
     PITCH,
     POSITIONS,
@@ -77,27 +75,19 @@ from .geometry import (
     View,
     Walk,
     choose_tile,
-    fits,
     grouped,
     multiply_step,
     numbers,
     place_in_tile,
     split_position,
     tap_table,
-    walks,
 )
+from .problem import Problem
 
 if not SIMULATOR:
     from ..ptx.vector_access import load_vector, store_vector
 
-DEEP, MUCH = (
-    64,
-    1 << 24,
-    # which is sooner done for sums of so many taps and so many multiply-adds in all (3 of 32: 6
-    # times)
-)
-# multiply-adds, in all and a result: up to these one launch of `direct` is sooner done
-DIRECT_TAPS = 256
+THREADS = 256  # of a block of the kernels that prepare operands
 
 
 # -------------------- simple kernels
@@ -328,72 +318,6 @@ def conv2d_implicit_gemm(dtype: np.dtype, tile: Tile) -> Any:
 # -------------------- planners
 
 
-MOST_LANES = 16
-AT_ONCE = (
-    1 << 16
-    # threads of the device: 512 to a multiprocessor; each finds its place again, some 700
-    # instructions
-)
-EACH = 4  # products that a lane has at least
-
-
-def lanes_for(results: int, channels: int, taps: int) -> tuple[int, int]:
-    """How many threads share the channels of a result, and its taps: enough to fill the device, if
-    they have something to do. Channels first, as long as each has some in a row: they are walked in
-    a simple loop, which begins anew at every tap."""
-    across = along = 1
-    while across * along < MOST_LANES and across * along * results < AT_ONCE:
-        if channels >= 2 * EACH * across:
-            across *= 2
-        elif taps >= 2 * along and channels * taps >= 2 * EACH * across * along:
-            along *= 2
-        else:
-            break
-    return across, along
-
-
-def direct(
-    kernel: Callable,
-    dtype: np.dtype,
-    x: View,
-    w: View,
-    bias: ArrayArg | None,
-    y: View,
-    channels: int,
-    taps: int,
-    steps: Sequence[int],
-) -> Launch:
-    """The launch of `conv2d_direct` (or the like: `kernel` is its factory), of `channels` x `taps`
-    products a result. steps: its last arguments."""
-    results = math.prod(y.shape)
-    across, along = lanes_for(results, channels, taps)
-    wide = THREADS // (across * along)
-    large = (
-        max(x.span(dtype.itemsize), w.span(dtype.itemsize), results + THREADS, *map(abs, steps))
-        >= 1 << 30
-    )
-    return Launch(
-        kernel(dtype, large),
-        blocks(results, wide),
-        (wide, across, along),
-        [
-            x.volumes(),
-            w.volumes(),
-            x.line(dtype.itemsize),
-            w.line(dtype.itemsize),
-            w.argument.view((1,), (dtype.itemsize,)) if bias is None else bias,  # not read
-            y.volumes(),
-            *numbers(bias is not None, *steps),
-        ],
-    )
-
-
-def tiles_pay(outputs: int, taps: int, results: int) -> bool:
-    """Whether tiles are worth while for so many outputs a group, results in all, and taps of
-    each."""
-    return outputs >= LEAST_OUTPUTS or (taps >= DEEP and results * taps >= MUCH)
-
-
 MOST_SPLITS = 16
 ALONE = (
     0.7  # time of blocks that each have a multiprocessor to themselves, beside such as share one
@@ -445,7 +369,7 @@ def _split(sources: Sources, x: View, w: View, y: View, splits: int) -> tuple[Vi
     )
 
 
-def tap_sum(
+def append_launches(
     sources: Sources,
     dtype: np.dtype,
     x: View,
@@ -454,41 +378,13 @@ def tap_sum(
     y: View,
     rows: Walk,
     columns: Walk,
-    version: str | None,
-    splits: int | None,
+    splits: int | None = None,
 ) -> None:
-    """Append the launches of y[n, g, m, p, q] = bias + sum over (c, r, s) of w * x."""
+    """Append the launches of y[n, g, m, p, q] = bias + sum over (c, r, s) of w * x. splits: of the
+    channels, where they can be split; by default as many as take the least time."""
     images, groups, outputs, height, width = y.shape
     channels, taps = w.shape[2], w.shape[2] * w.shape[3] * w.shape[4]
     positions, item = images * height * width, dtype.itemsize
-    if version is None:
-        results = positions * groups * outputs
-        gemm = (
-            tiles_pay(outputs, taps, results)
-            and groups <= 65535
-            and fits(x, item)
-            and positions < 1 << 30
-            and taps * outputs * groups < 1 << 30
-        )
-        gemm = gemm and (taps > DIRECT_TAPS or results * taps > DIRECT)
-        version = "implicit_gemm" if gemm and taps else "direct"
-    if version == "direct":
-        sources.steps.append(
-            direct(
-                conv2d_direct,
-                dtype,
-                x,
-                w,
-                bias,
-                y,
-                w.shape[2],
-                w.shape[3] * w.shape[4],
-                walks(rows, columns),
-            )
-        )
-        return
-    if version != "implicit_gemm":
-        raise ValueError(f"conv2d: no version {version!r}; there are 'direct' and 'implicit_gemm'")
     biased = bias is not None
     bias = bias if biased else w.argument.view((1,), (item,))  # not read
     tile = choose_tile(outputs, dtype)
@@ -568,38 +464,26 @@ def tap_sum(
         )
 
 
-def conv2d(
-    out: Layout,
-    x: Layout,
-    weight: Layout,
-    bias: Layout | None = None,
-    *,
-    stride: tuple[int, int],
-    padding: tuple[int, int, int, int],
-    dilation: tuple[int, int],
-    groups: int,
-    version: str | None = None,
-    splits: int | None = None,
-) -> Plan:
-    """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,); padding (top, bottom, left, right) ->
-    out (N, G*M, P, Q).
-
-    version: "direct" or "implicit_gemm"; by default the second unless a group has very few outputs.
-    splits: of the channels, where that can be done."""
-    if not out.size:
-        return Plan([out], [])
-    sources = Sources(*([x, weight] if bias is None else [x, weight, bias]))
-    (x_arg, x), (w_arg, weight), *rest = sources.found
-    tap_sum(
+def forward(problem: Problem, splits: int | None = None) -> Plan:
+    """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,) -> y (N, G*M, P, Q). splits: see
+    `append_launches`."""
+    sources = Sources(*problem.inputs)
+    (x, x_layout), (w, w_layout), *bias = sources.found
+    stride, padding, dilation, groups = (
+        problem.stride,
+        problem.padding,
+        problem.dilation,
+        problem.groups,
+    )
+    append_launches(
         sources,
-        x.dtype,
-        grouped(x_arg, x, groups, 1),
-        grouped(w_arg, weight, groups, 0),
-        rest[0][0] if rest else None,
-        grouped(Output(0), out, groups, 1),
+        problem.dtype,
+        grouped(x, x_layout, groups, 1),
+        grouped(w, w_layout, groups, 0),
+        bias[0][0] if bias else None,
+        grouped(Output(0), problem.y, groups, 1),
         Walk(-padding[0], stride[0], dilation[0]),
         Walk(-padding[2], stride[1], dilation[1]),
-        version,
         splits,
     )
-    return Plan([out], sources.steps, sources.temps)
+    return Plan([problem.y], sources.steps, sources.temps)

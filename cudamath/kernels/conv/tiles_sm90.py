@@ -17,7 +17,8 @@ from ...core.dtypes import bfloat16
 from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, types
 from .fprop_dgrad_sm80 import quad_columns
-from .implicit_gemm import Pair, Product
+from .implicit_gemm import Product
+from .problem import Pair
 
 if not SIMULATOR:
     from ..ptx import vector_access
@@ -27,7 +28,6 @@ if not SIMULATOR:
     from ..ptx import sm80 as ptx_sm80
 
 THREADS = 384  # three warpgroups
-MULTIPROCESSORS = 132
 i32 = types.int32
 
 

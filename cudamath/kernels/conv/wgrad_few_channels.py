@@ -40,6 +40,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
+from ...runtime.device import multiprocessors
 from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda
 from ..copy.channels_last import Turned
@@ -50,22 +51,21 @@ from .depthwise_nchw import (
     ENOUGH_BLOCKS,
     HIGH,
     THREADS,
-    Pair,
     Scheme,
     access,
     divide,
     filler,
     four,
     inverse,
+    read_as,
     scheme,
     straight,
 )
 from .geometry import numbers
+from .problem import Problem
 from .wgrad_simt import sum_partials
 
 ROOM = 11776  # numbers in shared memory
-MOST = 8  # channels of a group, and outputs
-TAPS = 3  # of each axis
 
 
 class Block(NamedTuple):
@@ -82,7 +82,6 @@ class Block(NamedTuple):
 
 
 ALONE = Block()
-WAVE = ALONE.blocks * 132  # blocks that run at a time
 
 
 class Tiles(NamedTuple):
@@ -305,67 +304,26 @@ def conv2d_few_weight(
     return conv2d_few_weight
 
 
-def serves(
-    weight: tuple[int, ...], itemsize: int, groups: int, stride: Pair, dilation: Pair
-) -> bool:
-    """Whether this file's kernel does these weights (K, C, R, S): up to 8 outputs and channels per
-    group, 3 x 3 taps."""
-    return (
-        itemsize <= 4
-        and groups > 1
-        and max(weight[0] // groups, weight[1]) <= MOST
-        and max(weight[2:]) <= TAPS
-        and max(stride) <= 2
-        and max(dilation) == 1
-    )
+# -------------------- planner
 
 
-def serves_alone(
-    weight: tuple[int, ...], itemsize: int, groups: int, stride: Pair, dilation: Pair
-) -> bool:
-    """Whether it does them in one group: up to 4 channels, 7 x 7 taps, an even number of
-    outputs."""
-    return (
-        itemsize <= 4
-        and groups == 1
-        and weight[0] % 2 == 0
-        and weight[1] <= ALONE.channels
-        and max(weight[2:]) <= ALONE.taps
-        and max(stride) <= 2
-        and max(dilation) == 1
-    )
-
-
-def conv2d_weight_grad(
-    out: Layout,
-    grad: Layout,
-    x: Layout,
-    *,
-    stride: Pair,
-    padding: tuple[int, int, int, int],
-    dilation: Pair,
-    groups: int,
-) -> Plan | None:
-    """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S); None: not in this file's
-    reach."""
+def weight_gradient(problem: Problem) -> Plan | None:
+    """y (N, G*M, P, Q), x (N, G*C, H, W) -> weight (G*M, C, R, S); None where shared memory has no
+    room for a tile."""
+    grad, x, out = problem.y, problem.x, problem.weight
+    groups, alone = problem.groups, problem.groups == 1
     (images, _, H, W), (P, Q) = x.shape, grad.shape[2:]
-    alone = serves_alone(out.shape, out.itemsize, groups, stride, dilation)
-    if not (
-        out.size
-        and x.size
-        and grad.size
-        and (alone or serves(out.shape, out.itemsize, groups, stride, dilation))
-    ):
-        return None
     if alone:  # parts of its outputs
         pairs = out.shape[0] // 2
         groups = next(
             n for n in range(1, pairs + 1) if pairs % n == 0 and pairs // n * 2 <= ALONE.outputs
         )
     outputs, channels = out.shape[0] // groups, out.shape[1]
-    how, reads, reads_dy = scheme(out.shape[2:], (1, 1), stride, padding[::2]), access(W), access(Q)
+    how, reads, reads_dy = scheme(*read_as(problem)), access(W), access(Q)
     threads, room, wave = (
-        (ALONE.threads, ALONE.room, WAVE) if alone else (THREADS, ROOM, ENOUGH_BLOCKS)
+        (ALONE.threads, ALONE.room, ALONE.blocks * multiprocessors(problem.device))
+        if alone
+        else (THREADS, ROOM, ENOUGH_BLOCKS)
     )
     cut = tiles(how, outputs, channels, P, Q, reads, reads_dy, room)
     needed = max(

@@ -23,13 +23,11 @@ from ..copy.channels_last import Turned
 from ..lib.integers import blocks
 from ..lib.split_k_reduce import add
 from .geometry import Walk
-
-if not SIMULATOR:
-    from ..ptx import vector_access
-
+from .problem import Problem
 
 if not SIMULATOR:
     from ..ptx import sm80 as ptx_sm80
+    from ..ptx import vector_access
 
 THREADS = 256
 SIDE = 128  # outputs, and columns, of a tile
@@ -196,19 +194,15 @@ def conv2d_weight_mma(dtype: np.dtype) -> Any:
     return conv2d_weight_mma
 
 
-def conv2d_weight_grad(
-    out: Layout,
-    grad: Layout,
-    x: Layout,
-    *,
-    stride: tuple[int, int],
-    padding: tuple[int, int, int, int],
-    dilation: tuple[int, int],
-    groups: int,
-    splits: int | None = None,
-) -> Plan | None:
-    """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S); None where it cannot be done
-    this way."""
+# -------------------- planner
+
+
+def weight_gradient(problem: Problem, splits: int | None = None) -> Plan | None:
+    """y (N, G*M, P, Q), x (N, G*C, H, W) -> weight (G*M, C, R, S); None where there are too many
+    positions."""
+    grad, x, out = problem.y, problem.x, problem.weight
+    stride, padding, dilation = problem.stride, problem.padding, problem.dilation
+    groups = problem.groups
     turned = Turned(out, grad, x)
     images, all_outputs, tall, wide = grad.shape
     number, all_channels, height, width = x.shape

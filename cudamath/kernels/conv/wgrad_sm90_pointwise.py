@@ -43,13 +43,14 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16, float32
 from ...core.layout import Layout
+from ...runtime.device import multiprocessors
 from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.channels_last import Turned
 from ..lib.integers import blocks
 from ..lib.split_k_reduce import add
-from .pointwise import one_tap
-from .tiles_sm90 import MULTIPROCESSORS, THREADS, store_channels
+from .problem import Problem
+from .tiles_sm90 import THREADS, store_channels
 from .wgrad_sm90 import PIECE, PIXELS, sum_of_steps
 
 if not SIMULATOR:
@@ -239,41 +240,23 @@ def conv2d_weight_pairs(dtype: np.dtype, whole: bool) -> Any:
 # -------------------- planner
 
 
-def parts_of(tiles: int, steps: int) -> int:
-    """How many pairs of blocks a tile has: as many as fill the device, each block with a step at
-    least."""
-    return max(1, min(MULTIPROCESSORS // 2 // tiles, steps // 2))
+def parts_of(tiles: int, steps: int, many: int) -> int:
+    """How many pairs of blocks a tile has: as many as fill the multiprocessors, each block with a
+    step at least."""
+    return max(1, min(many // 2 // tiles, steps // 2))
 
 
-def conv2d_weight_grad(
-    out: Layout,
-    grad: Layout,
-    x: Layout,
-    *,
-    stride: tuple[int, int],
-    padding: tuple[int, int, int, int],
-    dilation: tuple[int, int],
-    groups: int,
-    parts: int | None = None,
-) -> Plan | None:
-    """grad (N, M, P, Q), x (N, C, P, Q) -> out (M, C, 1, 1); None where it cannot be done this way.
-    Unless `parts` are asked for, also None where other tiles suit better."""
+def weight_gradient(problem: Problem, parts: int | None = None) -> Plan | None:
+    """y (N, M, P, Q), x (N, C, P, Q) -> weight (M, C, 1, 1). parts: pairs of blocks that share a
+    tile."""
+    grad, x, out = problem.y, problem.x, problem.weight
     images, outputs, tall, wide = grad.shape
     channels = x.shape[1]
     positions = images * tall * wide
     steps = blocks(positions, PIXELS)
     across = blocks(channels, SIDE)
     tiles = across * blocks(outputs, SIDE)
-    if (
-        not one_tap(out.shape, (outputs, channels), stride, padding)
-        or outputs % 8
-        or channels % 8
-        or steps < 2
-    ):
-        return None
-    if parts is None and (min(outputs, channels) < SIDE or 2 * tiles > MULTIPROCESSORS):
-        return None
-    parts = min(parts or parts_of(tiles, steps), steps // 2)
+    parts = min(parts or parts_of(tiles, steps, multiprocessors(problem.device)), steps // 2)
     turned = Turned(out, grad, x)
     target = turned.target.view((out.size,))
     whole = parts == 1

@@ -47,6 +47,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16, float32
 from ...core.layout import Layout
+from ...runtime.device import multiprocessors
 from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.channels_last import Turned
@@ -55,15 +56,8 @@ from ..lib.integers import blocks
 from ..lib.split_k_reduce import add
 from .geometry import Walk
 from .implicit_gemm import Product
-from .tiles_sm90 import (
-    MULTIPROCESSORS,
-    map_of_images,
-    pixel_of,
-    place_of,
-    possible,
-    reach,
-    store_channels,
-)
+from .problem import Problem
+from .tiles_sm90 import map_of_images, pixel_of, place_of, possible, reach, store_channels
 from .wgrad_sm90 import MOST_SPLITS, PIECE, PIXELS, sum_of_steps
 from .wgrad_sm90_pointwise import swap_halves
 
@@ -382,15 +376,19 @@ def blocks_of(tile: Tile, outputs: int, groups: int, taps_down: int, chunks: int
 
 
 def choose(
-    tiles: list[Tile], outputs: int, groups: int, taps_down: int, chunks: int, steps: int
+    tiles: list[Tile],
+    outputs: int,
+    groups: int,
+    taps_down: int,
+    chunks: int,
+    steps: int,
+    many: int,
 ) -> tuple[Tile, int]:
     """The tile, and the number of splits, with which the blocks take least time, in units of 128 x
-    256 products of 64 pixels, 0.6 us. steps: of all splits."""
+    256 products of 64 pixels, 0.6 us. steps: of all splits; many: multiprocessors."""
 
     def cost(tile: Tile, splits: int) -> float:
-        waves = blocks(
-            blocks_of(tile, outputs, groups, taps_down, chunks) * splits, MULTIPROCESSORS
-        )
+        waves = blocks(blocks_of(tile, outputs, groups, taps_down, chunks) * splits, many)
         step = (
             tile.taps * tile.consumers / 8 * (1 if tile.rows == 1 else 1.05)
         )  # three warpgroups share what memory gives
@@ -403,38 +401,33 @@ def choose(
     return min(found, key=lambda pair: cost(*pair))
 
 
-def worth(
-    grad: tuple[int, ...], weight: tuple[int, ...], stride: tuple[int, int], groups: int
-) -> bool:
-    """Whether its blocks fill the device and its longer rows cost little: then it was faster than
-    cuDNN wherever that was measured. grad: shape (N, G*M, P, Q); weight: (G*M, C, R, S)."""
-    images, all_outputs, tall, wide = grad
-    outputs, chunks = all_outputs // groups, blocks(weight[1], 64)
-    tiles = tiles_for(outputs, weight[2:], 1, stride[1])
-    if wide < 14 or outputs < 64 or not stride[1] < weight[3] <= MOST_TAPS or not tiles:
+def fills_device(problem: Problem) -> bool:
+    """Whether its blocks fill the device and its longer rows cost little. It was faster than cuDNN
+    wherever both held in a measurement."""
+    images, _, tall, wide = problem.y.shape
+    outputs, chunks = problem.group_outputs, blocks(problem.group_channels, 64)
+    groups, (taps_down, taps_right) = problem.groups, problem.taps
+    tiles = tiles_for(outputs, (taps_down, taps_right), 1, problem.stride[1])
+    if wide < 14 or outputs < 64 or not problem.stride[1] < taps_right <= MOST_TAPS or not tiles:
         return False
-    tile, splits = choose(
-        tiles, outputs, groups, weight[2], chunks, blocks(images * tall * (wide + 1), PIXELS)
-    )
-    launched = blocks_of(tile, outputs, groups, weight[2], chunks) * splits
-    return splits > 1 and launched >= 0.9 * MULTIPROCESSORS * blocks(launched, MULTIPROCESSORS)
+    many = multiprocessors(problem.device)
+    steps = blocks(images * tall * (wide + 1), PIXELS)
+    tile, splits = choose(tiles, outputs, groups, taps_down, chunks, steps, many)
+    launched = blocks_of(tile, outputs, groups, taps_down, chunks) * splits
+    return splits > 1 and launched >= 0.9 * many * blocks(launched, many)
 
 
-def conv2d_weight_grad(
-    out: Layout,
-    grad: Layout,
-    x: Layout,
-    *,
-    stride: tuple[int, int],
-    padding: tuple[int, int, int, int],
-    dilation: tuple[int, int],
-    groups: int,
+def weight_gradient(
+    problem: Problem,
     splits: int | None = None,
     rows: int | None = None,
     paired: bool = False,
 ) -> Plan | None:
-    """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S); None where it cannot be done
-    this way. rows, paired: see Tile; by default as suits the sizes."""
+    """y (N, G*M, P, Q), x (N, G*C, H, W) -> weight (G*M, C, R, S); None where no tile has these
+    taps, or TMA cannot bring the windows. rows, paired: see Tile; by default as suits the sizes."""
+    grad, x, out = problem.y, problem.x, problem.weight
+    stride, padding, dilation = problem.stride, problem.padding, problem.dilation
+    groups = problem.groups
     images, all_outputs, tall, wide = grad.shape
     height, width = x.shape[2:]
     channels, taps_down, taps_right = out.shape[1:]
@@ -464,7 +457,8 @@ def conv2d_weight_grad(
     chunks = blocks(channels, 64)
     positions = images * tall * (wide + more)
     steps = blocks(positions, PIXELS)
-    tile, most = choose(tiles, outputs, groups, taps_down, chunks, steps)
+    many = multiprocessors(problem.device)
+    tile, most = choose(tiles, outputs, groups, taps_down, chunks, steps, many)
     across_tiles = taps_down // tile.rows * chunks
     group_tiles = across_tiles * blocks(outputs, tile.outputs)
     if splits or paired:

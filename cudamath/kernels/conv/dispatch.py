@@ -83,7 +83,7 @@ from ...core.layout import Layout
 from ...runtime import cublas, cudnn
 from ...runtime.device import multiprocessors
 from ..lib.integers import blocks
-from ..lib.versions import Version, choose
+from ..lib.versions import Version, choose, ordered
 from .geometry import DIRECT, LEAST_OUTPUTS
 from .problem import Lengths, Pair, Problem, has_32_bit_offsets, is_small, meeting_taps, tiles_pay
 
@@ -176,7 +176,7 @@ def _has_sm80(p: Problem, *channels: int) -> bool:
 
 def _has_sm90(p: Problem, *channels: int) -> bool:
     """The same by TMA, whose strides are multiples of 16 bytes, and wgmma."""
-    return p.capability[0] == 9 and _has_sm80(p, *channels)
+    return _has_sm80(p, *channels) and p.capability[0] == 9
 
 
 def has_sm80(p: Problem) -> bool:
@@ -341,7 +341,7 @@ def prefers_depthwise_nchw(p: Problem) -> int:
 
 def prefers_wgrad_few_channels(p: Problem) -> int:
     """float32 in C order: groups always, one group from a certain size on."""
-    if p.itemsize != 4 or not p.contiguous:
+    if p.itemsize != 4 or not p.contiguous or p.groups > 1 and is_depthwise(p):
         return NEVER
     if p.groups > 1:
         return YES
@@ -379,14 +379,15 @@ def prefers_method(p: Problem, method: str, rank: int = YES) -> int:
 def prefers_pointwise_cublas(p: Problem) -> int:
     if p.itemsize != 4:
         return prefers_method(p, "pointwise_cublas", NEVER)
+    if not p.float32 or is_little(p):
+        return NEVER
     large = p.kind == "input" and max(p.stride) > 1 and p.multiply_adds >= LARGE
-    fastest = p.float32 and (large or p.measured == "pointwise_cublas")
-    return YES if fastest and not is_little(p) else NEVER
+    return YES if large or p.measured == "pointwise_cublas" else NEVER
 
 
 def prefers_im2col(p: Problem) -> int:
-    fastest = p.float32 and p.measured == "im2col_cublas"
-    return YES if fastest and not is_little(p) else NEVER
+    suits = p.float32 and not is_little(p) and p.measured == "im2col_cublas"
+    return YES if suits else NEVER
 
 
 def sm90_beats_library(p: Problem) -> bool:
@@ -402,6 +403,8 @@ def sm90_beats_library(p: Problem) -> bool:
 
 
 def prefers_sm90(p: Problem) -> int:
+    if is_little(p):
+        return NEVER
     return prefers_method(p, "sm90", FASTER if sm90_beats_library(p) else YES)
 
 
@@ -657,6 +660,17 @@ WEIGHT_GRADIENT = (
     ),
     Version("wgrad_direct", "conv.wgrad_simt.direct", reason=LITTLE),
 )
+
+TABLES = {"forward": FORWARD, "input": INPUT_GRADIENT, "weight": WEIGHT_GRADIENT}
+
+
+def version_of(problem: Problem, method: str) -> str | None:
+    """The name of the version that runs if only those of one method may, such as "sm90". For
+    measurements and tests."""
+    for version in ordered(TABLES[problem.kind], problem):
+        if method in version.name and version.plan(problem) is not None:
+            return version.name
+    return None
 
 
 # -------------------- planners

@@ -292,6 +292,7 @@ TILES = (
 MOST_SPLITS = 128
 
 
+@functools.cache
 def choose(outputs: int, pieces: int, groups: int, steps: int, many: int) -> tuple[Tile, int]:
     """The tile, and the number of splits, with which the blocks take least time. pieces: of 64
     channels under a tap; many: multiprocessors."""

@@ -375,8 +375,9 @@ def blocks_of(tile: Tile, outputs: int, groups: int, taps_down: int, chunks: int
     return groups * blocks(outputs, tile.outputs) * (taps_down // tile.rows) * chunks
 
 
+@functools.cache
 def choose(
-    tiles: list[Tile],
+    tiles: tuple[Tile, ...],
     outputs: int,
     groups: int,
     taps_down: int,
@@ -412,7 +413,7 @@ def fills_device(problem: Problem) -> bool:
         return False
     many = multiprocessors(problem.device)
     steps = blocks(images * tall * (wide + 1), PIXELS)
-    tile, splits = choose(tiles, outputs, groups, taps_down, chunks, steps, many)
+    tile, splits = choose(tuple(tiles), outputs, groups, taps_down, chunks, steps, many)
     launched = blocks_of(tile, outputs, groups, taps_down, chunks) * splits
     return splits > 1 and launched >= 0.9 * many * blocks(launched, many)
 
@@ -458,7 +459,7 @@ def weight_gradient(
     positions = images * tall * (wide + more)
     steps = blocks(positions, PIXELS)
     many = multiprocessors(problem.device)
-    tile, most = choose(tiles, outputs, groups, taps_down, chunks, steps, many)
+    tile, most = choose(tuple(tiles), outputs, groups, taps_down, chunks, steps, many)
     across_tiles = taps_down // tile.rows * chunks
     group_tiles = across_tiles * blocks(outputs, tile.outputs)
     if splits or paired:

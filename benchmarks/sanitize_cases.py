@@ -163,7 +163,7 @@ def convolutions() -> Calls:
         y,
         kernel=(3, 3),
         **{**where, "stride": (2, 2)},
-        version="wgrad_sm90_shared_taps",
+        version="wgrad_sm90",
     )
     calls["conv2d_weight_grad sm90, pairs of blocks"] = functools.partial(
         planned, weights_by_pairs, grad, grad, **where

@@ -1,33 +1,32 @@
-"""Depthwise convolution: every channel has a filter of its own, so there is nothing to share but
-the pixels.
+"""Depthwise convolution of images in C order: every channel has a filter of its own, so only pixels
+can be shared.
 
-    forward          y[n, c, p, q]  = sum over r, s of w[c, r, s] * x[n, c, p * stride + r - top, q
-                     * stride + s - left]
+    forward          y[n, c, p, q]  = sum over r, s of w[c, r, s] * x[n, c, p * stride + r - top,
+                                      q * stride + s - left]
     input gradient   dx[n, c, h, w] = sum over r, s of w[c, r, s] * dy[n, c, (h + top - r) / stride,
-                     (w + left - s) / stride],
-                     of those r and s for which these are integers
+                                      (w + left - s) / stride], of those r and s for which these are
+                                      integers
     weight gradient  dw[c, r, s]    = sum over n, p, q of dy[n, c, p, q] * x[n, c, p * stride + r -
-                     top, ...]
+                                      top, ...]
 
-The first two are one: with the filter turned round (R - 1 - r for r) and before = R - 1 - top, an
-input gradient reads row (h - before + r) / stride. So a *scheme* with two factors says both:
-results lie `down` rows apart, what they read is spread `up` rows apart, and result p meets row (p *
-down - before + r) / up at tap r where that is an integer.
+The first two are one: with the filter reversed (R - 1 - r for r) and before = R - 1 - top, an input
+gradient reads row (h - before + r) / stride. So a *scheme* with two factors describes both: results
+lie `down` rows apart, their inputs are spread `up` rows apart, and result p meets row (p * down -
+before + r) / up at tap r where that is an integer.
 
 The floor is bytes(x) + bytes(y): an image of 4 bytes a pixel and a filter of 7 x 7 take 98
 operations a pixel, which are 2/3 of that time on an H200, one of 3 x 3 takes 1/8. A thread for each
-result (``direct``, fprop_simt.py) reads 9 or 49 numbers for it, with padding to be recognised at
-each. Here:
+result (direct.py) reads 9 or 49 numbers for it, and has to recognise padding at each. Here:
 
 1. A block loads part of an image (or several small images) into shared memory, with a frame of
-   zeros where there is padding: nothing has to be recognised after that.
+   zeros where there is padding: no bounds are checked after that.
 2. A thread makes a *strip* of HIGH x (4 or 8) results in registers. It walks down the rows below
-   them; a row is a few 16-byte reads, and every number read meets all taps and results that it
-   belongs to. All these places are constants of the kernel: the steps of a strip are straight code.
+   them. A row is a few 16-byte reads, and every number is multiplied for all its taps and results.
+   All these places are constants of the kernel: the steps of a strip are straight code.
 
-The weight gradient turns the strip round: the numbers dy are held, and R * S sums grow while the
-rows pass. A block adds up one channel of its share of the images; what its threads have is added in
-a fixed order, then what the blocks have (``sum_partials`` of wgrad_simt.py): the same bits every
+The weight gradient reverses the roles: a thread holds the numbers dy, and R * S sums grow while the
+rows pass. A block adds up one channel of its share of the images. The sums of its threads are added
+in a fixed order, then those of the blocks (``sum_partials`` of wgrad_simt.py): the same bits every
 time.
 
 Measured (row conv_f32_depthwise_7x7_forward):

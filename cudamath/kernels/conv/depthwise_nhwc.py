@@ -1,10 +1,10 @@
 """Depthwise convolution of images channels last, and its input gradient: strips of results, two
 channels per thread.
 
-What is computed, and what a scheme, a strip and its reach are, tells depthwise_nchw.py. Channels
-last, neighbouring threads have neighbouring channels: a warp reads 64 channels of a pixel by one
-access of whole lines, wherever the pixel is, so nothing has to be brought into shared memory first;
-what strips beside and below each other read twice comes from the L1 cache. A thread keeps its
+depthwise_nchw.py explains the sums, and what a scheme, a strip and its reach are. Channels last,
+neighbouring threads have neighbouring channels: a warp reads 64 channels of a pixel by one access
+of whole lines, wherever the pixel is, so nothing goes through shared memory. Strips beside and
+below each other read some pixels twice, which then come from the L1 cache. A thread keeps its
 channels' filters in registers and makes several strips below each other.
 
 The floor is bytes(x) + bytes(y). A strip of 4 x 4 results reads 6 x 6 pixels for 3 x 3 taps and 10

@@ -1,20 +1,19 @@
 """The input gradient of a convolution, which is the transposed convolution: every output adds its
 filter to the input.
 
-    dx[c, h] = sum over m and r of w[m, c, r] * dy[m, p]     with p * stride + r * dilation -
-        padding = h   (columns alike)
+    dx[c, h] = sum over m and r of w[m, c, r] * dy[m, p]
+               with p * stride + r * dilation - padding = h   (columns alike)
 
 With a stride, input row h meets only those taps r for which h + padding - r * dilation is a
-multiple of the stride. Versions:
+multiple of the stride. Two planners:
 
-``conv2d_input_direct``  a thread per element of dx, or a few: they find the first tap that meets an
-output along each axis
-                         and how many follow, and share these. One launch, whatever the stride, for
-                         images and volumes, with a bias: the right one where there is little to do,
-                         and for few channels.
-``implicit_gemm``        the rows (and columns) of one residue form a convolution of their own, with
-                         every stride-th tap and no
-                         stride at all: one product each, by the tiles of fprop_simt.py.
+``direct``          ``conv2d_input_direct``: one thread for each element of dx, or a few. A thread
+                    finds along each axis the first tap that meets an output, and how many follow.
+                    It is one launch for any stride, for images and volumes, with a bias: the right
+                    one where there is little to do, and for few channels.
+``input_gradient``  the rows (and columns) of one residue form a convolution of their own, with
+                    every stride-th tap and no stride: one product for each, by the tiles of
+                    fprop_simt.py.
 """
 
 import functools

@@ -1,16 +1,16 @@
 """The gradient of images of few channels on tensor cores: the red, green and blue of a first layer,
 in 16-bit numbers.
 
-    dx[n, c, h, w] = sum over m, r, s of w[m, c, r, s] * dy[n, m, p, q]     with p * stride + r -
-        top = h   (columns alike)
+    dx[n, c, h, w] = sum over m, r, s of w[m, c, r, s] * dy[n, m, p, q]
+                     with p * stride + r - top = h   (columns alike)
 
 A product on tensor cores has 64 rows at least, and three channels would fill three. So 4 x 4 pixels
-of dx are made one, of 16 times the channels:
+of dx become one, of 16 times the channels:
 
     z[n, (4 a + b) C + c, i, j] = dx[n, c, 4 i + a, 4 j + b]
 
-Row i of z meets row p of dy at tap r = 4 i + a + top - p * stride. Of all four a these are
-neighbouring rows of dy, which move on by 4 / stride from one row of z to the next: a convolution of
+Row i of z meets row p of dy at tap r = 4 i + a + top - p * stride. For all four a these are
+neighbouring rows of dy, which advance by 4 / stride from one row of z to the next: a convolution of
 dy, without the residues of a stride. Its tap t is row p = i * 4 / stride + t - back, of the filters
 
     f[(4 a + b) C + c, m, t, u] = w[m, c, r, s],     r = a + top + back * stride - t * stride,
@@ -24,9 +24,9 @@ dy, without the residues of a stride. Its tap t is row p = i * 4 / stride + t - 
 
 Three launches: ``fold_filters`` writes f, the forward kernel of fprop_dgrad_sm90.py (before compute
 capability 9.0 of fprop_dgrad_sm80.py) makes z, ``unfold_images`` puts its numbers where they
-belong. Of 7 x 7 taps of three channels, 37 % of what is multiplied is no zero: 48 of 64 rows, 49
-taps of 4 pixels each in 5 x 5 of 16. Zeros times an infinity of dy are NaN: an infinity reaches all
-pixels of the 4 x 4 that it reaches one of.
+belong. For 7 x 7 taps of three channels, 37 % of the factors are not zero: 48 of 64 rows, 49 taps
+of 4 pixels each in 5 x 5 of 16. Zeros times an infinity of dy are NaN: an infinity reaches all
+pixels of a 4 x 4 square if it reaches one.
 
 The floor is memory: read dy, write dx. On an H200, ResNet-50's first layer, 64 images channels
 last, bfloat16: 113 us, 238 by fprop_dgrad_sm80.py (dgrad_few_channels.py 844, cuDNN 931, PyTorch

@@ -1,12 +1,12 @@
-"""Convolution by a thread per result, or a few: one launch, and a right one where there is little
-to do.
+"""Convolution by one thread for each result, or a few threads: one launch, and the right one where
+there is little to do.
 
-A result is the sum over a box of taps: columns x rows x planes x channels. Which taps lie within
-the images is found once for each axis, so that nothing is asked within the sum, and several loads
-are under way: a thread takes one tap after another, and within it channel after channel. Where
-there are few results, several threads share one: its channels, or if these are few, its taps; what
-they have is added in a fixed order. The input gradient (dgrad_simt.py) is the same sum over another
-box.
+A result is the sum over a box of taps: columns x rows x planes x channels. A thread finds for each
+axis once which taps lie within the images, so the loop of the sum has no bounds checks and keeps
+several loads in flight. It takes one tap after another, and channel after channel within a tap.
+Where there are few results, several threads share one: they share its channels or, if channels are
+few, its taps. Their partial sums are added in a fixed order. The input gradient (dgrad_simt.py) is
+the same sum over another box.
 """
 
 import functools

@@ -1,9 +1,9 @@
-"""Convolution on tensor cores of compute capability 8.0 on: cp.async brings the windows, mma.sync
-multiplies them.
+"""Convolution on tensor cores of compute capability 8.0 and later: cp.async brings the windows,
+mma.sync multiplies them.
 
 The product is that of fprop_dgrad_sm90.py, y[pixel, m] = sum over taps and channels, for
-channels-last images of 16-bit numbers; here every thread does what TMA does there. A step is one
-tap and 32 channels:
+channels-last images of 16-bit numbers. Here every thread does the work of TMA. A step is one tap
+and 32 channels:
 
 - A thread loads 16 bytes (8 channels) of two pixels and of some filters, with `cp.async`, straight
   into shared memory. Where the window of a pixel leaves the image, or channels end, it copies 0
@@ -15,10 +15,10 @@ tap and 32 channels:
 - Eight warps share a tile of 128 pixels x 128 (or 64) outputs: each multiplies 64 x 32 (or 32 x 32)
   of it, 16 x 8 x 16 at a time, from fragments in registers.
 
-In the input gradient filters are summed along their outputs: they are loaded as they lie, and
-`ldmatrix` transposes them. The floor is 2 * N * K * P * Q * C * R * S operations at the rate of
-mma.sync. This kernel is not there yet: on an H200 it took 1.6 to 3 times as long as
-fprop_dgrad_sm90.py on ResNet-50's layers.
+The input gradient sums filters along their outputs: they are loaded as they lie, and `ldmatrix`
+transposes them. The floor is 2 * N * K * P * Q * C * R * S operations at the rate of mma.sync. This
+kernel does not reach it yet: on an H200 it took 1.6 to 3 times as long as fprop_dgrad_sm90.py on
+ResNet-50's layers.
 """
 
 import functools

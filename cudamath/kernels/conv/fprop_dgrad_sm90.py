@@ -7,29 +7,29 @@ and channels c,
 
     y[m, pixel] = sum over (r, s) sum over c of  w[m, (r, s), c] * x[pixel's window, (r, s), c]
 
-is a matrix product whose right-hand matrix TMA makes on the way into shared memory: in its *im2col*
+is a matrix product. TMA makes its right-hand matrix on the way into shared memory: in its *im2col*
 mode one instruction fetches, for a run of output pixels (across the ends of rows and images), a
-piece of the channels under one tap, with stride, dilation and padding, and writes zeros for what
-lies outside. So a step of the sum is one tap and `depth` channels: a tile of filters (outputs x
+piece of the channels under one tap. It applies stride, dilation and padding, and writes zeros for
+elements outside. So a step of the sum is one tap and `depth` channels: a tile of filters (outputs x
 depth) and one of pixels (pixels x depth), both laid out as wgmma reads them. Pixels are the columns
-because those may be any multiple of 8, rows only 64: so tiles can be cut to fill the device.
+because columns may be any multiple of 8, and rows only of 64: so tiles can be cut to fill the
+device.
 
-Who does what. A block has three warpgroups. One thread of the first keeps a ring of stages filled:
-it waits until a stage is empty, names the bytes it expects, and issues TMA loads of A and B. The
-two others wait until a stage is full, multiply it, and hand it back one step later, when the
-multiplication has read it; so the tensor cores always have the next product queued behind the
-present one. Blocks are persistent: while the sums of one tile are being stored, the stages of the
-next tile are being filled.
+A block has three warpgroups. One producer thread of the first keeps a ring of stages filled: it
+waits until a stage is empty, announces the bytes to expect, and issues TMA loads of A and B. The
+two consumer warpgroups wait until a stage is full and multiply it. They release it one step later,
+when the multiplication has read it; so the tensor cores always have the next product queued behind
+the present one. Blocks are persistent: while the sums of one tile are stored, the stages of the
+next tile are filled. Two ways to share tiles:
 
-``shared``      both multiplying warpgroups work at one tile, each on half its outputs, with the
-                same pixels.
-``alternating`` each has a tile of its own, and they take turns: one multiplies while the other
-stores. Worth its
-                smaller tiles where sums are short.
+``shared``       both consumer warpgroups work at one tile, each on half its outputs, with the same
+                 pixels.
+``alternating``  each has a tile of its own, and they alternate: one multiplies while the other
+                 stores. The tiles are smaller; it pays where sums are short.
 
 The input gradient is the same product over dy (fprop_simt.py explains how a stride splits it). Its
 filters, summed along the *output* channels, lie across the memory of w: wgmma reads them
-transposed, nothing is turned. The weight gradient: wgrad_sm90.py. Where all filters fit into
+transposed, and nothing is copied. The weight gradient: wgrad_sm90.py. Where all filters fit into
 shared memory: fprop_dgrad_sm90_resident_filters.py.
 
 The floor is 2 * N * K * P * Q * C * R * S operations at the tensor cores' rate (about 660 TFLOP/s

@@ -1,24 +1,24 @@
-"""Convolution on tensor cores of compute capability 9.0, of filters small enough to stay in shared
-memory.
+"""Convolution on tensor cores of compute capability 9.0, with filters small enough to stay in
+shared memory.
 
 fprop_dgrad_sm90.py loads a tile of filters and one of pixels for every step: 40 KiB for 770 cycles
-of multiplication, about what the second-level cache can hand out. Two things spare most of that
-where there are few channels and outputs:
+of multiplication, about the bandwidth of the second-level cache. Two changes save most of these
+loads where there are few channels and outputs:
 
-- All filters stay in shared memory, loaded once by each of the persistent blocks, as its first tile
-  needs them: 128 outputs x 9 taps x 64 channels, or half as many outputs of twice the channels, are
-  144 KiB.
-- The taps of a row share their pixels. Pixels are rows of 128 bytes (64 channels), and neighbouring
-  taps see the same ones moved along by one, so a run of (pixels + 2) serves three taps: wgmma is
-  told to begin one row further. Runs cross the ends of rows; wgrad_sm90_shared_taps.py explains why
-  that does no harm if rows of results are walked as if they were longer (`more`). The pixels beyond
-  their edge are computed and not stored.
+- All filters stay in shared memory. Each persistent block loads them once, as its first tile needs
+  them: 128 outputs x 9 taps x 64 channels, or half as many outputs of twice the channels, are 144
+  KiB.
+- The taps of a row share their pixels. Pixels are rows of 128 bytes (64 channels). Neighbouring
+  taps see the same pixels, shifted by one, so a run of (pixels + 2) serves three taps: wgmma begins
+  one row further. Runs cross the ends of rows. wgrad_sm90_shared_taps.py explains why that does no
+  harm if rows of results are walked as if they were longer (`more`). The pixels beyond their edge
+  are computed and not stored.
 
-A step is then a row of taps: 25 KiB for 2,300 cycles. The two warpgroups that multiply have a tile
-each and take turns, one multiplies while the other stores, as in fprop_dgrad_sm90.py's
-``alternating``. Tiles are as large as leaves no last turn to a few.
+A step is then a row of taps: 25 KiB for 2,300 cycles. The two consumer warpgroups have a tile each
+and alternate: one multiplies while the other stores, as in fprop_dgrad_sm90.py's ``alternating``.
+The size of tiles is chosen so that the last turn is not left to a few blocks.
 
-(Filters of 288 KiB, of which neighbouring blocks keep a half each and read the same pixels, took as
+(Filters of 288 KiB, of which neighbouring blocks kept a half each and read the same pixels, took as
 long as fprop_dgrad_sm90.py.)
 """
 

@@ -1,46 +1,37 @@
-"""Convolution on any GPU: one thread per output, then one matrix product over a table. (Weight
-gradient: wgrad_simt.py.)
+"""Convolution on any GPU: one matrix product over a table of taps. (One thread for each result:
+direct.py. Gradients: dgrad_simt.py, wgrad_simt.py.)
 
 The idea. With *positions* n = (image, row p, column q) of the output and *taps* k = (channel, row
 r, column s),
 
     y[m, n] = sum over k of w[m, k] * x[tap(k) + position(n)]
 
-is a matrix product whose right-hand matrix never exists: the place of its element (k, n) in x is
-the sum of two numbers, one that belongs to the tap and one that belongs to the position, and so are
-its row and its column, by which padding is recognised (outside 0 <= row < H, 0 <= column < W the
-element is 0). All three functions are this sum:
+is a matrix product. Its right-hand matrix never exists in memory: the offset of its element (k, n)
+in x is the sum of two numbers, one of the tap and one of the position. So are its row and its
+column, which show padding: the element is 0 outside 0 <= row < H, 0 <= column < W. All three
+functions are this sum:
 
     forward          y[m, n]  = sum over taps       w[m, k]  * x[k + n]
     weight gradient  dw[m, k] = sum over positions  dy[m, n] * x[k + n]
     input gradient   the forward sum over dy. With a stride, an input row h meets only those taps r
-                     for which
-                     h + top - r * dilation is a multiple of the stride, so the rows (and columns)
-                     of one residue form a convolution of their own, with every stride-th tap and no
-                     stride at all: one launch for each.
+                     for which h + top - r * dilation is a multiple of the stride. So the rows (and
+                     columns) of one residue form a convolution of their own, with every stride-th
+                     tap and no stride: one launch for each.
 
-Versions, simple to fast:
+In ``conv2d_implicit_gemm`` a block computes a tile of (up to) 128 outputs m x 128 positions n. It
+brings 8 taps at a time through shared memory. A thread keeps 8 x 8 sums in registers and does 64
+multiply-adds for 16 numbers read. The table of taps lies in memory; all threads of a warp read the
+same row. While one slab of 8 taps is multiplied, the next slab is loaded into registers, and the
+table is read one step further ahead.
 
-``conv2d_direct``         a thread per output, or a few: C * R * S multiply-adds, two reads for each
-                          of them. Also the
-                          right one for depthwise convolutions, which have nothing to share, and for
-                          the smallest.
-``conv2d_implicit_gemm``  a block computes a tile of (up to) 128 outputs m x 128 positions n, 8 taps
-at a time through
-                          shared memory; a thread keeps 8 x 8 sums in registers and does 64
-                          multiply-adds per 16 numbers read. The table of taps is read from memory,
-                          where all threads of a warp read the same row. While one slab of 8 taps is
-                          multiplied, the next one is under way into registers, and the table is
-                          read one step further ahead.
-
-Where there are few tiles (small images), many multiprocessors would have one block or none: then
-the channels are split over blocks like groups, each part leaves its sums in memory, and
-``add_splits`` (lib/split_k_reduce.py) adds these in a fixed order.
+Small images have few tiles, so many multiprocessors would have one block or none. Then the channels
+are split over blocks like groups. Each part leaves its sums in memory, and ``add_splits``
+(lib/split_k_reduce.py) adds them in a fixed order.
 
 The floor is 2 * N * K * P * Q * C * R * S operations: on an H200 67 TFLOP/s in float32, of which
 this tile can reach about 3/4 (512 of some 690 instructions per 8 taps are multiply-adds).
 
-How the threads share a tile is told in kernels/matmul/dispatch.py: four warps side by side, 32
+kernels/matmul/dispatch.py explains how the threads share a tile: four warps side by side, 32
 positions each; in a warp, 8 lanes down (4 outputs each, and 4 more 32 further) and 4 across (4
 positions, and 4 more 16 further).
 """

@@ -1,14 +1,14 @@
-"""Convolutions of float32 as one matrix product by cuBLAS: the windows of all pixels written out as
-rows (im2col).
+"""Convolutions of float32 as one matrix product by cuBLAS: the windows of all pixels are written
+out as rows (im2col).
 
-    Y (pixels x outputs) = X (pixels x channels taps) @ w.T        dX = dY's windows @ w, its taps
-        walked backwards
+    Y (pixels x outputs) = X (pixels x channels taps) @ w.T
+    dX                   = dY's windows @ w, its taps walked backwards
 
-The windows take as many times the memory of the images as there are taps, once written and once
-read: 58 MB for 64 images of 512 channels and 7 x 7 pixels. The product, 338 us there on an H200,
-has its sum split as cuBLAS splits it, where a kernel that gathers windows itself has 100 tiles for
-132 multiprocessors. All together: 496 us for the input gradient, cuDNN's best ordered plan 595.
-Where it is the fastest has been measured (core/dispatch/autotune.py, "columns").
+The windows take as many times the memory of the images as there are taps. They are written once and
+read once: 58 MB for 64 images of 512 channels and 7 x 7 pixels. The product, 338 us there on an
+H200, has its sum split by cuBLAS; a kernel that gathers windows itself has 100 tiles for 132
+multiprocessors. All together take 496 us for the input gradient, cuDNN's best ordered plan 595.
+Tables of measurements decide where this runs (core/dispatch/autotune.py, "im2col_cublas").
 """
 
 from __future__ import annotations

@@ -1,23 +1,23 @@
-"""Filters of one tap: products of matrices as they lie.
+"""Filters of one tap: matrix products of operands as they lie.
 
 16-bit images channels last are one matrix X of pixels x channels, so all three are single products:
 
     forward Y = X @ w.T        input gradient dX = dY @ w        weight gradient dw = dY.T @ X
 
-for our own kernel (matmul/sm90.py), which stores whole lines by TMA where fprop_dgrad_sm90.py's,
-made for windows, stores 32 bytes at a time: 1.05 to 1.25 times as fast where little is summed. For
-cuBLAS as well.
+Our own kernel (matmul/sm90.py) stores whole lines by TMA, where fprop_dgrad_sm90.py, which is made
+for windows, stores 32 bytes at a time: the product is 1.05 to 1.25 times as fast where sums are
+short. cuBLAS computes it as well.
 
 float32 and float64 images in C order are a matrix x[n] of channels x pixels each, for cuBLAS:
 
     forward          y[n] = w @ x[n]             one w for all
     input gradient   dx[n] = w.T @ dy[n]
-    weight gradient  dw = sum over n of dy[n] @ x[n].T, each kept by itself, then added in a fixed
-    order
+    weight gradient  dw = sum over n of dy[n] @ x[n].T; the products are stored one by one, then
+                     added in a fixed order
 
-Nothing is gathered, and nothing is turned. With a stride an input gradient is that product, copied
-to its places among zeros. Strides are for nothing else here. Where this is the fastest has been
-measured (core/dispatch/autotune.py, "cublas").
+Nothing is gathered or transposed. An input gradient with a stride is that product, copied to its
+places among zeros; no other product here has a stride. Tables of measurements decide where these
+run (core/dispatch/autotune.py, "pointwise_matmul" and "pointwise_cublas").
 """
 
 from __future__ import annotations

@@ -1,31 +1,30 @@
-"""Convolutions of stride two over images of few channels, as ones of stride one over folded images:
-2 x 2 pixels become one, of four times the channels.
+"""Convolutions of stride two over images of few channels, as convolutions of stride one over folded
+images: 2 x 2 pixels become one, of four times the channels.
 
-    z[n, (2 a + b) C + c, i, j] = x[n, c, 2 i + a, 2 j + b],   zeros beyond the edges and in the
-        channels that are left
+    z[n, (2 a + b) C + c, i, j] = x[n, c, 2 i + a, 2 j + b]
 
-Tensor cores multiply 16 channels at a time. The first convolution of most networks sees 3 (red,
-green, blue) and has a stride of two: a product of 3 numbers would fill a fifth of them. Folded, its
-12 numbers fill three quarters, and it has a quarter of the taps.
+with zeros beyond the edges and in the channels that are left. Tensor cores multiply 16 channels at
+a time. The first convolution of most networks sees 3 (red, green, blue) and has a stride of two: a
+product of 3 numbers would fill a fifth of them. Folded, its 12 numbers fill three quarters, and it
+has a quarter of the taps.
 
-Row 2 p + r - padding of x, which output row p meets at tap r, is one of the two rows of folded row
-p + r' - padding', if r is counted so that r - padding is even where r' begins. So filters get zeros
-in front where the padding is odd, and behind where their size then is; folded like the images, they
-have half the taps along each axis.
+Output row p meets row 2 p + r - padding of x at tap r. That is one of the two rows of folded row p
++ r' - padding', if r is counted so that r - padding is even where r' begins. So filters get zeros
+in front where the padding is odd, and behind where their size is then odd. Folded like the images,
+they have half the taps along each axis.
 
     forward          fold x, fold w, and the convolution of fprop_dgrad_sm90.py
-    weight gradient  fold x, the gradient of folded filters by wgrad_sm90_shared_taps.py (rows of 2
-                     or 3
-    folded taps) or
-                     wgrad_sm90.py, and of it what is a filter: ``unfold_filters``
+    weight gradient  fold x; the gradient of folded filters by wgrad_sm90_shared_taps.py (rows of 2
+                     or 3 folded taps) or wgrad_sm90.py; ``unfold_filters`` takes the filter out of
+                     it
 
 On an H200, 64 images of 3 x 224 x 224 channels last, bfloat16 (cuDNN in brackets): 64 filters of 7
 x 7 taps, forward 221 us (456), weight gradient 274 (304); 32 of 3 x 3, 86 (127) and 64 (148). 16
 images of 3 x 64 x 64, forward 16 (11): three launches.
 
-(The gradient of images: dgrad_space_to_depth.py.) A block makes a row of z, a thread a pixel:
-channels last, so it writes them side by side, 16 bytes at once. Zeros times an infinity of x are
-NaN: an infinity reaches the outputs one pixel further. The floor is memory: read x, write y.
+(The gradient of images: dgrad_space_to_depth.py.) A block makes a row of z, and a thread a pixel:
+threads write pixels side by side, 16 bytes at once. Zeros times an infinity of x are NaN: an
+infinity reaches the outputs one pixel further. The floor is memory: read x, write y.
 """
 
 from __future__ import annotations

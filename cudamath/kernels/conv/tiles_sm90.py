@@ -1,10 +1,10 @@
-"""What the convolutions by TMA and wgmma share: how tiles and pixels are counted, how sums leave,
-what TMA is told of images.
+"""The common part of the convolutions by TMA and wgmma: counting tiles and pixels, storing sums,
+and the TMA descriptors of images and filters.
 
 The kernels are fprop_dgrad_sm90.py (any filters), fprop_dgrad_sm90_resident_filters.py (few
-filters), and for weight gradients wgrad_sm90.py and wgrad_sm90_shared_taps.py. All are built alike:
-a block has three warpgroups, one thread of the first fills the ring of stages, the other two
-multiply (lib/tma_pipeline.py explains rings and descriptors).
+filters), and for weight gradients wgrad_sm90.py and wgrad_sm90_shared_taps.py. All have one
+structure: a block has three warpgroups, one thread of the first fills the ring of stages, the other
+two multiply (lib/tma_pipeline.py explains rings and descriptors).
 """
 
 import functools

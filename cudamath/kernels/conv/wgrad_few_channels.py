@@ -1,32 +1,32 @@
-"""The weight gradient of a convolution in groups of few channels, or of few channels alone, by the
-strips of depthwise_nchw.py.
+"""The weight gradient of a convolution in groups of few channels, or of few channels in one group,
+by the strips of depthwise_nchw.py.
 
     dw[m, c, r, s] = sum over n, p, q of dy[n, m, p, q] * x[n, c, p * stride + r - top, ...]
         m, c: of one group
 
-A matrix product of wgrad_simt.py's kind would be 8 rows high for 8 outputs a group, a quarter of
+A matrix product like that of wgrad_simt.py would be 8 rows high for 8 outputs a group, a quarter of
 its smallest tile. Here a block has one group and a share of the images. It brings a tile of the
 group's channels of x (with their frame of zeros) and of dy into shared memory. A thread has one
 channel and one or two outputs: it takes strips of dy, and walks the rows of x below them as the
-depthwise kernel does; each number of x that it reads meets both outputs. Pairs of outputs and
-channels are few (32 for 8 of each), so several threads have the same pair and take its strips in
-turn. What they have is added in the end, in a fixed order, then what the blocks have
+depthwise kernel does; each number of x that it reads meets both outputs. There are few pairs of
+outputs and channels (32 for 8 of each), so several threads have the same pair and take its strips
+in turn. The sums of threads are added at the end in a fixed order, then those of blocks
 (``sum_partials`` of wgrad_simt.py).
 
-The red, green and blue of a first layer are one group of many outputs. These are shared between
-blocks, 64 to each if there are as many, and all read the same channels: 147 taps would be 57 % of
-two tiles of 128. Taps may be 7 x 7 then. A thread has 98 sums of two outputs, so blocks are of 192
-threads (32 pairs of outputs, 3 channels, twice), two to a multiprocessor, and one wave of blocks
-does it all: on an H200 535 us for ResNet-50's first layer and 64 images (PyTorch 821, our product
-907). With 75 KB of shared memory a block instead of 100 it took 587, with four blocks of 96 threads
-538, with one of 384 threads, which only some devices have the memory for, 510.
+The red, green and blue of a first layer are one group of many outputs. Blocks share these, 64 to
+each if there are as many, and all read the same channels: 147 taps would be 57 % of two tiles of
+128. Taps may be 7 x 7 then. A thread has 98 sums of two outputs, so blocks are of 192 threads (32
+pairs of outputs, 3 channels, twice), two to a multiprocessor, and there is one wave of blocks: on
+an H200 535 us for ResNet-50's first layer and 64 images (PyTorch 821, our product 907). With 75 KB
+of shared memory a block instead of 100 it took 587, with four blocks of 96 threads 538, with one of
+384 threads, for which only some devices have the memory, 510.
 
 In shared memory the planes of two channels are an odd number of 16-byte pieces apart: threads that
 read the same place of different channels read from different banks.
 
-The floor is 2 * N * K * P * Q * C / groups * R * S operations. What limits it are the reads of
-shared memory: a strip takes R + 3 rows of 2 or 3 for x and 8 for dy, of 16 bytes per thread each,
-for 32 * R * S multiply-adds.
+The floor is 2 * N * K * P * Q * C / groups * R * S operations. The limit is reading shared memory:
+a strip takes R + 3 rows of 2 or 3 accesses for x and 8 accesses for dy, of 16 bytes per thread
+each, for 32 * R * S multiply-adds.
 """
 
 from __future__ import annotations

@@ -1,19 +1,17 @@
 """The weight gradient of a convolution: few results, each a very long sum over the positions.
 
-    dw[m, k] = sum over n of dy[m, n] * x[tap(k) + position(n)]           (words as in
-                                                                          fprop_simt.py)
+    dw[m, k] = sum over n of dy[m, n] * x[tap(k) + position(n)]    (symbols as in fprop_simt.py)
 
-Versions, simple to fast:
+Two kernels:
 
-``conv2d_weight_direct``  one block per weight, which walks all positions. Right for depthwise
-convolutions.
+``conv2d_weight_direct``  one block for each weight, which walks all positions: right for depthwise
+                          convolutions.
 ``conv2d_weight_gemm``    the register tile of fprop_simt.py, outputs x taps, 8 positions at a time.
-                          Here the long sum runs
-                          over positions, so these are the table in memory, written by
-                          ``position_table``; the taps of a thread stay in its registers. There are
-                          too few tiles to fill the device, so the positions are split over blocks;
-                          ``sum_partials`` adds the parts in a fixed order: no atomics, and the same
-                          bits every time.
+                          Here the long sum runs over positions, so these are the table in memory,
+                          which ``position_table`` writes. The taps of a thread stay in its
+                          registers. There are too few tiles to fill the device, so the positions
+                          are split over blocks. ``sum_partials`` adds the parts in a fixed order:
+                          no atomics, and the same bits every time.
 
 A warp reads 8 neighbouring positions of 4 outputs (or taps): four stretches of 32 bytes. The floor
 is that of fprop_simt.py.

@@ -1,12 +1,12 @@
-"""The weight gradient of a convolution on tensor cores of compute capability 8.0 on.
+"""The weight gradient of a convolution on tensor cores of compute capability 8.0 and later.
 
     dw[m, (r, s), c] = sum over pixels of  dy[pixel, m] * x[pixel's window, (r, s), c]
 
-with the means of fprop_dgrad_sm80.py. The sum runs over pixels, so a step is 32 pixels: rows of 128
-outputs of dy, and of 128 columns of x's windows. Columns are all (r, s), c in a line: which tap and
-channels a thread loads stays the same from step to step. Both operands lie across the sum, and
-`ldmatrix` transposes both on their way into registers. The pixels are split over blocks, whose
-float32 sums ``add_splits`` adds in a fixed order.
+by the instructions of fprop_dgrad_sm80.py. The sum runs over pixels, so a step is 32 pixels: rows
+of 128 outputs of dy, and of 128 columns of x's windows. Columns are all (r, s), c in a line: a
+thread loads the same tap and channels in every step. Both operands lie across the sum, and
+`ldmatrix` transposes both on their way into registers. The pixels are split over blocks, and
+``add_splits`` adds the blocks' float32 sums in a fixed order.
 """
 
 import functools

@@ -4,15 +4,15 @@
 
 is a product whose sum runs over the pixels, so both its operands lie across it: dy's rows are
 pixels, and so are those of the windows that TMA loads in im2col mode (fprop_dgrad_sm90.py). wgmma
-reads 16-bit operands transposed, so nothing is turned. A step is 64 pixels: dy for `rows` outputs,
+reads 16-bit operands transposed, so nothing is copied. A step is 64 pixels: dy for `rows` outputs,
 and x for `columns` / 64 *pieces* of 64 channels under one tap each.
 
 There are few results and very many pixels: these are split over blocks, as many as fill the device.
-Each leaves its sums in float32, and ``add_splits`` (lib/split_k_reduce.py) adds them in a fixed
-order: no atomics, the same bits every time. Either kernel begins early, while the one ahead of it
-ends, and waits for it inside.
+Each block leaves its sums in float32, and ``add_splits`` (lib/split_k_reduce.py) adds them in a
+fixed order: no atomics, the same bits every time. Either kernel is launched early, while the one
+ahead of it ends, and waits for its memory inside.
 
-Where neighbouring taps can share what is loaded, wgrad_sm90_shared_taps.py is 1.3 to 1.5 times as
+Where neighbouring taps can share their loads, wgrad_sm90_shared_taps.py is 1.3 to 1.5 times as
 fast. The floor is that of fprop_dgrad_sm90.py; the partial sums cost 8 * splits bytes a weight
 besides.
 """

@@ -1,41 +1,40 @@
 """The weight gradient of a convolution on tensor cores of compute capability 9.0, where the taps of
 a row share their pixels.
 
-What wgrad_sm90.py says holds here as well; but it loads every tap's windows of a step for
-themselves, and so it reads x as often as there are taps: with tiles of 128 outputs x 192
-channels-under-taps 40 KiB per step of 64 pixels, for which the multiplication takes some 770
-cycles. That is more than the second-level cache hands out, and together with what wgmma reads, more
-than shared memory does. Neighbouring taps of a row, however, see the same pixels, moved along by
-one:
+The product is that of wgrad_sm90.py. But that kernel loads the windows of every tap separately, and
+so it reads x as often as there are taps: with tiles of 128 outputs x 192 channels-under-taps 40 KiB
+per step of 64 pixels, for which the multiplication takes some 770 cycles. That exceeds the
+bandwidth of the second-level cache and, together with the reads of wgmma, that of shared memory.
+Neighbouring taps of a row, however, see the same pixels, shifted by one:
 
     tap        0        1        2
     pixels  q .. q+63  q+1 .. q+64  q+2 .. q+65
 
-so one run of 64 + 2 pixels does for all three. In shared memory a pixel's 64 channels are a row of
-128 bytes, and wgmma is told where the columns from 64 on lie, as a distance from the first 64: here
-not the size of a piece, but *one row*, 128 bytes (times the dilation). The swizzle goes by a row's
-address, so it does not mind. A step brings 25 KiB.
+so one run of 64 + 2 pixels serves all three. In shared memory a pixel's 64 channels are a row of
+128 bytes. wgmma's descriptor says where the columns from 64 on lie, as a distance from the first
+64: here not the size of a piece, but *one row*, 128 bytes (times the dilation). The swizzle depends
+on a row's address, so this is allowed. A step brings 25 KiB.
 
 Runs of pixels cross the ends of rows. There the pixel after the last one must be one beyond the
 edge, a zero, and not the first of the next row. Therefore rows of results are walked as if they
 were longer (`more`): TMA loads zeros for gradients beyond their edge, and the pixel beyond the
 right edge of one row of x serves as the one before the left edge of the next. This costs (Q + more)
 / Q of the time: 4 % for rows of 28. An infinity or NaN of x meets those zeros, so it may reach all
-taps of its channel, not only those whose sums it belongs to.
+taps of its channel, not only those whose sums contain it.
 
 With a stride of 2 along rows, every second tap shares its pixels: taps 0 and 2 one run, tap 1 (and
 3) another. A step is then two products side by side. Larger strides: wgrad_sm90.py.
 
-Of more than 64 outputs a block has 128, 64 for each of the two warpgroups that multiply. Of up to
-64 there is a warpgroup for each *row* of taps: two or three that share the gradients, each with
-runs of its own, 35 KiB for 1,150 cycles.
+With more than 64 outputs a block has 128, 64 for each of the two consumer warpgroups. With up to 64
+there is a consumer warpgroup for each *row* of taps: two or three that share the gradients, each
+with runs of its own, 35 KiB for 1,150 cycles.
 
-Where filters are many and pixels few, partial sums are much to write and to read: 2 x 9 MB for 512
-x 512 filters. Then two blocks are a *pair*, a cluster: each sums up half of the positions, and adds
-the sums of both for half of the columns (wgrad_sm90_pointwise.py). Or one block sums up all, if
-there are blocks enough, and stores what it has. Nothing goes through memory in float32 then, and
-there is no second kernel. (Clusters of 4 and 8 blocks: the device has no room for 128 blocks so,
-and they took 1.1 to 2 times as long as partial sums do.)
+Where filters are many and pixels few, writing and reading the partial sums is expensive: 2 x 9 MB
+for 512 x 512 filters. Then two blocks are a *pair*, a cluster: each sums up half of the positions,
+and adds the sums of both for half of the columns (wgrad_sm90_pointwise.py). Or, if there are enough
+blocks, one block sums up all positions and stores the result. Then no float32 sums go through
+memory, and there is no second kernel. (Clusters of 4 and 8 blocks: the device has no room for 128
+such blocks at a time, and they took 1.1 to 2 times as long as partial sums do.)
 """
 
 import functools

@@ -112,27 +112,27 @@ def cases() -> Iterator[Case]:
         "dilation": (1, 1),
         "groups": 1,
     }
-    for version, weight, dtype, able in (
-        ("direct", "weight_direct", FLOAT, ALL),
-        ("implicit_gemm", "weight_gemm", FLOAT, ALL),
-        ("mma", "mma", bfloat16, SINCE_8),
-        ("wgmma", "wgmma", bfloat16, HOPPER),
+    for method, weight, dtype, able in (
+        ("direct", "wgrad_direct", FLOAT, ALL),
+        ("simt", "wgrad_simt", FLOAT, ALL),
+        ("sm80", "wgrad_sm80", bfloat16, SINCE_8),
+        ("sm90", "wgrad_sm90_shared_taps", bfloat16, HOPPER),
     ):
         x, w, g = (
             last(64, 128, 28, 28, dtype),
             last(128, 128, 3, 3, dtype),
             last(64, 128, 28, 28, dtype),
         )
-        yield version, able, conv_dispatch.conv2d, [x, w], {**where, "version": version}
+        yield method, able, conv_dispatch.conv2d, [x, w], {**where, "version": f"fprop_{method}"}
         yield (
-            version,
+            method,
             able,
             conv_dispatch.conv2d_input_grad,
             [g, w],
-            {**where, "size": (28, 28), "version": version},
+            {**where, "size": (28, 28), "version": f"dgrad_{method}"},
         )
         yield (
-            version,
+            method,
             able,
             conv_dispatch.conv2d_weight_grad,
             [g, x],
@@ -144,11 +144,16 @@ def cases() -> Iterator[Case]:
     ):
         g, x = last(64, outputs, size, size), last(64, channels, size, size)
         yield (
-            f"wgmma, {name}",
+            f"sm90, {name}",
             HOPPER,
             conv_dispatch.conv2d_weight_grad,
             [g, x],
-            {**where, "padding": (0, 0, 0, 0), "kernel": (1, 1), "version": "wgmma"},
+            {
+                **where,
+                "padding": (0, 0, 0, 0),
+                "kernel": (1, 1),
+                "version": "wgrad_sm90_pointwise",
+            },
         )
     options = {"causal": True, "scale": 0.1, "dropping": False}
     for depth in (64, 128):

@@ -123,11 +123,11 @@ for name, count in (("attention", 3), ("attention_gradients", 4)):
     )
 WHERE = {"stride": 1, "padding": 1, "dilation": 1, "groups": 1}
 for numbers, versions in {
-    "f32": {"conv2d_direct": "direct", "conv2d_implicit_gemm": "implicit_gemm", "cuDNN": "cudnn"},
+    "f32": {"conv2d_direct": "direct", "conv2d_implicit_gemm": "simt", "cuDNN": "cudnn"},
     "bf16": {
-        "conv2d_implicit_gemm": "implicit_gemm",
-        "conv2d_mma": "mma",
-        "conv2d_wgmma": "wgmma",
+        "conv2d_implicit_gemm": "simt",
+        "conv2d_mma": "sm80",
+        "conv2d_wgmma": "sm90",
         "cuDNN": "cudnn",
     },
 }.items():

@@ -146,8 +146,10 @@ def test_the_shipped_tables_are_well_formed():
                 assert len([int(n) for n in key.split("x")]) == 4 and min(times.values()) > 0
                 for candidate in times:
                     first, _, tile = candidate.partition(" ")
-                    assert re.fullmatch(r"ours|cublas|columns|wgmma|cudnn( \S+)?", candidate) or (
-                        first == "product"
+                    assert re.fullmatch(
+                        r"simt|sm90|pointwise_cublas|im2col_cublas|cudnn( \S+)?", candidate
+                    ) or (
+                        first == "pointwise_matmul"
                         and str(Choice.parse(tile)) == tile
                         and " 1x1 stride 1x1" in kind
                     )
@@ -207,7 +209,8 @@ def test_explain_on_the_cpu(capsys):
     assert text.splitlines() == [
         "sin(float64 (2, 3)) on the CPU: numpy.sin",
         "multiply(float64 (2, 3), float) on the CPU: numpy.multiply",
-        "floor_divide(float64 (2, 3), float64 (2, 3)) on the CPU: floor_divide in cpu/elementwise.py",
+        "floor_divide(float64 (2, 3), float64 (2, 3)) on the CPU: "
+        "floor_divide in cpu/elementwise.py",
         "ramp(int64 (3,)) on the CPU: ramp in cpu/shape.py",
         "add(float64 (2, 3), int64 (3,)) on the CPU: numpy.add",
     ]
@@ -226,8 +229,8 @@ def test_explain_names_kernels_and_reasons(fake, monkeypatch, file):
         y = x @ x.T
         text = cm.explain(lambda x: x @ x.T + 1, x)
         assert (
-            "matmul(float32 (40, 30), float32 (30, 40)) on the GPU: matmul_tiled in kernels/matmul/register_tiles.py, "
-            in text
+            "matmul(float32 (40, 30), float32 (30, 40)) on the GPU: matmul_tiled in "
+            "kernels/matmul/register_tiles.py, " in text
         )
         assert (
             "because: the version for such sizes, without cuBLAS" in text
@@ -321,7 +324,8 @@ def test_the_command_tunes_convolutions(monkeypatch, file):
 
 @pytest.mark.gpu
 def test_tuning_convolutions_on_the_gpu(file):
-    from cudamath.kernels.conv import dispatch as conv_dispatch
+    from cudamath.kernels.conv import cudnn as conv_cudnn
+    from cudamath.kernels.conv.problem import Problem
     from cudamath.runtime import cudnn
 
     device._assumed.pop()
@@ -338,9 +342,15 @@ def test_tuning_convolutions_on_the_gpu(file):
             x = cm.random.normal(size=(4, 16, 20, 20), dtype="float32")
             w = cm.random.normal(size=(24, 16, 3, 3), dtype="float32")
             y = cm.ml.conv2d(x, w, stride=2, padding=1)
-            found = conv_dispatch.measured(
-                "forward", y._layout, x._layout, w._layout, (2, 2), (1, 1)
+            problem = Problem.forward(
+                x._layout,
+                w._layout,
+                stride=(2, 2),
+                padding=(1,) * 4,
+                dilation=(1, 1),
+                groups=1,
             )
+            found = problem.measurement
             times = json.loads(file.read_text())[device.name(0)]["conv2d"][
                 "float32 forward 3x3 stride 2x2"
             ]["4x16x400x24"]
@@ -349,16 +359,7 @@ def test_tuning_convolutions_on_the_gpu(file):
             most = cm.ml.conv2d(abs(x), abs(w), stride=2, padding=1).max()
             assert float(abs(y - exact).max()) <= tuning.EXACT * float(most)
             if cudnn.available():
-                run = conv_dispatch.library(
-                    "forward",
-                    y._layout,
-                    x._layout,
-                    w._layout,
-                    stride=(2, 2),
-                    padding=(1,) * 4,
-                    dilation=(1, 1),
-                    tf32=False,
-                ).bind("conv2d", [x._layout, w._layout])
+                run = conv_cudnn.convolution(problem).bind("conv2d", [x._layout, w._layout])
                 assert float(abs(run(x, w) - exact).max()) <= tuning.EXACT * float(most)
     finally:
         device._assumed.append(device.assume((9, 0)).info)

@@ -904,7 +904,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             x,
             x,
         )
-        for version in ("direct", "implicit_gemm"):
+        for version in ("fprop_direct", "fprop_simt"):
             where = {
                 "stride": (1, 1),
                 "padding": (1, 1, 1, 1),
@@ -919,7 +919,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 "padding": (3, 3, 3, 3),
                 "dilation": (1, 1),
                 "groups": 1,
-                "version": "few",
+                "version": "dgrad_few_channels",
             }
             plan(
                 functools.partial(
@@ -934,19 +934,32 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 "padding": (3, 3, 3, 3),
                 "dilation": (1, 1),
                 "groups": 1,
-                "version": "folded",
             }
             y, w = new(2, 8, 6, 6, dtype=f), new(8, c, 7, 7, dtype=f)
             for grad in (y, channels_last.as_last(y)):
                 plan(
-                    functools.partial(conv_dispatch.conv2d_input_grad, size=(size, size), **where),
+                    functools.partial(
+                        conv_dispatch.conv2d_input_grad,
+                        size=(size, size),
+                        **where,
+                        version="dgrad_space_to_depth",
+                    ),
                     grad,
                     w,
                 )
             x = new(2, c, 12, 12, dtype=f)
-            plan(functools.partial(conv_dispatch.conv2d, **where), x, w, new(8, dtype=f))
-            plan(functools.partial(conv_dispatch.conv2d_weight_grad, kernel=(7, 7), **where), y, x)
-        for version in ("mma", "wgmma") if f == BF16 else ():
+            forward = functools.partial(
+                conv_dispatch.conv2d, **where, version="fprop_space_to_depth"
+            )
+            plan(forward, x, w, new(8, dtype=f))
+            weight = functools.partial(
+                conv_dispatch.conv2d_weight_grad,
+                kernel=(7, 7),
+                **where,
+                version="wgrad_space_to_depth",
+            )
+            plan(weight, y, x)
+        for methods in (("sm80",), ("sm90", "sm90_shared_taps")) if f == BF16 else ():
             for c in (72, 16):  # images and filters that are whole steps, and such that are not
                 x, w, y = (
                     new(2, c, 9, 9, dtype=f),
@@ -958,28 +971,36 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                     "padding": (1, 1, 1, 1),
                     "dilation": (1, 1),
                     "groups": 1,
-                    "version": version,
                 }
-                plan(functools.partial(conv_dispatch.conv2d, **where), x, w, new(40, dtype=f))
-                plan(functools.partial(conv_dispatch.conv2d_input_grad, size=(9, 9), **where), y, w)
-                plan(
-                    functools.partial(conv_dispatch.conv2d_weight_grad, kernel=(3, 3), **where),
-                    y,
-                    x,
+                forward = functools.partial(
+                    conv_dispatch.conv2d, **where, version=f"fprop_{methods[0]}"
                 )
+                plan(forward, x, w, new(40, dtype=f))
+                images = functools.partial(
+                    conv_dispatch.conv2d_input_grad,
+                    size=(9, 9),
+                    **where,
+                    version=f"dgrad_{methods[0]}",
+                )
+                plan(images, y, w)
+                weight = functools.partial(conv_dispatch.conv2d_weight_grad, kernel=(3, 3), **where)
+                if methods == ("sm80",):
+                    plan(functools.partial(weight, version="wgrad_sm80"), y, x)
         for step, size in ((1, 9), (2, 5)) if f == BF16 else ():
             where = {
                 "stride": (2, step),
                 "padding": (1, 1, 1, 1),
                 "dilation": (1, 1),
                 "groups": 1,
-                "version": "wgmma",
             }
-            plan(
-                functools.partial(conv_dispatch.conv2d_weight_grad, kernel=(3, 3), **where),
-                new(2, 72, 5, size, dtype=f),
-                new(2, 72, 9, 9, dtype=f),
-            )
+            for version in ("wgrad_sm90", "wgrad_sm90_shared_taps"):
+                plan(
+                    functools.partial(
+                        conv_dispatch.conv2d_weight_grad, kernel=(3, 3), **where, version=version
+                    ),
+                    new(2, 72, 5, size, dtype=f),
+                    new(2, 72, 9, 9, dtype=f),
+                )
         if f == BF16:  # weights for which two blocks add up their sums
             x, where = (
                 new(64, 512, 7, 7, dtype=f),
@@ -987,7 +1008,10 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             )
             plan(
                 functools.partial(
-                    conv_dispatch.conv2d_weight_grad, kernel=(3, 3), **where, version="wgmma"
+                    conv_dispatch.conv2d_weight_grad,
+                    kernel=(3, 3),
+                    **where,
+                    version="wgrad_sm90_shared_taps",
                 ),
                 x,
                 x,
@@ -996,7 +1020,10 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             for outputs in (2048, 512, 384, 256):  # 1, 4, 5 and 8
                 plan(
                     functools.partial(
-                        conv_dispatch.conv2d_weight_grad, kernel=(1, 1), **where, version="wgmma"
+                        conv_dispatch.conv2d_weight_grad,
+                        kernel=(1, 1),
+                        **where,
+                        version="wgrad_sm90_pointwise",
                     ),
                     new(64, outputs, 7, 7, dtype=f),
                     x,
@@ -1007,31 +1034,52 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 "padding": (1, 1, 1, 1),
                 "dilation": (1, 1),
                 "groups": 1,
-                "version": "wgmma",
             }
             x, w, y = (
                 new(32, 64, 80, 80, dtype=f),
                 new(m, 64, 3, 3, dtype=f),
                 new(32, m, 80, 80, dtype=f),
             )
-            plan(functools.partial(conv_dispatch.conv2d, **where), x, w)
-            plan(functools.partial(conv_dispatch.conv2d_input_grad, size=(80, 80), **where), y, w)
+            forward = functools.partial(
+                conv_dispatch.conv2d, **where, version="fprop_sm90_resident_filters"
+            )
+            plan(forward, x, w)
+            images = functools.partial(
+                conv_dispatch.conv2d_input_grad,
+                size=(80, 80),
+                **where,
+                version="dgrad_sm90_resident_filters",
+            )
+            plan(images, y, w)
         for c, where in (
             (6, {"stride": (1, 1), "padding": (1, 1, 1, 1)}),
             (8, {"stride": (2, 2), "padding": (1, 1, 1, 1)}),
         ):
-            where = {**where, "dilation": (1, 1), "groups": c, "version": "depthwise"}
+            where = {**where, "dilation": (1, 1), "groups": c}
             x, w, y = (
                 new(4, c, 8, 8, dtype=f),
                 new(c, 1, 3, 3, dtype=f),
                 new(4, c, *[8 // where["stride"][0]] * 2, dtype=f),
             )
-            plan(functools.partial(conv_dispatch.conv2d, **where), x, w, new(c, dtype=f))
-            plan(functools.partial(conv_dispatch.conv2d_input_grad, size=(8, 8), **where), y, w)
-            plan(functools.partial(conv_dispatch.conv2d_weight_grad, kernel=(3, 3), **where), y, x)
-            where["version"] = "depthwise_last"
-            plan(functools.partial(conv_dispatch.conv2d, **where), x, w, new(c, dtype=f))
-            plan(functools.partial(conv_dispatch.conv2d_input_grad, size=(8, 8), **where), y, w)
+            for method in ("depthwise_nchw", "depthwise_nhwc"):
+                forward = functools.partial(
+                    conv_dispatch.conv2d, **where, version=f"fprop_{method}"
+                )
+                plan(forward, x, w, new(c, dtype=f))
+                images = functools.partial(
+                    conv_dispatch.conv2d_input_grad,
+                    size=(8, 8),
+                    **where,
+                    version=f"dgrad_{method}",
+                )
+                plan(images, y, w)
+            weight = functools.partial(
+                conv_dispatch.conv2d_weight_grad,
+                kernel=(3, 3),
+                **where,
+                version="wgrad_depthwise_nchw",
+            )
+            plan(weight, y, x)
         for c, m in ((8, 8), (3, 1)):
             plan(
                 functools.partial(
@@ -1041,7 +1089,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                     padding=(1, 1, 1, 1),
                     dilation=(1, 1),
                     groups=2,
-                    version="few",
+                    version="wgrad_few_channels",
                 ),
                 new(4, 2 * m, 8, 8, dtype=f),
                 new(4, 2 * c, 8, 8, dtype=f),
@@ -1057,7 +1105,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 kernel=(3, 3),
                 padding=(1, 1, 1, 1),
                 **where,
-                version="few",
+                version="wgrad_few_channels",
             ),
             new(2, 64, 8, 8, dtype=f),
             new(2, 3, 16, 16, dtype=f),
@@ -1069,7 +1117,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             new(64, 64, 112, 112, dtype=f),
             new(64, 3, 224, 224, dtype=f),
         )
-        for version in ("weight_direct", "weight_gemm"):
+        for version in ("wgrad_direct", "wgrad_simt"):
             where = {
                 "kernel": (3, 3),
                 "stride": (1, 1),
@@ -1086,7 +1134,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         where = {"stride": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1), "groups": 1}
         plan(
             functools.partial(
-                conv_dispatch.conv2d_weight_grad, kernel=(1, 1), **where, version="weight_direct"
+                conv_dispatch.conv2d_weight_grad, kernel=(1, 1), **where, version="wgrad_direct"
             ),
             *[new(1, 1, 2, 1 << 30, dtype=f)] * 2,
         )  # positions beyond 32 bits

@@ -28,6 +28,7 @@ from .core.dispatch.checks import as_numbers, coerce, members, require, require_
 from .core.dispatch.lazy_import import lazy
 from .core.dispatch.op import NUMERIC
 from .core.layout import Layout
+from .core.typing import DTypeLike, Scalar
 
 __all__ = ["elementwise", "reduction", "vectorize"]
 
@@ -229,14 +230,14 @@ def elementwise(
     function: Callable | None = None,
     /,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     gradients: Sequence[Callable] | None = None,
 ) -> Callable:
     """An elementwise function of arrays from a scalar Python function.
 
     Parameters
     ----------
-    function : callable
+    function : callable, optional
         Takes and returns numbers; parameters may have defaults. Whatever Numba compiles: `if`,
         loops, the math module, functions made by `numba.njit` (not plain ones of Python).
     dtype : dtype, optional
@@ -248,7 +249,7 @@ def elementwise(
     Returns
     -------
     callable
-        f(*operands): arrays, array-likes or Python scalars (which never widen an array), numeric;
+        F(*operands): arrays, array-likes or Python scalars (which never widen an array), numeric;
         their shapes broadcast. May be used as a decorator.
 
     Raises
@@ -260,10 +261,14 @@ def elementwise(
     ValueError
         Shapes that do not broadcast.
 
+    Notes
+    -----
     Gradient: through `gradients`; one order. Float literals in `function` take the type that is
     computed in, so that float32 stays float32; an integer next to a float32 makes a float64, as
     always in Numba.
 
+    Examples
+    --------
     >>> import math, cudamath as cm
     >>> @cm.elementwise(gradients=[lambda x, y: y * math.cos(x * y), lambda x, y: x * math.cos(x * y)])
     ... def wave(x, y):
@@ -292,11 +297,11 @@ def elementwise(
 
 def reduction(
     combine: Callable,
-    identity: Any,
+    identity: Scalar,
     *,
     each: Callable | None = None,
     last: Callable | None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Callable:
     """A reduction of arrays from scalar Python functions.
 
@@ -308,7 +313,7 @@ def reduction(
     combine : callable
         (a, b) -> number; associative and commutative.
     identity : number
-        combine(identity, a) = a; the result (before `last`) where there are no elements.
+        Combine(identity, a) = a; the result (before `last`) where there are no elements.
     each, last : callable, optional
         What is done with each element before, and with the result after.
     dtype : dtype, optional
@@ -318,7 +323,7 @@ def reduction(
     Returns
     -------
     callable
-        f(x, axis=None, *, keepdims=False): x of any shape, real numbers; axis: int, tuple of ints,
+        F(x, axis=None, *, keepdims=False): x of any shape, real numbers; axis: int, tuple of ints,
         or None for all.
 
     Raises
@@ -329,8 +334,12 @@ def reduction(
     ValueError
         An axis out of range or repeated.
 
-    Deterministic.
+    Notes
+    -----
+    The function is deterministic.
 
+    Examples
+    --------
     >>> import math, cudamath as cm
     >>> log_product = cm.reduction(lambda a, b: a + b, 0.0, each=lambda x: math.log(x))
     >>> cm.exp(log_product(cm.array([[1.0, 2.0], [3.0, 4.0]]), axis=1)).round(4).tolist()
@@ -408,12 +417,13 @@ def _on_cpu(
 
 
 class vectorize:  # noqa: N801  NumPy's name
-    """NumPy's `vectorize` over `elementwise`: a scalar Python function becomes one of arrays,
-    compiled, not called in a loop.
+    """Vectorize a scalar Python function: NumPy's `vectorize` over `elementwise`.
+
+    The function becomes one of arrays. It is compiled, and not called in a loop.
 
     Parameters
     ----------
-    pyfunc : callable
+    pyfunc : callable, optional
         Takes and returns numbers; whatever Numba compiles. Left out, the result decorates a
         function.
     otypes : str, dtype or sequence of one dtype, optional
@@ -421,11 +431,14 @@ class vectorize:  # noqa: N801  NumPy's name
         which pyfunc is called once for each combination of dtypes (on a GPU that waits for them).
     doc : str, optional
         The docstring; by default pyfunc's.
-    excluded, signature : None
+    excluded : None, optional
         Not supported: values that are not arrays are constants or closures of pyfunc, and functions
         of whole vectors are functions of arrays.
-    cache : bool
+    cache : bool, default False
         Accepted and without effect: pyfunc is not called a second time.
+    signature : None, optional
+        Not supported: values that are not arrays are constants or closures of pyfunc, and functions
+        of whole vectors are functions of arrays.
 
     Raises
     ------
@@ -434,9 +447,13 @@ class vectorize:  # noqa: N801  NumPy's name
     ValueError
         Shapes that do not broadcast; arrays without elements, unless `otypes` is given.
 
+    Notes
+    -----
     Not differentiable: see `elementwise` for that. Where an operand is a string, which no kernel
     takes, pyfunc is called for each element on the host, as NumPy does it.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> @cm.vectorize
     ... def step(x, y):

@@ -30,6 +30,7 @@ from .core.dispatch.lazy_import import lazy
 from .core.dispatch.op import registry
 from .core.dtypes import FLOATING, INEXACT, compute_dtype, planned
 from .core.layout import Layout
+from .core.specs.reductions import REDUCTIONS
 from .core.tracing import Symbol
 from .ops import reduce as reductions
 from .ops.creation import full
@@ -37,18 +38,8 @@ from .ops.shape import astype, copy, permute_dims, reshape
 
 __all__ = ["fuse"]
 
-_IN_ROWS = (
-    "sum",
-    "mean",
-    "max",
-    "min",
-    "var",
-    "std",
-    "vector_norm",
-)  # reductions that a kernel of rows can do
-Alignment = tuple[
-    int | None, ...
-]  # for each dimension of a kernel's domain that of an array; None: the array is repeated
+#: For each dimension of a kernel's domain that of an array; None: the array is repeated.
+Alignment = tuple[int | None, ...]
 
 
 class _Unfusible(Exception):
@@ -103,6 +94,10 @@ class _Rows:
 
     def apply(self, expression: str, dtype: np.dtype, *operands: int) -> int:
         return self.value("apply", dtype, operands, (expression, np.dtype(dtype)))
+
+    def along(self, primitive: str, dtype: np.dtype, x: int) -> int:
+        """The elements of a row combined: "sum", "max" or "min"."""
+        return self.value(primitive, dtype, (x,), None, row=True)
 
     def load(self, array: int, alignment: Alignment) -> int:
         if array not in self.inputs:
@@ -180,11 +175,12 @@ class _Rows:
     def reduction(self, symbol: Symbol, alignment: Alignment) -> int:
         """A reduction along the last axis of the domain, as passes over rows."""
         (operand, layout), params = symbol.operands[0], symbol.params
-        kind, axes, shape = params["kind"], params["axis"], layout.shape
+        reduction, axes, shape = REDUCTIONS[params["kind"]], params["axis"], layout.shape
+        kind = reduction.name
         wide = [i for i in axes if shape[i] != 1]
         dtype = symbol.layout.dtype
         if (
-            kind not in _IN_ROWS
+            reduction.in_rows is None
             or dtype not in FLOATING
             or layout.dtype not in FLOATING
             or len(wide) != 1
@@ -200,31 +196,8 @@ class _Rows:
         x = self.broadcast_value(operand, layout, shape, inner)
         if self.values[x].row:
             x = self.value("cast", self.values[x].dtype, (x,), row=False)
-        return self.reduced(kind, x, dtype, shape[wide[0]], params.get("correction", 0))
-
-    def reduced(self, kind: str, x: int, dtype: np.dtype, count: int, correction: float) -> int:
-        """Sums, extremes and what is made of them, along rows."""
-        wide = compute_dtype(dtype)
-
-        def along(kind: str, i: int) -> int:
-            return self.value(kind, wide, (i,), None, row=True)
-
-        if kind in ("sum", "max", "min"):
-            return along(kind, x)
-        if kind == "vector_norm":
-            return self.apply("sqrt(x)", wide, along("sum", self.apply("x * x", wide, x)))
-        mean = self.apply("x / y", wide, along("sum", x), self.constant(float(count), wide))
-        if kind == "mean":
-            return mean
-        apart = self.apply("x - y", wide, x, mean)
-        freedom = max(count - correction, 0)
-        var = self.apply(
-            "x / y",
-            wide,
-            along("sum", self.apply("x * x", wide, apart)),
-            self.constant(float(freedom), wide),
-        )
-        return var if kind == "var" else self.apply("sqrt(x)", wide, var)
+        count, correction = shape[wide[0]], params.get("correction", 0)
+        return reduction.in_rows(self, x, compute_dtype(dtype), count, correction)
 
 
 class _Stages:
@@ -286,10 +259,11 @@ class _Stages:
         """A stage for a reduction: along the last axis inside the kernel, the rest by reducing what
         that leaves."""
         (operand, layout), params = symbol.operands[0], symbol.params
-        kind, axes, shape = params["kind"], params["axis"], layout.shape
+        reduction, axes, shape = REDUCTIONS[params["kind"]], params["axis"], layout.shape
+        partial = reduction.partial
         last = len(shape) - 1
         if (
-            kind in ("sum", "mean", "max", "min")
+            partial is not None
             and last in axes
             and shape[last] > 1
             and 0 not in shape
@@ -306,8 +280,7 @@ class _Stages:
                 wide = compute_dtype(symbol.layout.dtype)
                 if rows.values[x].row:
                     x = rows.value("cast", rows.values[x].dtype, (x,), row=False)
-                partial = "sum" if kind == "mean" else kind
-                out = rows.value(partial, wide, (x,), None, row=True)
+                out = rows.along(partial, wide, x)
                 count = 1
                 for i in axes:
                     count *= shape[i]
@@ -315,7 +288,7 @@ class _Stages:
                 def finish(y: ndarray) -> ndarray:
                     if len(axes) > 1 or y.shape[-1] > 1:
                         y = getattr(reductions, partial)(y, axis=axes)
-                    y = y / float(count) if kind == "mean" else y
+                    y = y / float(count) if reduction.divides else y
                     return reshape(y, symbol.layout.shape)
 
                 self.add(
@@ -335,12 +308,12 @@ class _Stages:
         }
 
         def run(x: ndarray) -> list[ndarray]:
-            card = registry[{"norm": "vector_norm"}.get(kind, kind)]
+            card = registry[reduction.op]
             extra = {"shape": x.shape} if "shape" in params else {}
             return [
                 card(
                     x,
-                    kind=kind,
+                    kind=reduction.name,
                     axis=axes,
                     keepdims=params["keepdims"],
                     dtype=params["dtype"],
@@ -427,7 +400,7 @@ def _along_rows(symbol: Symbol) -> bool:
     """Whether a reduction leaves one value per row, and a kernel of rows can do it."""
     layout, params = symbol.operands[0][1], symbol.params
     return (
-        params["kind"] in _IN_ROWS
+        REDUCTIONS[params["kind"]].in_rows is not None
         and params["axis"] == (layout.ndim - 1,)
         and layout.shape[-1] > 1
         and layout.dtype in FLOATING
@@ -597,7 +570,7 @@ class _Fused:
 
 
 def fuse(function: Callable) -> Callable:
-    """A function of arrays whose elementwise operations and reductions run as one kernel on a GPU.
+    """Fuse the elementwise operations and reductions of a function into one kernel on a GPU.
 
     Operations one after the other read and write each intermediate result; a fused function reads
     its arguments and writes its results, and keeps what lies between in registers. Chains of
@@ -626,10 +599,14 @@ def fuse(function: Callable) -> Callable:
         `function` is not callable. At the first call on a GPU: it does something that cannot be
         part of such a kernel.
 
-    Gradient: through the rules of the operations inside, fused as well, of any order.
-    Deterministic. Accuracy: 16-bit arrays are computed in float32 throughout, without rounding
+    Notes
+    -----
+    Gradient: through the rules of the operations inside, fused as well, of any order. The function
+    is deterministic. Accuracy: 16-bit arrays are computed in float32 throughout, without rounding
     between operations.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> @cm.fuse
     ... def gelu(x):

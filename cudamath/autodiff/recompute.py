@@ -193,11 +193,11 @@ class _Checkpoint:
 
 
 def checkpoint(fn: Callable) -> Callable:
-    """The same function, whose intermediate results are not kept for the gradient but computed
-    again when it is taken.
+    """Make a function whose intermediate results are computed again for the gradient.
 
-    The memory of a deep model then grows with the number of checkpointed parts and the size of one
-    of them, instead of with everything computed; the price is a second forward pass.
+    They are not kept. The memory of a deep model then grows with the number of checkpointed parts
+    and the size of one of them, instead of with everything computed; the price is a second forward
+    pass.
 
     Parameters
     ----------
@@ -222,12 +222,18 @@ def checkpoint(fn: Callable) -> Callable:
         the first time, or an array that it was given, closes over or knows as a global was changed
         in place in between.
 
+    Notes
+    -----
     Gradient: the same as without, of any order; bit for bit, except that contributions to the
     gradient of an array that is used several times are added part by part. Works inside
     `cm.cuda.graph`.
 
-    Source: Chen et al., "Training deep nets with sublinear memory cost", 2016.
+    References
+    ----------
+    .. [1] Chen et al., "Training deep nets with sublinear memory cost", 2016.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> layer = cm.checkpoint(lambda x, w: cm.tanh(x @ w))
     >>> x, w = cm.ones((2, 3)), cm.zeros((3, 3))

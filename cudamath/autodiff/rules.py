@@ -125,14 +125,6 @@ class custom_vjp:
         Takes trees of arrays (and anything else, which is constant), by position, and returns a
         tree of arrays.
 
-    Returns
-    -------
-    callable
-        Calls `fn` where no gradient is recorded, else `forward`. Its method `defvjp(forward,
-        backward)` sets the rule: `backward` gets a tree like the result and returns a tuple with
-        one gradient per argument: a tree like the argument, or None for no gradient. Leaves in the
-        place of leaves that are not arrays are ignored.
-
     Raises
     ------
     TypeError
@@ -142,10 +134,14 @@ class custom_vjp:
     ValueError
         Gradients whose structure or shapes differ from those of the arguments.
 
+    Notes
+    -----
     The rule is differentiated itself for higher orders: residuals depend on the arguments as
     `forward` computes them. Only arguments are differentiated: arrays that `fn` closes over are
     constants, and must be (`stop_gradient`).
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> @cm.custom_vjp
     ... def clipped(x, limit):
@@ -169,8 +165,18 @@ class custom_vjp:
         self.backward: Callable | None = None
 
     def defvjp(self, forward: Callable, backward: Callable) -> None:
-        """Set the rule: `forward(*args) -> (result, residuals)`, `backward(residuals, g) ->
-        gradients`, one an argument."""
+        """Set the rule of the gradient.
+
+        Result, residuals)`, `backward(residuals, g) -> gradients`, one an argument.
+
+        Parameters
+        ----------
+        forward : callable
+            Function ``forward(*args) -> (result, residuals)``.
+        backward : callable
+            Function ``backward(residuals, g) -> gradients``, which returns one gradient for each
+            argument.
+        """
         for what, rule in (("forward", forward), ("backward", backward)):
             require_function("custom_vjp", rule, f"a function as {what}")
         self.forward, self.backward = forward, backward

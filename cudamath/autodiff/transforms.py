@@ -18,6 +18,7 @@ from ..core.autograd import constants, mutation, tape
 from ..core.devices import CPU, TRACED
 from ..core.dispatch.checks import require_function
 from ..core.dtypes import FLOATING, INEXACT
+from ..core.typing import Tree
 
 __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
@@ -161,10 +162,10 @@ def value_and_grad(
     fn : callable
         Returns one real floating-point number (shape ()); with `has_aux`, a pair of it and anything
         else.
-    argnums : int or sequence of int
+    argnums : int or sequence of int, default 0
         Positions of the arguments to differentiate: trees of floating-point arrays. A sequence
         gives a tuple.
-    has_aux : bool
+    has_aux : bool, default False
         `fn` returns `(value, aux)`; so then does the result: `((value, aux), gradient)`.
 
     Returns
@@ -275,14 +276,32 @@ def _differentiated(
 
 
 def grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Callable:
-    """A function that returns the gradient of `fn` (see `value_and_grad`); with `has_aux`,
-    `(gradient, aux)`.
+    """Return a function that computes the gradient of `fn`.
 
-    Args: fn: function of arrays or trees that returns one real floating-point number (0-d);
-    argnums: which positional arguments to differentiate; has_aux: fn returns (number, anything
-    else). Returns: a function with fn's arguments; the gradient has the form of the argument.
-    Raises: as ``value_and_grad``.
+    See `value_and_grad`. With `has_aux` it returns `(gradient, aux)`.
 
+    Parameters
+    ----------
+    fn : callable
+        Function of arrays or trees that returns one real floating-point number (0-d).
+    argnums : int or sequence of int, default 0
+        Positions of the arguments that are differentiated.
+    has_aux : bool, default False
+        Whether `fn` returns a pair: the number, and anything else.
+
+    Returns
+    -------
+    callable
+        Function with fn's arguments. The gradient has the structure of the argument.
+
+    Raises
+    ------
+    TypeError
+        `fn` is not a function, its result no single floating-point number, or an argument holds
+        integers.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.grad(lambda x: x ** 3)(2.0).item()
     12.0
@@ -294,16 +313,17 @@ def grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = Fals
 
 
 def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
-    """`(fn(*primals), pull)`: `pull(g)` gives the gradients of <g, fn(*primals)> by the primals,
-    any number of times.
+    """Return `(fn(*primals), pull)`, where `pull(g)` computes gradients by the primals.
+
+    `pull(g)` gives the gradients of <g, fn(*primals)> by the primals, any number of times.
 
     Parameters
     ----------
     fn : callable
         Returns an array or a tree of arrays; with `has_aux`, a pair of that and anything else.
-    primals : trees of floating-point or complex arrays
+    *primals : trees of floating-point or complex arrays
         Where the function is evaluated and linearised.
-    has_aux : bool
+    has_aux : bool, default False
         `fn` returns `(result, aux)`; so `vjp` gives `(result, pull, aux)`.
 
     Returns
@@ -321,6 +341,8 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     ValueError
         From `pull`: a gradient that does not fit the result.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> y, pull = cm.vjp(lambda x: x * x, cm.array([1.0, 2.0]))
     >>> pull(cm.array([1.0, 10.0]))[0].tolist()
@@ -391,8 +413,9 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
 
 
 def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    """`(fn(*primals), derivative)`: the derivative of `fn` at the primals, in the direction of the
-    tangents.
+    """Return `(fn(*primals), derivative)`, the derivative in the direction of the tangents.
+
+    The derivative of `fn` at the primals, in the direction of the tangents.
 
     The result changes by `derivative` eps, to first order, where the primals change by tangents
     eps. A Hessian times a vector is `jvp(grad(f), (x,), (v,))[1]`.
@@ -422,12 +445,18 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
         `fn` is not a function; primals or tangents are not sequences; a result is not an array; a
         constant has a tangent.
 
+    Notes
+    -----
     Costs about three times the function: the gradient u -> J^T u is linear in u, so its own
     gradient, at any u, is v -> J v. Hence it exists for whatever has a second derivative here, and
     composes with `grad`, `vjp` and itself.
 
-    Source: Townsend, "A new trick for calculating Jacobian vector products", 2017.
+    References
+    ----------
+    .. [1] Townsend, "A new trick for calculating Jacobian vector products", 2017.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> y, dy = cm.jvp(lambda x, n: x ** n, (cm.array([1.0, 2.0]), 3), (cm.array([1.0, 10.0]), None))
     >>> y.tolist(), dy.tolist()
@@ -512,12 +541,25 @@ def _array(leaf: Any) -> ndarray | None:
         return None
 
 
-def stop_gradient(x: Any) -> Any:
+def stop_gradient(x: Tree) -> Any:
     """The same values as constants: nothing is differentiated through them.
 
-    Args: x: an array or a tree, of which all arrays become constants. Returns: arrays over the same
-    memory; what is not an array as it is. Gradient: none.
+    Parameters
+    ----------
+    x : tree
+        An array, or a tree of which all arrays become constants.
 
+    Returns
+    -------
+    tree
+        Arrays over the same memory. Leaves that are not arrays stay as they are.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.grad(lambda x: x * cm.stop_gradient(x))(3.0).item()
     3.0

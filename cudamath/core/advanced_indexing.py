@@ -22,6 +22,7 @@ class Advanced(NamedTuple):
     position: the dimension of the result at which the common shape of the arrays is put; the view's
     other axes
         keep their order around it.
+    truths: which of the arrays are True or False, given as such: masks of one element.
     """
 
     shape: Shape
@@ -30,6 +31,7 @@ class Advanced(NamedTuple):
     arrays: tuple[Any, ...]
     axes: Shape
     position: int
+    truths: tuple[int, ...] = ()
 
     @property
     def indexed(self) -> Shape:
@@ -68,6 +70,7 @@ def advanced(shape: Shape, strides: Shape, key: Any) -> Advanced:
 
     view_key: list[Any] = []  # the key with a full slice for every axis that an array indexes
     arrays: list[Any] = []
+    truths: list[int] = []
     axes: list[int] = []
     kept = axis = 0  # axes of the view and of x so far
     run_starts: list[
@@ -91,6 +94,7 @@ def advanced(shape: Shape, strides: Shape, key: Any) -> Advanced:
         else:
             if not item.ndim and _is_mask(item):  # True or False: a mask over a new axis of size 1
                 item = item.reshape(1)
+                truths.append(len(arrays))
                 view_key.append(None)
                 width = 1
             else:
@@ -105,7 +109,8 @@ def advanced(shape: Shape, strides: Shape, key: Any) -> Advanced:
         axis += takes
     view = basic(shape, strides, tuple(view_key))
     assert view is not None
-    return Advanced(*view, tuple(arrays), tuple(axes), run_starts[0] if len(run_starts) == 1 else 0)
+    position = run_starts[0] if len(run_starts) == 1 else 0
+    return Advanced(*view, tuple(arrays), tuple(axes), position, tuple(truths))
 
 
 def _is_mask(array: Any) -> bool:

@@ -82,10 +82,28 @@ class Device:
 _device = functools.cache(Device)
 
 
-def device(name: Any) -> Device:
-    """The device of that name: "cpu", "cuda" (device 0), "cuda:1", a number, or a Device.
+def device(name: Device | str | int) -> Device:
+    """Return the device of a name.
+
     DeviceError if there is none.
 
+    Parameters
+    ----------
+    name : device_like
+        "cpu", "cuda" (device 0), "cuda:1", a number, or a Device.
+
+    Returns
+    -------
+    Device
+        The device.
+
+    Raises
+    ------
+    DeviceError
+        There is no such device.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> with cm.device("cpu"):
     ...     cm.ones(2).device == "cpu"
@@ -131,10 +149,18 @@ def index_of(name: Any) -> int:
     return default_index() if name is None else device(name).index
 
 
-def set_default_device(name: Any) -> None:
-    """Choose the device of new arrays, in every thread (like the environment variable
-    CUDAMATH_DEVICE).
+def set_default_device(name: Device | str | int) -> None:
+    """Choose the device of new arrays, in every thread.
 
+    The environment variable CUDAMATH_DEVICE has the same effect.
+
+    Parameters
+    ----------
+    name : device_like
+        Name of the device, as for `device`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.set_default_device("cpu")
     >>> cm.default_device()
@@ -153,8 +179,15 @@ def choose(index: int) -> None:
 
 
 def default_device() -> Device:
-    """The default device: where new arrays are created.
+    """Return the default device, on which new arrays are created.
 
+    Returns
+    -------
+    Device
+        The device.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> with cm.device("cpu"):
     ...     cm.default_device()

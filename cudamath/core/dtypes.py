@@ -62,11 +62,20 @@ def default_float() -> np.dtype:
     return _default_float
 
 
-def set_default_dtype(dtype: Any) -> None:
-    """Choose the dtype of Python floats, `zeros`, windows, and the mean of integers: 'float64'
-    (default) or 'float32'. What NumPy defines as float64 whatever goes in (transforms and
-    histograms of integers, files without a dtype) stays so.
+def set_default_dtype(dtype: np.dtype[Any] | type[Any] | str) -> None:
+    """Choose the default floating-point dtype.
 
+    It is the dtype of Python floats, `zeros`, windows, and the mean of integers. Results that NumPy
+    defines as float64 for every input (transforms and histograms of integers, files without a
+    dtype) stay float64.
+
+    Parameters
+    ----------
+    dtype : dtype_like
+        "float64" (the default) or "float32".
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.set_default_dtype("float32")
     >>> cm.zeros(3).dtype
@@ -152,10 +161,26 @@ forget.append(promote_scalar.cache_clear)
 def result_type(*operands: Any) -> np.dtype:
     """The dtype of an operation on these arrays, dtypes and Python scalars.
 
-    Args: operands: at least one; of a Python scalar only the kind counts (bool, integer, float,
-    complex), so that ``x + 1.0`` is float32 where x is. Returns: np.dtype. Raises: ValueError (no
-    operand), TypeError (what is none of these).
+    Parameters
+    ----------
+    *operands : object
+        At least one array, dtype or Python scalar. Of a Python scalar only the kind counts (bool,
+        int, float, complex): ``x + 1.0`` is float32 where `x` is.
 
+    Returns
+    -------
+    numpy.dtype
+        The dtype.
+
+    Raises
+    ------
+    ValueError
+        There is no operand.
+    TypeError
+        An operand is not an array, a dtype or a scalar.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.result_type(cm.bfloat16, cm.float16)
     dtype('float32')

@@ -117,3 +117,14 @@ class Layout:
 
     def __reduce__(self) -> tuple:
         return Layout.of, (self.shape, self.strides, self.dtype, self.device, self.aligned)
+
+
+def is_channels_last(layout: Layout) -> bool:
+    """Whether images (N, C, ...) lie in memory as (N, ..., C). Axes of one element may have any
+    stride."""
+    shape, strides = layout.shape, layout.strides
+    return shapes.is_contiguous(
+        (*shape[:1], *shape[2:], *shape[1:2]),
+        (*strides[:1], *strides[2:], *strides[1:2]),
+        layout.itemsize,
+    )

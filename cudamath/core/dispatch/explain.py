@@ -19,18 +19,39 @@ __all__ = ["explain"]
 
 
 def explain(fn: Callable, /, *args: Any, **kwargs: Any) -> str:
-    """Call `fn(*args, **kwargs)` and say what ran: for each op its shapes, and the kernels and
-    library calls of its plan in order, each with its file in the package. Where there were several
-    implementations, the reason for this one.
+    """Call a function and return a description of the kernels that ran.
 
-    Args:
-        fn: function of arrays; args, kwargs: its arguments.
+    For each operation it lists the shapes, the kernels and library calls of its plan in order, each
+    with its file in the package, and, where there were several implementations, the reason for this
+    one.
 
-    Returns: str, one paragraph per op, in the order in which they were first called; also printed.
-    The function is called once. An op that repeats with the same layouts is listed once. Views move
-    no data and are not listed.
-    Raises: TypeError (no function), and what `fn` raises.
+    Parameters
+    ----------
+    fn : callable
+        Function of arrays.
+    *args : object
+        Arguments of the function.
+    **kwargs : object
+        Arguments of the function.
 
+    Returns
+    -------
+    str
+        One paragraph per operation, in the order of the first calls. It is also printed. The
+        function is called once, and an operation that repeats with the same layouts is listed once.
+        Views move no data and are not listed.
+
+    Raises
+    ------
+    TypeError
+        `fn` is not a function.
+
+    Notes
+    -----
+    Exceptions of `fn` pass through.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> with cm.device("cpu"):
     ...     x = cm.ones((2, 2))

@@ -11,7 +11,6 @@ loop over a description of the same work costs twice that.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,9 +18,20 @@ import numpy as np
 
 from ...runtime.roofline import Work
 from ..layout import Layout
-from .arguments import Addresses, ArrayArg, Constant, Flag, Scalar, TensorMap, Ticket
+from .arguments import (
+    Addresses,
+    ArrayArg,
+    Constant,
+    Flag,
+    Input,
+    Output,
+    Scalar,
+    Temp,
+    TensorMap,
+    Ticket,
+)
 from .plan_codegen import _Writer
-from .steps import Call, Launch
+from .steps import Call, Launch, with_arrays
 
 
 class Plan:
@@ -65,58 +75,38 @@ class Plan:
         self.steps = [s for s in steps if not (isinstance(s, Launch) and 0 in s.grid)]
         self.works: list[Work] = []
 
-    def only(self, wanted: tuple[int, ...]) -> Plan:
-        """The same steps where only these outputs are wanted: the others become scratch, and no
-        arrays are made of them."""
-        others = [i for i in range(len(self.outputs)) if i not in wanted]
+    def only(self, outputs: tuple[int, ...]) -> Plan:
+        """The same steps with these outputs alone. The others become scratch, and no arrays are
+        made of them."""
+        others = [i for i in range(len(self.outputs)) if i not in outputs]
 
-        def moved(arg: Any) -> Any:
-            if isinstance(arg, TensorMap):
-                return dataclasses.replace(arg, array=moved(arg.array))
-            if not isinstance(arg, ArrayArg) or arg.kind != "y":
+        def place(arg: ArrayArg) -> ArrayArg:
+            if arg.kind != "y":
                 return arg
-            kind, index = (
-                ("y", wanted.index(arg.index))
-                if arg.index in wanted
-                else ("t", len(self.temps) + others.index(arg.index))
-            )
-            return dataclasses.replace(arg, kind=kind, index=index)
+            if arg.index in outputs:
+                return arg.of(Output(outputs.index(arg.index)))
+            return arg.of(Temp(len(self.temps) + others.index(arg.index)))
 
-        steps = [
-            Call(step.fn, [*map(moved, step.args)])
-            if isinstance(step, Call)
-            else step.with_args([*map(moved, step.args)])
-            for step in self.steps
-        ]
-        plan = Plan(
-            [self.outputs[i] for i in wanted],
-            steps,
+        return self._edited(
+            [self.outputs[i] for i in outputs],
+            place,
             [*self.temps, *(self.outputs[i] for i in others)],
-            self.why,
         )
-        plan.works = self.works
-        return plan
 
     def into(self, index: int) -> Plan:
-        """The same steps where the one output is an array that is given, as input number `index`,
-        behind all others."""
+        """The same steps with the output in an array of the caller: input number `index`, after all
+        others."""
+        return self._edited(
+            [], lambda arg: arg.of(Input(index)) if arg.kind == "y" else arg, self.temps
+        )
 
-        def moved(arg: Any) -> Any:
-            if isinstance(arg, TensorMap):
-                return dataclasses.replace(arg, array=moved(arg.array))
-            return (
-                dataclasses.replace(arg, kind="x", index=index)
-                if isinstance(arg, ArrayArg) and arg.kind == "y"
-                else arg
-            )
-
-        steps = [
-            Call(step.fn, [*map(moved, step.args)])
-            if isinstance(step, Call)
-            else step.with_args([*map(moved, step.args)])
-            for step in self.steps
-        ]
-        plan = Plan([], steps, self.temps, self.why)
+    def _edited(
+        self,
+        outputs: Sequence[Layout],
+        place: Callable[[ArrayArg], ArrayArg],
+        temps: Sequence[Layout],
+    ) -> Plan:
+        plan = Plan(outputs, with_arrays(self.steps, place), temps, self.why)
         plan.works = self.works
         return plan
 

@@ -1,4 +1,6 @@
-"""Geometry that convolution kernels share: views, tiles, positions of a window's elements."""
+"""Geometry that the convolution kernels share: views of operands, walks along axes, SIMT tiles, and
+the residues of a stride.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""The weight gradient of a convolution on tensor cores of compute capability 8.0 on.
+"""The weight gradient of a convolution on tensor cores of compute capability 8.0 and later.
 
     dw[m, (r, s), c] = sum over pixels of  dy[pixel, m] * x[pixel's window, (r, s), c]
 
-with the means of fprop_dgrad_sm80.py. The sum runs over pixels, so a step is 32 pixels: rows of 128
-outputs of dy, and of 128 columns of x's windows. Columns are all (r, s), c in a line: which tap and
-channels a thread loads stays the same from step to step. Both operands lie across the sum, and
-`ldmatrix` transposes both on their way into registers. The pixels are split over blocks, whose
-float32 sums ``add_splits`` adds in a fixed order.
+by the instructions of fprop_dgrad_sm80.py. The sum runs over pixels, so a step is 32 pixels: rows
+of 128 outputs of dy, and of 128 columns of x's windows. Columns are all (r, s), c in a line: a
+thread loads the same tap and channels in every step. Both operands lie across the sum, and
+`ldmatrix` transposes both on their way into registers. The pixels are split over blocks, and
+``add_splits`` adds the blocks' float32 sums in a fixed order.
 """
 
 import functools
@@ -23,13 +23,11 @@ from ..copy.channels_last import Turned
 from ..lib.integers import blocks
 from ..lib.split_k_reduce import add
 from .geometry import Walk
-
-if not SIMULATOR:
-    from ..ptx import vector_access
-
+from .problem import Problem
 
 if not SIMULATOR:
     from ..ptx import sm80 as ptx_sm80
+    from ..ptx import vector_access
 
 THREADS = 256
 SIDE = 128  # outputs, and columns, of a tile
@@ -196,19 +194,15 @@ def conv2d_weight_mma(dtype: np.dtype) -> Any:
     return conv2d_weight_mma
 
 
-def conv2d_weight_grad(
-    out: Layout,
-    grad: Layout,
-    x: Layout,
-    *,
-    stride: tuple[int, int],
-    padding: tuple[int, int, int, int],
-    dilation: tuple[int, int],
-    groups: int,
-    splits: int | None = None,
-) -> Plan | None:
-    """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S); None where it cannot be done
-    this way."""
+# -------------------- planner
+
+
+def weight_gradient(problem: Problem, splits: int | None = None) -> Plan | None:
+    """y (N, G*M, P, Q), x (N, G*C, H, W) -> weight (G*M, C, R, S); None where there are too many
+    positions."""
+    grad, x, out = problem.y, problem.x, problem.weight
+    stride, padding, dilation = problem.stride, problem.padding, problem.dilation
+    groups = problem.groups
     turned = Turned(out, grad, x)
     images, all_outputs, tall, wide = grad.shape
     number, all_channels, height, width = x.shape

@@ -42,7 +42,7 @@ from ..copy.strided import copy_part, fill_part, whole
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import reader, writer
-from ..lib.windows import _width
+from ..lib.windows import channels_width
 
 THREADS = 128
 UNDER_WAY = 64  # bytes that a thread waits for at once
@@ -270,7 +270,7 @@ def _launch(
     (H, W), (P, Q, c) = here, there
     (top, upper, lower), (left, first, last) = down, [v * c for v in right]
     filled = kind == "filled"
-    width = _width(c, [x, y])
+    width = channels_width(c, [x, y])
     whole = width > 1
     if not whole and not SIMULATOR and y.aligned:
         width = next((w for w in (4, 2) if w * y.itemsize <= 16 and W * c % w == 0), 1)

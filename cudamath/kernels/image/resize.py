@@ -41,7 +41,7 @@ from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import reader, writer
 from ..lib.widths import wide
-from ..lib.windows import _large, _memory, _ordered, _width, decode
+from ..lib.windows import channels_width, decode, is_large, memory_of, ordered_as
 from . import pad as image_pad
 from . import upsample_integer
 
@@ -195,16 +195,16 @@ def _launch(
     )  # y is, too, where it is one row and column of images with channels last
     if straight:
         n, c = n * c, 1
-    width = _width(columns if straight else c, [x, y])
+    width = channels_width(columns if straight else c, [x, y])
     count = y.size // width
-    made = kernel(y.dtype, any(mode in MIXED for mode, _ in axes), width, straight, _large(y))
+    made = kernel(y.dtype, any(mode in MIXED for mode, _ in axes), width, straight, is_large(y))
     return Launch(
         made,
         blocks(count, THREADS),
         THREADS,
         [
-            _memory(Input(0), x),
-            _memory(Output(0), y),
+            memory_of(Input(0), x),
+            memory_of(Output(0), y),
             *tables,
             *(int(v) for v in (count, *sizes, c)),
         ],
@@ -214,7 +214,7 @@ def _launch(
 def resize(x: Layout, *, size: tuple[int, int], axes: tuple[Axis, Axis], **_: Any) -> Plan:
     """x (N, C, H, W), in C order or channels last -> (N, C, *size), in the same; axes: rows and
     columns (core/specs/resample.py)."""
-    y = _ordered((*x.shape[:2], *size), x)
+    y = ordered_as(x, (*x.shape[:2], *size))
     if whole := upsample_integer.launch(upsample_integer.enlarge, x, y, x.shape[2:], size, axes):
         return Plan([y], [whole])
     if moved := image_pad.launch(x, y, axes, gradient=False):
@@ -226,7 +226,7 @@ def resize(x: Layout, *, size: tuple[int, int], axes: tuple[Axis, Axis], **_: An
 def resize_grad(g: Layout, *, size: tuple[int, int], axes: tuple[Axis, Axis], **_: Any) -> Plan:
     """g (N, C, P, Q), in C order or channels last -> (N, C, *size), in the same: the gradient of
     images of this size."""
-    dx = _ordered((*g.shape[:2], *size), g)
+    dx = ordered_as(g, (*g.shape[:2], *size))
     if whole := upsample_integer.launch(
         upsample_integer.enlarge_grad, g, dx, size, g.shape[2:], axes
     ):

@@ -53,7 +53,7 @@ from ..compiler.lazy_numba import SIMULATOR, cuda
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import reader, writer
-from ..lib.windows import _large, _memory, decode
+from ..lib.windows import decode, is_large, memory_of
 
 THREADS = 256
 # the largest factor: a thread of the gradient holds up to 2 MOST sums for each of its columns
@@ -305,14 +305,14 @@ def launch(
         run //= 2
     bands = blocks(old[0], run)
     count = groups * bands
-    built = kernel(result.dtype, made, _large(given) or _large(result))
+    built = kernel(result.dtype, made, is_large(given) or is_large(result))
     return Launch(
         built,
         blocks(count, THREADS),
         THREADS,
         [
-            _memory(Input(0), given),
-            _memory(Output(0), result),
+            memory_of(Input(0), given),
+            memory_of(Output(0), result),
             *(int(v) for v in (count, *old, bands, run)),
         ],
     )

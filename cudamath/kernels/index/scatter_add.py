@@ -52,7 +52,7 @@ from ..copy.contiguous import box, dense
 from ..copy.strided import copy_part, fill_part, whole
 from ..lib.codec import codec
 from ..lib.integers import blocks
-from ..sort.dispatch import key_steps
+from ..sort.key_steps import key_steps
 from ..sort.radix_keys import coding
 from .gather import add_along, along_positions, flat_positions, own
 from .scatter import positions_of

@@ -55,7 +55,7 @@ from ...core.layout import Layout
 from ...runtime.device import capability, multiprocessors
 from ..compiler.decorators import FULL, WARP, bounded, device
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
-from ..lib.accumulators import _limits
+from ..lib.accumulators import limits
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import fetcher, writer
@@ -124,7 +124,7 @@ def folding(kind: str, dtype: np.dtype) -> tuple[Any, Any]:
 
     if kind in ("add", "multiply"):
         return fold, no_sum(dtype) if kind == "add" else T(1)
-    lowest, highest = _limits(T)
+    lowest, highest = limits(T)
     return fold, lowest if kind == "max" else highest
 
 

@@ -65,19 +65,21 @@ import numpy as np
 
 from ...core import shapes
 from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.lazy_import import lazy
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import FLOATING
 from ...core.layout import Layout
+from ...core.specs.reduction import Accumulator, Reduction
+from ...core.specs.reductions import REDUCTIONS
 from ...runtime.device import capability, multiprocessors
 from ..compiler.decorators import bounded, device
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
-from ..lib.accumulators import Reduction, reduction
+from ..lib.accumulators import accumulator
 from ..lib.integers import blocks, power_of_two
 from ..lib.strided_index import index_walker, offset_walker
 from ..lib.vector_io import RUN
 from ..ptx import vector_access
-from .accumulators_16bit import reduction_of_eights
 from .block_reduce import (
     across_threads,
     columns_exchange,
@@ -114,8 +116,7 @@ RESIDENT = 1536
 # small elements of a column that a thread takes before others do: columns of 64 by 8, 4, 2, 1
 # threads 83 to 69 us
 SHARE = 64
-EACH = 4  # vectors a thread of a row has at the least ..
-EACH_EXTREME = 16  # .. and of 16-bit numbers' max and min
+EACH = 4  # vectors a thread of a row has at the least (see also Reduction.vectors_16bit) ..
 # .. and of their argmax, argmin, var and std: argmax of rows of 1,024 82, 72, 68 us with 4, 8, 16
 # (H200)
 EACH_EIGHTS = 16
@@ -125,7 +126,7 @@ EACH_EIGHTS = 16
 
 
 @functools.cache
-def reduce_plain(reduce: Reduction, kept: int, reduced: int, narrow: bool) -> Any:
+def reduce_plain(reduce: Accumulator, kept: int, reduced: int, narrow: bool) -> Any:
     """One thread per result: runs of RUN elements, one after the other, so that errors do not grow
     with every element."""
     lift, combine, identity, finish = reduce.lift, reduce.combine, reduce.identity, reduce.finish
@@ -161,7 +162,7 @@ class Walk(NamedTuple):
 
 
 @functools.cache
-def _row(reduce: Reduction, walk: Walk, threads: int) -> Any:
+def _row(reduce: Accumulator, walk: Walk, threads: int) -> Any:
     """Device function: what the threads of a row have of its vectors first .. last - 1 and its
     elements up to `end`."""
     load, combine, follow, identity = (
@@ -213,7 +214,7 @@ def _row(reduce: Reduction, walk: Walk, threads: int) -> Any:
 
 
 @functools.cache
-def reduce_rows(reduce: Reduction, walk: Walk, threads: int) -> Any:
+def reduce_rows(reduce: Accumulator, walk: Walk, threads: int) -> Any:
     """`threads` threads per row; as many rows a block as fit in it."""
     row, together, finish = (
         _row(reduce, walk, threads),
@@ -239,7 +240,7 @@ def reduce_rows(reduce: Reduction, walk: Walk, threads: int) -> Any:
 
 
 @functools.cache
-def reduce_rows_split(reduce: Reduction, walk: Walk) -> Any:
+def reduce_rows_split(reduce: Accumulator, walk: Walk) -> Any:
     """A block of THREADS threads per segment of a row."""
     row, together = _row(reduce, walk, THREADS), across_threads(reduce, THREADS)
     put, _ = components(reduce)
@@ -262,7 +263,7 @@ def reduce_rows_split(reduce: Reduction, walk: Walk) -> Any:
 
 
 @functools.cache
-def _columns(reduce: Reduction, fetch: Any, width: int, across: int, down: int) -> Any:
+def _columns(reduce: Accumulator, fetch: Any, width: int, across: int, down: int) -> Any:
     """Device function: a block of (across, down) threads reduces elements first .. last - 1 of
     `across` vectors of columns. fetch(arrays, c, j) -> `width` accumulators. The answer, `width`
     accumulators, is valid where y = 0."""
@@ -309,7 +310,7 @@ def _columns(reduce: Reduction, fetch: Any, width: int, across: int, down: int) 
 
 
 @functools.cache
-def _fetch_columns(reduce: Reduction, walk: Walk) -> Any:
+def _fetch_columns(reduce: Accumulator, walk: Walk) -> Any:
     """Device function ((x,), c, j) -> accumulators of vector c of columns, element j of the reduced
     axes."""
     load, width = vector_access.load_vector, walk.width
@@ -328,7 +329,7 @@ def _fetch_columns(reduce: Reduction, walk: Walk) -> Any:
 
 
 @functools.cache
-def _write(reduce: Reduction, kept: int, narrow: bool) -> Any:
+def _write(reduce: Accumulator, kept: int, narrow: bool) -> Any:
     """Device function ((out, divisor), o, accumulator): the o-th result."""
     index, finish = index_walker(0, kept, narrow), reduce.finish
 
@@ -340,7 +341,7 @@ def _write(reduce: Reduction, kept: int, narrow: bool) -> Any:
 
 
 @functools.cache
-def reduce_columns(reduce: Reduction, walk: Walk, across: int, down: int) -> Any:
+def reduce_columns(reduce: Accumulator, walk: Walk, across: int, down: int) -> Any:
     """A block of (across, down) threads for `across` vectors of columns."""
     columns = _columns(reduce, _fetch_columns(reduce, walk), walk.width, across, down)
     write = for_each(_write(reduce, walk.kept, walk.narrow), walk.width)
@@ -360,7 +361,7 @@ def reduce_columns(reduce: Reduction, walk: Walk, across: int, down: int) -> Any
 
 
 @functools.cache
-def reduce_columns_split(reduce: Reduction, walk: Walk, across: int, down: int) -> Any:
+def reduce_columns_split(reduce: Accumulator, walk: Walk, across: int, down: int) -> Any:
     """The same for one segment of the columns (the second grid dimension)."""
     columns = _columns(reduce, _fetch_columns(reduce, walk), walk.width, across, down)
     put = for_each(components(reduce)[0], walk.width)
@@ -383,7 +384,7 @@ def reduce_columns_split(reduce: Reduction, walk: Walk, across: int, down: int) 
 
 @functools.cache
 def reduce_partials(
-    reduce: Reduction, kept: int, narrow: bool, across: int, down: int, early: bool
+    reduce: Accumulator, kept: int, narrow: bool, across: int, down: int, early: bool
 ) -> Any:
     """The second launch: combines the accumulators of the segments of each result, in their order.
     early: launched before they are there (compute capability 9.0)."""
@@ -493,31 +494,38 @@ def plan(
 ) -> Plan:
     """Planner of the package's reductions.
 
-    kind: see accumulate.reduction; axis: the reduced axes; dtype: of the results; correction: of
-    var and std; `shape` is for the gradient rule. version: see `planned`.
+    kind: the name of a definition in core/specs/reductions.py; axis: the reduced axes; dtype: of
+    the results; correction: of var and std; `shape` is for the gradient rule. version: see
+    `planned`.
     """
+    reduction = REDUCTIONS[kind]
+    of_16_bits = x.dtype in FLOATING and x.itemsize == 2
     return planned(
         x,
-        reduction(kind, x.dtype, dtype),
+        accumulator(reduction, x.dtype, dtype),
         axis,
         keepdims,
         dtype,
         correction=correction,
-        ordered=kind in ("argmax", "argmin"),
+        ordered=reduction.places,
         version=version,
-        counted=kind in ("nanvar", "nanstd"),
-        eights=reduction_of_eights(kind, x.dtype, dtype)
-        if x.dtype in FLOATING and x.itemsize == 2
-        else None,
-        each=EACH_EXTREME
-        if kind in ("max", "min") and x.dtype in FLOATING and x.itemsize == 2
-        else EACH,
+        counted=reduction.counts,
+        eights=_packed(reduction, x.dtype, dtype) if of_16_bits else None,
+        each=of_16_bits and reduction.vectors_16bit or EACH,
     )
+
+
+def _packed(reduction: Reduction, source: np.dtype, target: np.dtype) -> Accumulator | None:
+    """The form of a reduction that takes a load of eight numbers at once; None where there is none,
+    as in the simulator."""
+    if SIMULATOR or reduction.packed is None:
+        return None
+    return lazy("kernels", reduction.packed)(reduction, source, target)
 
 
 def planned(
     x: Layout,
-    reduce: Reduction,
+    reduce: Accumulator,
     axis: tuple[int, ...],
     keepdims: bool,
     dtype: np.dtype,
@@ -527,7 +535,7 @@ def planned(
     version: str | None = None,
     counted: bool = False,
     each: int = EACH,
-    eights: Reduction | None = None,
+    eights: Accumulator | None = None,
 ) -> Plan:
     """The plan of any reduction. ordered: element numbers matter; counted: by the reduction itself,
     whose divisor is the correction; each: vectors a thread of a row has at the least, before it

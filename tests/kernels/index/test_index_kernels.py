@@ -12,7 +12,7 @@ from cudamath.core.layout import Layout
 from cudamath.kernels.index import gather as kernels
 from cudamath.kernels.index import put_along_axis, scatter_add
 from cudamath.kernels.index import scatter as index_scatter
-from cudamath.kernels.sort import dispatch as sorting
+from cudamath.kernels.sort import radix_sort
 
 
 def same(ours, expected):
@@ -307,7 +307,7 @@ def test_where_simulated(rank):
 def test_scan_simulated(counts):
     x = np.append(numbered((counts,), "i8"), -1)
     expected = np.append(0, np.cumsum(x[:-1]))
-    sorting.scan_counts[1, sorting.RADIX_THREADS](x)
+    radix_sort.scan_counts[1, radix_sort.RADIX_THREADS](x)
     np.testing.assert_array_equal(x, expected)
 
 

@@ -64,8 +64,8 @@ N = 1 << 20
 
 def convolution(x: np.ndarray, w: np.ndarray) -> np.ndarray:
     """3 x 3, without padding, as a product."""
-    seen = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
-    return np.moveaxis(np.tensordot(seen, w, ((1, 4, 5), (1, 2, 3))), -1, 1)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
+    return np.moveaxis(np.tensordot(windows, w, ((1, 4, 5), (1, 2, 3))), -1, 1)
 
 
 #: Long sums and many channels.
@@ -182,7 +182,7 @@ def doubled(x: np.ndarray, axis: int) -> np.ndarray:
 # -------------------- measuring
 
 
-def ulps(found: np.ndarray, exact: np.ndarray, dtype: np.dtype) -> float:
+def ulps(result: np.ndarray, exact: np.ndarray, dtype: np.dtype) -> float:
     """The largest error in units in the last place of the exact result."""
     wide = exact.dtype
     least = (
@@ -192,13 +192,13 @@ def ulps(found: np.ndarray, exact: np.ndarray, dtype: np.dtype) -> float:
     )
     exponent = np.floor(np.log2(np.maximum(np.abs(exact), np.finfo(np.float64).tiny)))
     unit = np.exp2(np.maximum(exponent + math.log2(eps(dtype)), least)).astype(wide)
-    return worst(np.abs(found.astype(wide) - exact) / unit, found, exact)
+    return worst(np.abs(result.astype(wide) - exact) / unit, result, exact)
 
 
-def epsilons(found: Sequence[np.ndarray], exact: Sequence[np.ndarray], dtype: np.dtype) -> float:
+def epsilons(results: Sequence[np.ndarray], exact: Sequence[np.ndarray], dtype: np.dtype) -> float:
     """The largest error in epsilons, relative to the largest number of its array."""
     errors = [0.0]
-    for a, b in zip(found, exact, strict=True):
+    for a, b in zip(results, exact, strict=True):
         size = float(np.max(np.abs(b), initial=0, where=np.isfinite(b)))
         with np.errstate(all="ignore"):
             wide = np.complex128 if "c" in (a.dtype.kind, b.dtype.kind) else np.float64
@@ -206,11 +206,13 @@ def epsilons(found: Sequence[np.ndarray], exact: Sequence[np.ndarray], dtype: np
     return max(errors)
 
 
-def worst(errors: np.ndarray, found: np.ndarray, exact: np.ndarray) -> float:
+def worst(errors: np.ndarray, result: np.ndarray, exact: np.ndarray) -> float:
     """The largest; where the exact answer is not a number or infinite, the same is wanted
     (infinity: it is not)."""
     odd = ~np.isfinite(exact)
-    if odd.any() and not np.array_equal(found[odd].astype(exact.dtype), exact[odd], equal_nan=True):
+    if odd.any() and not np.array_equal(
+        result[odd].astype(exact.dtype), exact[odd], equal_nan=True
+    ):
         return math.inf
     largest = float(np.max(errors, initial=0, where=~odd))
     return largest if largest == largest else math.inf
@@ -244,8 +246,8 @@ def of_function(row: Elementwise, dtype: np.dtype, device: str) -> dict[str, Any
         return None
     rng = np.random.default_rng(0)
     arrays = [numbers(rng, COUNT, dtype, row.low, row.high) for _ in range(row.inputs)]
-    found = row.function(*[cm.asarray(a, device=device) for a in arrays]).to_numpy()
-    if kind(found.dtype) != "f" or row.name == "nextafter":
+    output = row.function(*[cm.asarray(a, device=device) for a in arrays]).to_numpy()
+    if kind(output.dtype) != "f" or row.name == "nextafter":
         return None
     wide = np.longdouble if dtype == np.float64 else np.float64
     with np.errstate(all="ignore"):
@@ -254,7 +256,7 @@ def of_function(row: Elementwise, dtype: np.dtype, device: str) -> dict[str, Any
         "op": row.name,
         "dtype": dtype.name,
         "unit": "ulp",
-        "value": ulps(found, exact, dtype),
+        "value": ulps(output, exact, dtype),
     }
     which = [i for i, has in enumerate(row.grad) if has]
     if which and dtype != np.float64:
@@ -283,12 +285,14 @@ def of_row(row: Row, dtype: np.dtype, device: str) -> dict[str, Any] | None:
     for seed in range(1 if large else SEEDS):
         arrays = row.arrays(dtype, seed)
         try:
-            found = row.run(cm, *[cm.asarray(a, device=device) for a in arrays])
+            output = row.run(cm, *[cm.asarray(a, device=device) for a in arrays])
         except TypeError:
             if large and dtype.itemsize == 2:
                 return None
             raise
-        outputs = [y.to_numpy() for y in (found if isinstance(found, (tuple, list)) else [found])]
+        outputs = [
+            y.to_numpy() for y in (output if isinstance(output, (tuple, list)) else [output])
+        ]
         if all(kind(y.dtype) not in "fc" for y in outputs):
             return None
         value = max(value, epsilons(outputs, row.expected(arrays), dtype))
@@ -315,8 +319,8 @@ def of_work(index: int, device: str) -> list[dict[str, Any]]:
     """One function in all dtypes."""
     how, row = WORK[index]
     with cm.device(device):
-        found = [how(row, dtype, device) for dtype in FLOATS]
-    return [result for result in found if result is not None]
+        results = [how(row, dtype, device) for dtype in FLOATS]
+    return [result for result in results if result is not None]
 
 
 def measure(device: str, jobs: int, part: int = 1, parts: int = 1) -> list[dict[str, Any]]:
@@ -327,8 +331,8 @@ def measure(device: str, jobs: int, part: int = 1, parts: int = 1) -> list[dict[
     if jobs == 1:
         return [result for i in track(chosen, "accuracy") for result in run(i)]
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-        found = track(pool.map(run, chosen), "accuracy", len(chosen))
-        return [result for results in found for result in results]
+        lists = track(pool.map(run, chosen), "accuracy", len(chosen))
+        return [result for results in lists for result in results]
 
 
 def ordered(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -344,12 +348,12 @@ def taken(files: Sequence[pathlib.Path]) -> dict[str, Any]:
     for what in ("device", "commit", "parts"):
         if len({record[what] for record in records}) > 1:
             raise ValueError(f"take: {what} differs: {[record[what] for record in records]}")
-    found, wanted = (
+    parts, complete = (
         sorted(record["part"] for record in records),
         list(range(1, records[0]["parts"] + 1)),
     )
-    if found != wanted:
-        raise ValueError(f"take: wants parts {wanted}, got {found}")
+    if parts != complete:
+        raise ValueError(f"take: wants parts {complete}, got {parts}")
     return {
         **records[0],
         "part": 1,
@@ -358,7 +362,7 @@ def taken(files: Sequence[pathlib.Path]) -> dict[str, Any]:
     }
 
 
-def wanted() -> set[str]:
+def expected_functions() -> set[str]:
     """The functions that a complete record holds: those of the tests' records with a gradient."""
     return {row.name for row in ROWS if row.grad} | {
         row.name for row in ELEMENTWISE if any(row.grad)

@@ -19,14 +19,14 @@ COLOURS = {"B": "tab:blue", "FLOP": "tab:orange"}
 def speedups(rows: Sequence[dict[str, Any]]) -> list[tuple[str, float, str]]:
     """(title, best peer's time / cudamath's, unit of the work) of each row on the GPU, in the
     records' order."""
-    found = []
+    ratios = []
     for row in rows:
         peers = [row["results"][name]["median"] for name in PEERS if name in row["results"]]
         if row["kind"] == "device" and peers and "cudamath" in row["results"]:
-            found.append(
+            ratios.append(
                 (row["title"], min(peers) / row["results"]["cudamath"]["median"], row["unit"])
             )
-    return found
+    return ratios
 
 
 def points(rows: Sequence[dict[str, Any]]) -> list[tuple[str, float, float]]:

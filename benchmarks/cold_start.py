@@ -111,12 +111,12 @@ def run(program: str, device: str, **variables: str) -> dict[str, float]:
     )
     if ran.returncode:
         print(ran.stderr[-600:], flush=True)
-    found: dict[str, float] = {}
+    times: dict[str, float] = {}
     for line in ran.stdout.splitlines():
         if line.startswith("["):
             step, seconds = json.loads(line)
-            found[step] = max(seconds, found.get(step, 0.0))
-    return found if not ran.returncode else {}
+            times[step] = max(seconds, times.get(step, 0.0))
+    return times if not ran.returncode else {}
 
 
 def shorter(program: str) -> str:
@@ -137,12 +137,12 @@ def measure(device: str, rounds: int) -> dict[str, dict[str, float]]:
     with tempfile.TemporaryDirectory() as bytecode:
         for turn in range(rounds + 1):
             for name, text in programs.items():
-                found = []
+                runs = []
                 for program in (text, shorter(text), text) if "conv2d" in text else (text, text):
                     time.sleep(APART)
-                    found.append(run(program, device, PYTHONPYCACHEPREFIX=bytecode))
-                if turn and all(found):
-                    samples[name].append(functools.reduce(operator.or_, found[1:]))
+                    runs.append(run(program, device, PYTHONPYCACHEPREFIX=bytecode))
+                if turn and all(runs):
+                    samples[name].append(functools.reduce(operator.or_, runs[1:]))
     return {
         name: {
             step: statistics.median(each[step] for each in kept)
@@ -162,13 +162,13 @@ def compile_times(device: str, parts: int) -> dict[str, float]:
         with tempfile.TemporaryDirectory() as cache:
             return run(COMPILES + VERSIONS % (k, parts), device, CUDAMATH_CACHE_DIR=cache)
 
-    found: dict[str, float] = {}
+    times: dict[str, float] = {}
     with ThreadPoolExecutor(parts) as processes:
         for each in processes.map(part, range(parts)):
             for step, seconds in each.items():
                 name = step.removeprefix("compile ")
-                found[name] = max(seconds, found.get(name, 0.0))
-    return found
+                times[name] = max(seconds, times.get(name, 0.0))
+    return times
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -200,8 +200,8 @@ def main(argv: list[str] | None = None) -> int:
     )
     where = environment(chosen.device)
 
-    def keep(found: dict[str, Any]) -> None:
-        file.write_text(json.dumps(found, indent=1) + "\n")
+    def keep(record: dict[str, Any]) -> None:
+        file.write_text(json.dumps(record, indent=1) + "\n")
 
     if chosen.rounds:
         record["first"] = measure(chosen.device, chosen.rounds)

@@ -27,10 +27,10 @@ def speed(record: dict[str, Any], kind: str) -> float:
 def families(records: Sequence[dict[str, Any]]) -> dict[str, dict[tuple[str, str], float]]:
     """Family -> (kind, size) -> speed, the geometric mean over its cases; and "all": over all cases
     alike."""
-    found: dict[str, dict[tuple[str, str], float]] = {}
+    means: dict[str, dict[tuple[str, str], float]] = {}
     for family in [*dict.fromkeys(record["family"] for record in records), "all"]:
         members = [record for record in records if family in (record["family"], "all")]
-        found[family] = {
+        means[family] = {
             (kind, size): statistics.geometric_mean(
                 [speed(record, kind) for record in members if record["size"] == size]
             )
@@ -38,7 +38,7 @@ def families(records: Sequence[dict[str, Any]]) -> dict[str, dict[tuple[str, str
             for size in SIZES
             if any(kind in record and record["size"] == size for record in members)
         }
-    return found
+    return means
 
 
 def table(kept: dict[str, Any]) -> list[str]:

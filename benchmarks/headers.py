@@ -27,11 +27,11 @@ BLOCK = re.compile(
 
 def records(results: pathlib.Path) -> dict[str, list[dict[str, Any]]]:
     """Row -> its records, one per device."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_name: dict[str, list[dict[str, Any]]] = {}
     for file in sorted(results.glob("*/rows.json")):
         for record in json.loads(file.read_text()):
-            found.setdefault(record["name"], []).append(record)
-    return found
+            by_name.setdefault(record["name"], []).append(record)
+    return by_name
 
 
 def table(record: dict[str, Any]) -> list[str]:
@@ -57,11 +57,11 @@ def table(record: dict[str, Any]) -> list[str]:
     return lines
 
 
-def filled(text: str, found: dict[str, list[dict[str, Any]]]) -> str:
+def filled(text: str, by_name: dict[str, list[dict[str, Any]]]) -> str:
     """A file's text with its blocks replaced."""
 
     def block(match: re.Match[str]) -> str:
-        tables = [table(record) for record in found.get(match[1], [])]
+        tables = [table(record) for record in by_name.get(match[1], [])]
         inside = [line for lines in tables for line in [*lines, ""]]
         return "\n".join([f"Measured (row {match[1]}):", *inside, "(end of what was measured)"])
 
@@ -70,11 +70,11 @@ def filled(text: str, found: dict[str, list[dict[str, Any]]]) -> str:
 
 def rewritten(package: pathlib.Path, results: pathlib.Path) -> dict[pathlib.Path, str]:
     """File -> its new text, of those whose headers are not what the records say."""
-    found = records(results)
+    by_name = records(results)
     changed = {}
     for file in sorted(package.rglob("*.py")):
         old = file.read_text(encoding="utf-8")
-        new = filled(old, found)
+        new = filled(old, by_name)
         if new != old:
             changed[file] = new
     return changed

@@ -230,16 +230,16 @@ def measure(calls: Calls, rounds: int = 5) -> dict[str, float]:
         return run
 
     runs = {who: ended(*pair) for who, pair in calls.items()}
-    found = {}
+    seconds = {}
     for who in runs:
         first = timed(runs[who])  # may have compiled
         if first > SLOW and (again := timed(runs[who])) > SLOW:
-            found[who] = min(first, again)
+            seconds[who] = min(first, again)
     spreads = interleave(
-        {who: run for who, run in runs.items() if who not in found}, rounds=rounds, seconds=0.005
+        {who: run for who, run in runs.items() if who not in seconds}, rounds=rounds, seconds=0.005
     )
-    found |= {who: spread.median for who, spread in spreads.items()}
-    return {who: found[who] for who in calls}
+    seconds |= {who: spread.median for who, spread in spreads.items()}
+    return {who: seconds[who] for who in calls}
 
 
 def section(where: pathlib.Path, duration: Callable[[float], str]) -> list[str]:
@@ -287,11 +287,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     out = parser.parse_args(argv).out or RESULTS / folder("cuda")
     out.mkdir(parents=True, exist_ok=True)
-    found: list[dict[str, Any]] = []
+    headlines: list[dict[str, Any]] = []
     for title, (claimed, calls) in HEADLINES.items():
-        found.append({"title": title, "claimed": claimed, "seconds": measure(calls())})
-        print(found[-1], flush=True)
-        record = {"headlines": found, "cores": len(os.sched_getaffinity(0)), **environment("cuda")}
+        headlines.append({"title": title, "claimed": claimed, "seconds": measure(calls())})
+        print(headlines[-1], flush=True)
+        record = {
+            "headlines": headlines,
+            "cores": len(os.sched_getaffinity(0)),
+            **environment("cuda"),
+        }
         (out / "headlines.json").write_text(json.dumps(record, indent=1) + "\n")
     return 0
 

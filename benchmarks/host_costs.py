@@ -31,7 +31,7 @@ def measure(device: str, quick: bool = False, named: Sequence[str] = ()) -> list
     calls whose titles hold one of these texts."""
     libraries, _ = timer.peers(device, "cudamath", "torch")
     synchronize = cm.cuda.synchronize if device != "cpu" else nothing
-    found: dict[str, dict[str, Spread]] = {}
+    measured: dict[str, dict[str, Spread]] = {}
     with cm.device(device):
         arguments = {peer.name: Arguments(peer) for peer in libraries}
 
@@ -57,7 +57,7 @@ def measure(device: str, quick: bool = False, named: Sequence[str] = ()) -> list
             except Exception as error:  # the others' figures stand
                 print(f"{title} failed: {type(error).__name__}: {error}", flush=True)
                 return
-            found[title] = spreads
+            measured[title] = spreads
             print(
                 f"{title:40s}"
                 + "  ".join(f"{name} {s.median * 1e6:6.2f} us" for name, s in spreads.items()),
@@ -68,12 +68,12 @@ def measure(device: str, quick: bool = False, named: Sequence[str] = ()) -> list
             if not named or any(text in title for text in named):
                 time(title, 3 if quick else 9)
         for title in (
-            [] if quick else [title for title, spreads in found.items() if undecided(spreads)]
+            [] if quick else [title for title, spreads in measured.items() if undecided(spreads)]
         ):
             time(title, 45)
     return [
         {"title": title, **{name: s.median for name, s in spreads.items()}}
-        for title, spreads in found.items()
+        for title, spreads in measured.items()
     ]
 
 

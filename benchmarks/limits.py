@@ -72,7 +72,7 @@ def behind(
 ) -> list[tuple[float, dict[str, Any], str]]:
     """(speed beside the best peer's, row, that peer) of a GPU's rows below NOISE, the slowest
     first."""
-    found = []
+    slower = []
     if all(row["kind"] != "device" for row in rows):
         return []
     for row in rows:
@@ -83,8 +83,8 @@ def behind(
         if times and ours:
             best = min(times, key=lambda name: times[name])
             if times[best] / ours < NOISE:
-                found.append((times[best] / ours, row, best))
-    return sorted(found, key=lambda each: each[0])
+                slower.append((times[best] / ours, row, best))
+    return sorted(slower, key=lambda each: each[0])
 
 
 def target(row: dict[str, Any]) -> Target | None:
@@ -97,19 +97,19 @@ def target(row: dict[str, Any]) -> Target | None:
 
 
 def reached(
-    row: dict[str, Any], wanted: Target, libraries: Sequence[str]
+    row: dict[str, Any], goal: Target, libraries: Sequence[str]
 ) -> tuple[float, str] | None:
     """(share of what its target is a share of, the kernel) of a row; None where it has no such
     kernel or no peer."""
     results = row["results"]
-    ours = [name for name in wanted.kernels if name in results]
+    ours = [name for name in goal.kernels if name in results]
     peers = [
         results[name]["median"] for name in libraries if name != "cudamath" and name in results
     ]
-    if not ours or (wanted.of == "peer" and not peers):
+    if not ours or (goal.of == "peer" and not peers):
         return None
     kernel = min(ours, key=lambda name: results[name]["median"])
-    if wanted.of == "peer":
+    if goal.of == "peer":
         return min(peers) / results[kernel]["median"], kernel
     return results[kernel]["of_ceiling"], kernel
 
@@ -119,32 +119,32 @@ def below(
 ) -> list[tuple[float, dict[str, Any], str, Target]]:
     """(share reached, row, kernel, target) of the rows below their family's `least`, the furthest
     from it first."""
-    found = []
+    missed = []
     for row in rows:
-        wanted = target(row)
-        share = reached(row, wanted, libraries) if wanted else None
-        if wanted and share and round(share[0], 2) < wanted.least:
-            found.append((share[0], row, share[1], wanted))
-    return sorted(found, key=lambda each: each[0] / each[3].least)
+        goal = target(row)
+        share = reached(row, goal, libraries) if goal else None
+        if goal and share and round(share[0], 2) < goal.least:
+            missed.append((share[0], row, share[1], goal))
+    return sorted(missed, key=lambda each: each[0] / each[3].least)
 
 
 def section(
     rows: Sequence[dict[str, Any]], libraries: Sequence[str], duration: Callable[[float], str]
 ) -> list[str]:
     """The table of rows in which another library is faster."""
-    found = behind(rows, libraries)
-    if not found:
+    slower = behind(rows, libraries)
+    if not slower:
         return []
     lines = [
         "",
-        f"**Behind: {len(found)} of {len(rows)} rows, in which another library is more than "
+        f"**Behind: {len(slower)} of {len(rows)} rows, in which another library is more than "
         f"{1 - NOISE:.0%} faster; what limits ours**",
         "",
         "| operation | speed, best peer = 1 | cudamath | best peer | what limits it, what was "
         "tried |",
         "|---|---:|---:|---|---|",
     ]
-    for ratio, row, best in found:
+    for ratio, row, best in slower:
         title = row["title"].replace("|", "\\|")
         lines.append(
             f"| {title} | {ratio:.2f} | {duration(row['results']['cudamath']['median'])} | "
@@ -159,13 +159,13 @@ def targets_section(
     """A table of the families with what they reach, and one of the rows below their target."""
     families: dict[str, list[float]] = {}
     for row in rows:
-        wanted = target(row)
-        share = reached(row, wanted, libraries) if wanted else None
-        if wanted and share:
-            families.setdefault(wanted.family, []).append(share[0])
+        goal = target(row)
+        share = reached(row, goal, libraries) if goal else None
+        if goal and share:
+            families.setdefault(goal.family, []).append(share[0])
     if not families:
         return []
-    found = below(rows, libraries)
+    missed = below(rows, libraries)
     lines = [
         "",
         "**Targets of our own kernels**",
@@ -181,22 +181,22 @@ def targets_section(
             lines.append(
                 f"| {each.family} | {of} | {aim} | {statistics.geometric_mean(shares):.2f} | "
                 f"{min(shares):.2f} | "
-                f"{len(shares)} | {sum(wanted is each for *_, wanted in found)} |"
+                f"{len(shares)} | {sum(goal is each for *_, goal in missed)} |"
             )
-    if found:
+    if missed:
         lines += [
             "",
-            f"**Below their target: {len(found)} rows; what limits the kernel**",
+            f"**Below their target: {len(missed)} rows; what limits the kernel**",
             "",
             "| operation | target | reached | time | commit | what limits it, what was tried |",
             "|---|---:|---:|---:|---|---|",
         ]
-    for ratio, row, kernel, wanted in found:
+    for ratio, row, kernel, goal in missed:
         title = row["title"].replace("|", "\\|") + (
             f" (`{kernel}`)" if kernel != "cudamath" else ""
         )
         lines.append(
-            f"| {title} | {wanted.least:.2f} | {ratio:.2f} | "
+            f"| {title} | {goal.least:.2f} | {ratio:.2f} | "
             f"{duration(row['results'][kernel]['median'])} | "
             f"`{row['commit']}` | {missed(row['name'])} |"
         )

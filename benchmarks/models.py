@@ -84,10 +84,12 @@ def gpt2(record: dict[str, Any]) -> list[str]:
         f"| sequences | {' | '.join(titles)} |",
         "|---:|" + "---:|" * len(titles),
     ]
-    for batch, found in sorted(rows.items()):
-        rate = [f"{found[n]['tokens_per_second']:,.0f}" if n in found else "" for n in names]
+    for batch, results in sorted(rows.items()):
+        rate = [f"{results[n]['tokens_per_second']:,.0f}" if n in results else "" for n in names]
         peak = [
-            memory(found[n]["peak_bytes"], found[n].get("reserved_bytes")) if n in found else ""
+            memory(results[n]["peak_bytes"], results[n].get("reserved_bytes"))
+            if n in results
+            else ""
             for n in names
         ]
         lines.append(f"| {batch} | {' | '.join(rate)} | {' | '.join(peak)} |")
@@ -112,10 +114,10 @@ def losses(record: dict[str, Any]) -> list[str]:
         f"{record['learning_rate']:g} after {record['warmup']} steps of warm-up), relative "
         "differences:"
     ]
-    found = {
+    curves = {
         dtype: record[dtype] for dtype in ("float32", "bfloat16") if "good" in record.get(dtype, {})
     }
-    for dtype, of in found.items():
+    for dtype, of in curves.items():
         means = (
             f", means of {record['averaged']} within {of['means']:.2%}"
             if dtype == "bfloat16"
@@ -167,8 +169,8 @@ def resnet(record: dict[str, Any]) -> list[str]:
         f"| images | {' | '.join(titles)} |",
         "|---:|" + "---:|" * len(titles),
     ]
-    for batch, found in sorted(rows.items()):
-        rate = [f"{found[n]['images_per_second']:,.0f}" if n in found else "" for n in names]
-        peak = [memory(found[n]["peak"], None) if n in found else "" for n in names]
+    for batch, results in sorted(rows.items()):
+        rate = [f"{results[n]['images_per_second']:,.0f}" if n in results else "" for n in names]
+        peak = [memory(results[n]["peak"], None) if n in results else "" for n in names]
         lines.append(f"| {batch} | {' | '.join(rate)} | {' | '.join(peak)} |")
     return lines

@@ -20,20 +20,20 @@ SHOWN = 5  # names in a line
 
 def outdated(results: pathlib.Path) -> dict[tuple[str, str], str]:
     """(folder, file) -> in which way it is outdated, of those that are."""
-    found = {}
+    messages = {}
     for path in sorted(results.glob("*/*.json")):
         if path.name in READERS:
             changes = dict(READERS[path.name](path))
-            told = [f"{how} {listed(names)}" for how, names in changes.items() if names]
-            if told:
-                found[path.parent.name, path.name] = "; ".join(told)
-    return found
+            parts = [f"{how} {listed(names)}" for how, names in changes.items() if names]
+            if parts:
+                messages[path.parent.name, path.name] = "; ".join(parts)
+    return messages
 
 
 def of_accuracy(path: pathlib.Path) -> Iterator[tuple[str, set[str]]]:
     """What accuracy.json should hold and does not, and the other way round."""
     recorded = {row["op"] for row in json.loads(path.read_text(encoding="utf-8"))["rows"]}
-    yield "lacks", accuracy.wanted() - recorded
+    yield "lacks", accuracy.expected_functions() - recorded
     yield "still holds", recorded - {row.name for _, row in accuracy.WORK}
 
 

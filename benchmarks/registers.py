@@ -190,7 +190,7 @@ def cases() -> Iterator[Case]:
 def compiled(words: Sequence[str] = ()) -> dict[str, dict[str, list[int]]]:
     """ "kernel (version)" -> capability -> registers a thread, bytes spilled, bytes of stack; of
     titles with one of `words`."""
-    found: dict[str, dict[str, list[int]]] = {}
+    registers: dict[str, dict[str, list[int]]] = {}
     for title, capabilities, planner, layouts, options in cases():
         if words and not any(word in title for word in words):
             continue
@@ -213,11 +213,11 @@ def compiled(words: Sequence[str] = ()) -> dict[str, dict[str, list[int]]]:
                 strict=True,
             ):
                 figures = [re.search(pattern, log) for pattern in FIGURES]
-                found.setdefault(name, {})[".".join(map(str, capability))] = [
+                registers.setdefault(name, {})[".".join(map(str, capability))] = [
                     int(f[1]) if f else 0 for f in figures
                 ]
-            print(name, found[name], flush=True)
-    return found
+            print(name, registers[name], flush=True)
+    return registers
 
 
 def markdown(record: dict[str, Any]) -> str:

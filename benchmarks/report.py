@@ -117,8 +117,8 @@ LIBRARIES = {
 def records(folder: pathlib.Path) -> list[dict[str, Any]]:
     """The benchmark rows recorded in a folder; those of headers (headers.py) apart."""
     file = folder / "rows.json"
-    found = json.loads(file.read_text()) if file.is_file() else []
-    return [row for row in found if not row["name"].startswith("versions_")]
+    rows = json.loads(file.read_text()) if file.is_file() else []
+    return [row for row in rows if not row["name"].startswith("versions_")]
 
 
 def table(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -200,16 +200,16 @@ def mean(ratios: Iterable[tuple[float, str]]) -> float:
 def families(rows: Sequence[dict[str, Any]]) -> list[str]:
     """A Markdown table: the speedup over the best peer in each family, in the geometric mean and in
     the worst row."""
-    found = speedups(rows)
+    by_family = speedups(rows)
     lines = [
         "| family | rows | speedup over the best peer, geometric mean | worst row |",
         "|---|---:|---:|---|",
     ]
-    for family, ratios in found.items():
+    for family, ratios in by_family.items():
         least, title = min(ratios)
         title = title.replace("|", "\\|")
         lines.append(f"| {family} | {len(ratios)} | {mean(ratios):.2f} | {least:.2f}: {title} |")
-    return lines if found else []
+    return lines if by_family else []
 
 
 def heading(rows: Sequence[dict[str, Any]]) -> str:
@@ -224,11 +224,11 @@ def heading(rows: Sequence[dict[str, Any]]) -> str:
 def ceilings(rows: Sequence[dict[str, Any]], unit: str, scale: float, form: str) -> str:
     """A ceiling in the runs that rows are from: "4,229 to 4,253", or the one number that it was in
     all of them."""
-    found = [row["ceilings"][unit] / scale for row in rows]
-    return " to ".join(dict.fromkeys(format(each, form) for each in (min(found), max(found))))
+    values = [row["ceilings"][unit] / scale for row in rows]
+    return " to ".join(dict.fromkeys(format(each, form) for each in (min(values), max(values))))
 
 
-def seen(folder: pathlib.Path) -> list[str]:
+def tests_and_demo(folder: pathlib.Path) -> list[str]:
     """What tests and demo did on that machine."""
     lines = []
     for path in sorted(folder.glob("tests*.json")):
@@ -285,7 +285,7 @@ def summary(folder: pathlib.Path) -> list[str]:
         + models.section(folder)
     )
     lines += beside_numpy.section(rows)
-    return lines + charts.section(folder, ("headlines", "roofline")) + seen(folder)
+    return lines + charts.section(folder, ("headlines", "roofline")) + tests_and_demo(folder)
 
 
 def page(folder: pathlib.Path) -> str:
@@ -310,15 +310,15 @@ def page(folder: pathlib.Path) -> str:
         *headlines.section(folder, duration),
         *beside_cupy.section(folder),
         *beside_numpy.section(rows),
-        *seen(folder),
+        *tests_and_demo(folder),
     ]
     return "\n".join(lines).replace(f"benchmarks/results/{folder.name}/", "") + "\n"
 
 
 def folders(results: pathlib.Path) -> list[pathlib.Path]:
     """Of records, those of GPUs first."""
-    found = sorted(path for path in results.iterdir() if path.is_dir()) if results.is_dir() else []
-    return sorted(found, key=lambda folder: all(row["kind"] != "device" for row in records(folder)))
+    paths = sorted(path for path in results.iterdir() if path.is_dir()) if results.is_dir() else []
+    return sorted(paths, key=lambda folder: all(row["kind"] != "device" for row in records(folder)))
 
 
 def markdown(results: pathlib.Path) -> str:
@@ -332,14 +332,14 @@ def highlights(results: pathlib.Path) -> str:
     for folder in folders(results):
         rows = records(folder)
         if any(row["kind"] == "device" for row in rows):
-            found = speedups(rows)
+            by_family = speedups(rows)
             behind = len(limits.behind(rows, tuple(LIBRARIES)))
             peers = ", ".join(
                 label
                 for name, label in LIBRARIES.items()
                 if name != "cudamath" and any(name in row["results"] for row in rows)
             )
-            count = sum(map(len, found.values()))
+            count = sum(map(len, by_family.values()))
             lines = [
                 f"On {rows[0]['device'].split(',')[0]}: speedup over the fastest of the libraries "
                 "measured beside it "
@@ -348,7 +348,7 @@ def highlights(results: pathlib.Path) -> str:
                 f"- **Operations**, {count} rows, geometric mean of each family (a peer is more "
                 "than "
                 f"{1 - limits.NOISE:.0%} faster in {behind} rows):",
-                *(f"  - {mean(ratios):.2f} {family}" for family, ratios in found.items()),
+                *(f"  - {mean(ratios):.2f} {family}" for family, ratios in by_family.items()),
             ]
             return "\n".join([*lines, *models.highlights(folder), *beside_cupy.highlights(folder)])
     return ""
@@ -357,9 +357,9 @@ def highlights(results: pathlib.Path) -> str:
 def replaced(readme: str, text: str, markers: tuple[str, str] = (START, END)) -> str:
     """README with the text between two markers replaced."""
     start, end = markers
-    before, found, rest = readme.partition(start)
+    before, opening, rest = readme.partition(start)
     _, ended, after = rest.partition(end)
-    if not found or not ended:
+    if not opening or not ended:
         raise ValueError(f"report: README has no {start} ... {end}")
     return before + start + "\n" + (text + "\n" if text else "") + end + after
 

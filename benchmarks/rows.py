@@ -73,7 +73,7 @@ def method(name: str, *args: Any) -> Bind:
 def faster(torch: Any, calls: Sequence[Call]) -> Call:
     """Of several ways to ask torch for the same, the one that takes less time; a way that torch
     refuses is left out."""
-    found: list[tuple[float, int, Call]] = []
+    timed: list[tuple[float, int, Call]] = []
     for call in calls:
         try:
             for _ in range(3):
@@ -86,8 +86,8 @@ def faster(torch: Any, calls: Sequence[Call]) -> Call:
             call()
         end.record()
         torch.cuda.synchronize()
-        found.append((begin.elapsed_time(end), len(found), call))
-    return min(found)[2]
+        timed.append((begin.elapsed_time(end), len(timed), call))
+    return min(timed)[2]
 
 
 def jitted(function: Callable[[Any], Callable[..., Any]]) -> Bind:

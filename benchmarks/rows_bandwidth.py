@@ -50,13 +50,15 @@ def pair(
 
     def bind(lib: Any, *arrays: Any) -> Call:
         count = len(arrays) - fixed
-        given = (*[a.astype(kind) for a in arrays[:count]], *arrays[count:])
-        return lambda: ours(lib.ml, *given)
+        arguments = (*[a.astype(kind) for a in arrays[:count]], *arrays[count:])
+        return lambda: ours(lib.ml, *arguments)
 
     def bind_torch(lib: Any, *arrays: Any) -> Call:
         count = len(arrays) - fixed
-        given = (*[a.to(getattr(lib, kind)) for a in arrays[:count]], *arrays[count:])
-        return fastest(lib, [functools.partial(run, *given) for run in ways(lib, torch, compiled)])
+        arguments = (*[a.to(getattr(lib, kind)) for a in arrays[:count]], *arrays[count:])
+        return fastest(
+            lib, [functools.partial(run, *arguments) for run in ways(lib, torch, compiled)]
+        )
 
     return {"cudamath": bind, "torch": bind_torch}
 
@@ -508,11 +510,11 @@ PARAMETERS = sum(math.prod(shape) for shape in GPT2)
 
 def split(x: Any) -> list[Any]:
     """New arrays of GPT-2's shapes, from a long one."""
-    found, at = [], 0
+    parts, at = [], 0
     for shape in GPT2:
-        found.append(x[at : at + math.prod(shape)].reshape(shape) * 1.0)
+        parts.append(x[at : at + math.prod(shape)].reshape(shape) * 1.0)
         at += math.prod(shape)
-    return found
+    return parts
 
 
 def optimizer(
@@ -551,12 +553,12 @@ def mixed(ml: Any, p: list, g: list) -> Call:
 def torch_mixed(torch: Any, p: Sequence) -> Call:
     """torch's: what it does beside its step, since parameters must have gradients of their own
     dtype, is to cast."""
-    step, held = torch.optim.AdamW(p, lr=1e-4, fused=True).step, [each.detach() for each in p]
-    copies = [each.bfloat16() for each in held]
+    step, masters = torch.optim.AdamW(p, lr=1e-4, fused=True).step, [each.detach() for each in p]
+    copies = [each.bfloat16() for each in masters]
 
     def call() -> None:
         step()
-        torch._foreach_copy_(copies, held)
+        torch._foreach_copy_(copies, masters)
 
     return call
 
@@ -646,12 +648,12 @@ def fused(function: Callable[..., Any]) -> dict[str, Bind]:
     """cm.fuse and torch.compile of one function of (library, arrays); CuPy as it is."""
 
     def ours(lib: Any, *arrays: Any) -> Call:
-        made = lib.fuse(lambda *xs: function(lib, *xs))
-        return lambda: made(*arrays)
+        fused = lib.fuse(lambda *xs: function(lib, *xs))
+        return lambda: fused(*arrays)
 
     def torch(lib: Any, *arrays: Any) -> Call:
-        made = lib.compile(lambda *xs: function(lib, *xs))
-        return lambda: made(*arrays)
+        compiled = lib.compile(lambda *xs: function(lib, *xs))
+        return lambda: compiled(*arrays)
 
     return {
         "cudamath": ours,

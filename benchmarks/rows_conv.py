@@ -127,7 +127,7 @@ def torchs(kind: str, where: dict[str, Any], numbers: str) -> Bind:
         x, w, g = (a.to(getattr(lib, dtype)).permute(axes) for a in (x, w, g))
         if kind == "forward":
             return lambda: lib.conv2d(x, w, **where)
-        wanted = [kind == "input", kind == "weight", False]
+        outputs = [kind == "input", kind == "weight", False]
         how = (
             [where["stride"]] * 2,
             [where["padding"]] * 2,
@@ -135,7 +135,7 @@ def torchs(kind: str, where: dict[str, Any], numbers: str) -> Bind:
             False,
             [0, 0],
             where["groups"],
-            wanted,
+            outputs,
         )
         return lambda: lib.ops.aten.convolution_backward(g, x, w, None, *how)
 

@@ -158,7 +158,7 @@ def draw(count: int) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
 
 
 for (name, kind), labels in KINDS.items():
-    title, count, moved, *_ = EXPRESSIONS[name]
+    title, count, traffic, *_ = EXPRESSIONS[name]
     for label in labels:
         nbytes = SIZES[label]
         size = nbytes // (4 if kind == "float32" else 2)
@@ -168,9 +168,9 @@ for (name, kind), labels in KINDS.items():
             f"{title}, {kind}, {label}",
             draw(count),
             dict.fromkeys(PEERS[kind], bound(name, kind, size)),
-            work=moved * nbytes,
+            work=traffic * nbytes,
             unit="B",
-            copies=max(1, -(-100 * MB // int(moved * nbytes))),
+            copies=max(1, -(-100 * MB // int(traffic * nbytes))),
         )
 
 
@@ -188,10 +188,10 @@ def fused(kind: str, nbytes: int) -> Bind:
             for x in drawn
         ]
         if lib.__name__ == "torch":
-            made = lib.compile(lambda *xs: four(lib, *xs), dynamic=False)
+            compiled = lib.compile(lambda *xs: four(lib, *xs), dynamic=False)
         else:
-            made = lib.fuse(lambda *xs: four(lib, *xs))
-        return lambda: made(*arrays)
+            compiled = lib.fuse(lambda *xs: four(lib, *xs))
+        return lambda: compiled(*arrays)
 
     return bind
 
@@ -218,7 +218,7 @@ for name, kind, label in (
 
 def section(records: Sequence[dict[str, Any]]) -> list[str]:
     """The Markdown of the grid's records: time, time / best peer, share of the ceiling."""
-    found = {
+    by_name = {
         record["name"]: record["results"]
         for record in records
         if record["name"].startswith("grid_")
@@ -227,7 +227,7 @@ def section(records: Sequence[dict[str, Any]]) -> list[str]:
     for name, kind in KINDS:
         cells = []
         for nbytes in SIZES.values():
-            results = found.get(f"grid_{name}_{kind}_{nbytes // MB}")
+            results = by_name.get(f"grid_{name}_{kind}_{nbytes // MB}")
             if results is None:
                 cells.append("")
                 continue

@@ -66,7 +66,7 @@ def ordered(lib: Any, a: Any) -> Any:
     return lib.copy(a) if lib.__name__ == "cudamath" else a.contiguous()
 
 
-def turned(lib: Any, a: Any, axes: tuple[int, ...]) -> Any:
+def permuted(lib: Any, a: Any, axes: tuple[int, ...]) -> Any:
     """The axes in another order."""
     return a.transpose(axes) if lib.__name__ == "cudamath" else a.permute(axes)
 
@@ -85,7 +85,7 @@ row(
     "device",
     "NHWC to NCHW, 32x128x128x128, bfloat16",
     repeated((32, 128, 128, 128)),
-    in_bfloat16(lambda lib, a: ordered(lib, turned(lib, a, (0, 3, 1, 2)))),
+    in_bfloat16(lambda lib, a: ordered(lib, permuted(lib, a, (0, 3, 1, 2)))),
     work=4 * 32 * 128**3,
     unit="B",
 )
@@ -94,7 +94,7 @@ row(
     "device",
     "axes (2, 0, 1) of 512x512x512, bfloat16",
     repeated((512, 512, 512)),
-    in_bfloat16(lambda lib, a: ordered(lib, turned(lib, a, (2, 0, 1)))),
+    in_bfloat16(lambda lib, a: ordered(lib, permuted(lib, a, (2, 0, 1)))),
     work=4 * N,
     unit="B",
 )

@@ -129,13 +129,13 @@ def eight_bits(dtype: str, layout: str = "nt") -> dict[str, Bind]:
             if copied:
                 p, q = p.contiguous(), q.contiguous()
             if whole:
-                found = lib._int_mm(p, q.T)
+                product = lib._int_mm(p, q.T)
             else:
                 p, q = p.view(lib.float8_e4m3fn), q.view(lib.float8_e4m3fn)
-                found = lib._scaled_mm(
+                product = lib._scaled_mm(
                     p, q.T, rows, columns, out_dtype=lib.bfloat16, use_fast_accum=True
                 )
-            return found[:, :n] if more_n else found
+            return product[:, :n] if more_n else product
 
         ways = [functools.partial(call, copied) for copied in (False, True)]
         return faster(lib, ways) if layout != "nt" else ways[0]

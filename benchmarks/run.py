@@ -58,9 +58,9 @@ PEERS = ("torch", "cupy", "cupy-cuda13x", "jax", "scikit-learn")
 def commit() -> str:
     """The commit that is measured, "+" for changes on top; from CUDAMATH_COMMIT where the tree came
     without git."""
-    told = os.environ.get("CUDAMATH_COMMIT")
-    if told:
-        return told
+    name = os.environ.get("CUDAMATH_COMMIT")
+    if name:
+        return name
     root = pathlib.Path(__file__).parents[1]
     git = ["git", "-C", str(root)]
     try:
@@ -78,10 +78,10 @@ def commit() -> str:
 
 def environment(device: str) -> dict[str, Any]:
     """What a record says about where it was made."""
-    found = versions()
+    packages = versions()
     for name in PEERS:
         try:
-            found[name] = importlib.metadata.version(name)
+            packages[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
     return {
@@ -89,7 +89,7 @@ def environment(device: str) -> dict[str, Any]:
         "processor": processor(),
         "commit": commit(),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "versions": found,
+        "versions": packages,
     }
 
 
@@ -157,10 +157,10 @@ def measure(
     compared."""
     values = row.arguments(np.random.default_rng(0))
     calls = {}
-    asked = row.calls | (
+    binds = row.calls | (
         {AGAIN: row.calls["numpy"]} if row.kind == "cpu" and "numpy" in row.calls else {}
     )
-    for name, bind in asked.items():
+    for name, bind in binds.items():
         library = next(
             (peer for peer in libraries if peer.name == ("numpy" if name == AGAIN else name)), None
         )
@@ -182,11 +182,11 @@ def measure(
         errors |= compare({name: call() for name, call in calls.items()}, settings.threshold)
     quick = settings.quick
     chosen = (("rounds", settings.rounds), ("warm", settings.warm))
-    given: dict[str, Any] = {key: value for key, value in chosen if value is not None}
+    options: dict[str, Any] = {key: value for key, value in chosen if value is not None}
     synchronize = cm.cuda.synchronize if device != "cpu" else nothing
     if row.kind == "device":
         usual: dict[str, Any] = {"rounds": 5 if quick else 15, "warm": 0.2 if quick else 0.5}
-        return timer.on_device(calls, hide_host=row.hide_host, **(usual | given))
+        return timer.on_device(calls, hide_host=row.hide_host, **(usual | options))
     if (
         row.kind == "host"
     ):  # at most 500 launches a turn: a full launch queue would time the GPU instead
@@ -195,9 +195,9 @@ def measure(
             most=500,
             synchronize=synchronize,
             wait=False,
-            **({"rounds": 7 if quick else 51} | given),
+            **({"rounds": 7 if quick else 51} | options),
         )
-    return interleave(calls, **({"rounds": 5 if quick else 21} | given))
+    return interleave(calls, **({"rounds": 5 if quick else 21} | options))
 
 
 def record(
@@ -307,20 +307,20 @@ def table(records: Sequence[dict[str, Any]]) -> Any:
     from rich.table import Table
 
     names = list(dict.fromkeys(name for each in records for name in each["results"]))
-    made = Table(
+    listing = Table(
         title="a call takes (median; in brackets the share of the ceiling)", title_justify="left"
     )
-    made.add_column("row")
+    listing.add_column("row")
     for name in names:
-        made.add_column(name, justify="right")
+        listing.add_column(name, justify="right")
     for each in records:
         cells = []
         for name in names:
             result = each["results"].get(name)
             share = f" ({result['of_ceiling']:.0%})" if result and "of_ceiling" in result else ""
             cells.append(duration(result["median"]) + share if result else "-")
-        made.add_row(each["title"], *cells)
-    return made
+        listing.add_row(each["title"], *cells)
+    return listing
 
 
 def chart(records: Sequence[dict[str, Any]], path: str | os.PathLike[str]) -> None:
@@ -369,11 +369,11 @@ def summary(records: Sequence[dict[str, Any]], failed: Sequence[str]) -> str:
             ratios.setdefault(name, {})[each["title"]] = (
                 results[name]["median"] / results["cudamath"]["median"]
             )
-    for name, found in sorted(ratios.items()):
-        mean = float(np.exp(np.mean(np.log(list(found.values())))))
-        behind = sorted((ratio, title) for title, ratio in found.items() if ratio < 1)
+    for name, by_title in sorted(ratios.items()):
+        mean = float(np.exp(np.mean(np.log(list(by_title.values())))))
+        behind = sorted((ratio, title) for title, ratio in by_title.items() if ratio < 1)
         lines.append(
-            f"{name}: {len(found)} rows, its time over cudamath's {mean:.2f} (geometric mean); "
+            f"{name}: {len(by_title)} rows, its time over cudamath's {mean:.2f} (geometric mean); "
             "cudamath is behind in "
             f"{len(behind)}" + "".join(f"\n  {ratio:.2f}  {title}" for ratio, title in behind[:10])
         )

@@ -93,8 +93,8 @@ def summary(log: str) -> dict[str, Any]:
 
 def version(about: str) -> str:
     """From what the sanitizer says of itself: its version."""
-    found = re.search(r"^Version (\S+)", about, re.MULTILINE)
-    return found[1] if found else about
+    match = re.search(r"^Version (\S+)", about, re.MULTILINE)
+    return match[1] if match else about
 
 
 def together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     about = subprocess.run(
         [program, "--version"], capture_output=True, text=True, check=True
     ).stdout
-    found: dict[str, Any] = {}
+    reports: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         run = functools.partial(
             side_by_side,
@@ -209,26 +209,26 @@ def main(argv: Sequence[str] | None = None) -> int:
             options = ["--report-api-errors", "no"] if tool == "memcheck" else []
             began = time.monotonic()
             texts = run([] if tool == "none" else [program, "--tool", tool, *options], name=tool)
-            found[tool] = {
+            reports[tool] = {
                 **together([summary(text) for text in texts]),
                 "seconds": round(time.monotonic() - began, 1),
             }
             print(
                 tool,
-                json.dumps(found[tool], indent=1),
+                json.dumps(reports[tool], indent=1),
                 *[line for text in texts for line in text.splitlines()[-2:]],
                 sep="\n",
                 flush=True,
             )
             if tool != "none":
-                kept = {each: found[each] for each in found if each != "none"}
+                kept = {each: reports[each] for each in reports if each != "none"}
                 file.write_text(
                     json.dumps(
                         {**kept, "sanitizer": version(about), **environment("cuda")}, indent=1
                     )
                     + "\n"
                 )
-    return int(any(each["reports"] or each["stopped_at"] for each in found.values()))
+    return int(any(each["reports"] or each["stopped_at"] for each in reports.values()))
 
 
 if __name__ == "__main__":

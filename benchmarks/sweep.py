@@ -54,11 +54,11 @@ def shape(operation: str, size: int) -> tuple[int, ...]:
 def sizes(operation: str, memory: int) -> list[int]:
     """Powers of four from 1,024 to what fits."""
     each = OPERATIONS[operation][1]
-    found = [1 << k for k in range(10, 40, 2) if (1 << k) * each <= memory]
-    return [size for size in found if operation != "matmul" or size <= SIDE**2]
+    counts = [1 << k for k in range(10, 40, 2) if (1 << k) * each <= memory]
+    return [size for size in counts if operation != "matmul" or size <= SIDE**2]
 
 
-def seen(library: Any, x: cm.ndarray) -> Any:
+def exported(library: Any, x: cm.ndarray) -> Any:
     """The same array in another library, without a copy."""
     return (
         x
@@ -86,7 +86,7 @@ def measure(device: str, memory: int, quick: bool = False) -> list[dict[str, Any
     libraries = [peer for peer in timer.peers(device)[0] if peer.name != "jax"]
     if device != "cpu":
         libraries = [peer for peer in libraries if peer.default_stream]
-    found = []
+    points = []
     with cm.device(device):
         for operation, (count, _, function) in OPERATIONS.items():
             for size in sizes(operation, memory):
@@ -99,7 +99,7 @@ def measure(device: str, memory: int, quick: bool = False) -> list[dict[str, Any
                     for peer in libraries:
                         if operation == "softmax" and peer.name == "numpy":
                             continue
-                        arrays = [seen(peer.library, x) for x in ours]
+                        arrays = [exported(peer.library, x) for x in ours]
                         calls[peer.name] = lambda lib=peer.library, arrays=arrays: function(  # noqa: B023
                             lib, *arrays
                         )  # noqa: B023
@@ -128,7 +128,7 @@ def measure(device: str, memory: int, quick: bool = False) -> list[dict[str, Any
                     ours = arrays = calls = None  # type: ignore[assignment]
                     if device != "cpu" and size >= 1 << 28:
                         release(libraries)
-                found.append(record)
+                points.append(record)
                 print(
                     operation,
                     size,
@@ -139,7 +139,7 @@ def measure(device: str, memory: int, quick: bool = False) -> list[dict[str, Any
                     },
                     flush=True,
                 )
-    return found
+    return points
 
 
 def main(argv: list[str] | None = None) -> int:

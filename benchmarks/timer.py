@@ -204,7 +204,7 @@ def on_device(
         ].median
         for name, call in calls.items():
             counts[name] = min(counts[name], QUEUED)
-            asked = interleave(
+            host_time = interleave(
                 {"": call},
                 rounds=3,
                 seconds=0.002,
@@ -213,7 +213,7 @@ def on_device(
                 synchronize=synchronize,
                 wait=False,
             )[""].median
-            ahead[name] = math.ceil(1.5 * (counts[name] + 1) * asked / product)
+            ahead[name] = math.ceil(1.5 * (counts[name] + 1) * host_time / product)
     deadline = time.perf_counter() + warm
     while time.perf_counter() < deadline:
         for name, call in calls.items():

@@ -147,9 +147,9 @@ class Torch:
             betas=(0.9, 0.95),
             fused=True,
         )
-        self.function = self.made()
+        self.function = self.loss_function()
 
-    def made(self) -> Callable:
+    def loss_function(self) -> Callable:
         return self.loss
 
     def loss(self, params: dict, tokens: Any, targets: Any) -> Any:
@@ -230,7 +230,7 @@ class Compiled(Torch):
 
     name = "torch.compile"
 
-    def made(self) -> Callable:
+    def loss_function(self) -> Callable:
         return self.torch.compile(self.loss, dynamic=False)
 
 
@@ -239,7 +239,7 @@ class Tuned(Torch):
 
     name = "torch.compile max-autotune"
 
-    def made(self) -> Callable:
+    def loss_function(self) -> Callable:
         return self.torch.compile(self.loss, dynamic=False, mode="max-autotune-no-cudagraphs")
 
 
@@ -377,19 +377,19 @@ def curves(
     )
 
 
-def verdict(dtype: str, found: dict[str, list[float]]) -> dict[str, Any]:
+def verdict(dtype: str, curves: dict[str, list[float]]) -> dict[str, Any]:
     """How far the curves are apart, relative to the loss, and whether that is as the top of this
     file wants it."""
 
     def apart(one: Any, other: Any) -> np.ndarray:
         return np.abs(np.array(one) - other) / other
 
-    ours, torch = np.array(found["ours"]), np.array(found["torch"])
-    each, noise = apart(ours, torch), float(apart(found["nudged"], torch).max())
+    ours, torch = np.array(curves["ours"]), np.array(curves["torch"])
+    each, noise = apart(ours, torch), float(apart(curves["nudged"], torch).max())
     means = apart(*(np.convolve(x, np.full(MEANS, 1 / MEANS), "valid") for x in (ours, torch)))
     out = {
         "steps": len(ours),
-        "same_bits": found["ours"] == found["resumed"],
+        "same_bits": curves["ours"] == curves["resumed"],
         "first_20": float(each[:20].max()),
         "largest": float(each.max()),
         "means": float(means.max()),
@@ -415,19 +415,19 @@ def check(
     file). Written after each curve: a run that is cut off leaves what it has."""
     data = batches(config, record["batch"], record["length"], max(steps.values()), text)
     for dtype, count in steps.items():
-        found: dict[str, list[float]] = {}
+        curve_of: dict[str, list[float]] = {}
         record[dtype] = {"curves": {}}
         for name, losses in curves(config, data[:count], dtype, device):
-            found[name] = losses
+            curve_of[name] = losses
             record[dtype]["curves"][name] = [round(loss, 6) for loss in losses]
             write(record)
-        result = verdict(dtype, found)
+        result = verdict(dtype, curve_of)
         record[dtype] |= result
         write(record)
         print(
-            f"{dtype}: {count} steps, loss {found['ours'][0]:.4f} -> {found['ours'][-1]:.4f}, "
-            "torch -> "
-            f"{found['torch'][-1]:.4f}; apart: first 20 {result['first_20']:.1e}, largest "
+            f"{dtype}: {count} steps, loss {curve_of['ours'][0]:.4f} -> "
+            f"{curve_of['ours'][-1]:.4f}, torch -> "
+            f"{curve_of['torch'][-1]:.4f}; apart: first 20 {result['first_20']:.1e}, largest "
             f"{result['largest']:.1e}, means of "
             f"{MEANS} {result['means']:.1e}, noise {result['noise']:.1e}; stopped and resumed: "
             f"{'the same bits' if result['same_bits'] else 'OTHER BITS'}; "

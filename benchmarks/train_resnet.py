@@ -128,13 +128,13 @@ class Torch:
         self.optimizer = torch.optim.SGD(
             self.params.values(), lr=RATE, momentum=MOMENTUM, weight_decay=DECAY, fused=True
         )
-        self.function = self.made()
+        self.function = self.loss_function()
 
     def weight(self, x: np.ndarray) -> Any:
-        found = self.torch.from_numpy(x.copy()).to(self.device)
-        return found.permute(0, 3, 1, 2) if x.ndim == 4 else found
+        tensor = self.torch.from_numpy(x.copy()).to(self.device)
+        return tensor.permute(0, 3, 1, 2) if x.ndim == 4 else tensor
 
-    def made(self) -> Callable:
+    def loss_function(self) -> Callable:
         return self.loss
 
     def normalized(self, x: Any, params: Tree, name: str) -> Any:
@@ -232,7 +232,7 @@ class Compiled(Torch):
 
     name = "torch.compile"
 
-    def made(self) -> Callable:
+    def loss_function(self) -> Callable:
         return self.torch.compile(self.loss, dynamic=False)
 
 

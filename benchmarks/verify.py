@@ -88,17 +88,17 @@ def compare(results: Mapping[str, Any], threshold: float | None = None) -> dict[
     first = "cudamath" if "cudamath" in results else next(iter(results))
     ours = sampled(results[first])
     most = THRESHOLDS.get(width(results[first]), 1e-6) if threshold is None else threshold
-    found = {}
+    differences = {}
     for name, result in results.items():
         theirs = sampled(result) if name != first else []
         pairs = [(a, b) for a, b in zip(ours, theirs, strict=False) if a.shape == b.shape]
         if not pairs or pairs[0][0].shape != ours[0].shape:  # nothing returned, or something else
             continue
-        found[name] = max(error(a, b) for a, b in pairs)
-    apart = {name: value for name, value in found.items() if not value <= most}
+        differences[name] = max(error(a, b) for a, b in pairs)
+    apart = {name: value for name, value in differences.items() if not value <= most}
     if apart:
         raise Disagreement(
             f"more than {most:g} apart: "
             + ", ".join(f"{name} by {value:.2g}" for name, value in apart.items())
         )
-    return found
+    return differences

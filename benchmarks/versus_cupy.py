@@ -69,8 +69,8 @@ def measure(
     if not wait:
         spreads["device"] = timer.on_device(calls, rounds=5, seconds=0.0015, warm=0.01)
     return {
-        kind: {name: spread.median for name, spread in found.items()}
-        for kind, found in spreads.items()
+        kind: {name: spread.median for name, spread in durations.items()}
+        for kind, durations in spreads.items()
     }
 
 

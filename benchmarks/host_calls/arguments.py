@@ -72,10 +72,10 @@ class Arguments:
         }
         ours = peer.name == "cudamath"
         for name, value in {**values, **leaves}.items():
-            made = peer.array(value)
+            array = peer.array(value)
             if name == "chances":
-                self.turned, self.strip = made.T, made[:, ::2]
-            setattr(self, name, made if ours or name in values else made.requires_grad_())
+                self.turned, self.strip = array.T, array[:, ::2]
+            setattr(self, name, array if ours or name in values else array.requires_grad_())
         for name, value, dtype in (
             ("half", a, "float16"),
             ("brain", a, "bfloat16"),
@@ -83,9 +83,9 @@ class Arguments:
             ("brains", values["images"], "bfloat16"),
             ("sieves", values["kernels"], "float16"),
         ):
-            made = peer.array(value)
+            array = peer.array(value)
             setattr(
-                self, name, made.astype(dtype) if ours else made.to(getattr(peer.library, dtype))
+                self, name, array.astype(dtype) if ours else array.to(getattr(peer.library, dtype))
             )
         self.trained: dict[str, Any] = {}  # what optimizers keep (gradients.py)
 

@@ -85,9 +85,9 @@ def training_in_torch(lib: Any, x: Any, loss: Any) -> object:
     return value.detach()
 
 
-def classified(F: Any, given: Any) -> Any:
+def classified(F: Any, arguments: Any) -> Any:
     """Cross entropy of a linear layer and a relu."""
-    x, w, k = given
+    x, w, k = arguments
     return F.cross_entropy(F.relu(F.linear(x.a, w, k)), x.classes)
 
 

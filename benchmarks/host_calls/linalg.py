@@ -234,9 +234,9 @@ CALLS |= {
 def slope(name: str, *arrays: str, part: int | None = None, **options: Any) -> Pair:
     """The gradient of the sum of what a function of `linalg` returns, or of one part of it."""
 
-    def loss(lib: Any, _x: Any, *given: Any) -> Any:
-        found = getattr(lib.linalg, name)(*given, **options)
-        return (found if part is None else found[part]).sum()
+    def loss(lib: Any, _x: Any, *arguments: Any) -> Any:
+        result = getattr(lib.linalg, name)(*arguments, **options)
+        return (result if part is None else result[part]).sum()
 
     return gradient(*arrays, ours=loss)
 

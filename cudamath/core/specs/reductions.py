@@ -389,7 +389,7 @@ class Truth(Reduction):
     def __init__(self, name: str, ufunc: np.ufunc, every: bool):
         super().__init__(name)
         self.ufunc, self.every, self.neutral = ufunc, every, int(every)
-        self.selection = "found", every
+        self.selection = "any_or_all", every
 
     def result(self, own):
         return BOOL

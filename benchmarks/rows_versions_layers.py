@@ -57,7 +57,7 @@ train, slope, dropout = (
     planner("random.dropout.dropout"),
 )
 group_slope = planner("norm.dispatch.group_norm_grad")
-adam, factor = planner("optim.steps.adam"), planner("optim.gradient_norm.factor")
+adam, factor = planner("optim.dispatch.adam"), planner("optim.dispatch.factor")
 
 
 def crossed(name: str) -> Bind:

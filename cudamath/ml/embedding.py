@@ -138,7 +138,7 @@ def one_hot(indices: Any, num_classes: int | None = None, *, dtype: Any = "int64
 _embedding = Op(
     "embedding",
     cpu="embedding.embedding",
-    cuda="index.embedding.embedding",
+    cuda="index.dispatch.embedding",
     vjp=lambda g, _y, indices, weight, **_: (
         None,
         _gather_grad(in_order(g), indices, shape=weight.shape, axis=0),

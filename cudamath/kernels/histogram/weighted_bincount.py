@@ -9,9 +9,9 @@ nearly all lanes have the first turn. Then the block adds the tables of its warp
 nothing but the number of elements.
 
 More bins than a warp's table holds are sorted and summed instead (index/scatter_add_sorted.py). The
-floor is one read of numbers and weights; the worst case, all in one bin, takes 32 turns each time. On one
-H200 2^24 float32 weights in 1,000 bins, with the search for the largest number, take 208 us; by the
-sort they took 1,578, by CuPy's atomics, in any order, 1,170.
+floor is one read of numbers and weights; the worst case, all in one bin, takes 32 turns each time.
+On one H200 2^24 float32 weights in 1,000 bins, with the search for the largest number, take 208 us;
+by the sort they took 1,578, by CuPy's atomics, in any order, 1,170.
 """
 
 import functools

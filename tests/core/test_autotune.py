@@ -230,10 +230,7 @@ def test_explain_names_kernels_and_reasons(fake, monkeypatch, file):
             "matmul(float32 (40, 30), float32 (30, 40)) on the GPU: matmul_tiled in "
             "kernels/matmul/register_tiles.py, " in text
         )
-        assert (
-            "because: the version for such sizes, without cuBLAS" in text
-            and "add(float32 (40, 40))" in text
-        )
+        assert "because: tiled: small" in text and "add(float32 (40, 40))" in text
         before = fake.calls["cuLibraryLoadData"]
         y = x @ x.T
         assert fake.calls["cuLibraryLoadData"] == before and y.shape == (

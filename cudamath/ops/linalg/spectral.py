@@ -1,4 +1,4 @@
-"""QR, eigenvalues and singular values: cards. Plans: kernels/linalg/lapack_plans.py; cuSOLVER:
+"""QR, eigenvalues and singular values: cards. Plans: kernels/linalg/dispatch.py; cuSOLVER:
 runtime/cusolver.py.
 
 Dtypes, batches and failures: as in ops/linalg/solve.py. Vectors are determined up to a sign (a
@@ -163,14 +163,14 @@ def _eig_grad(g: tuple, y: tuple, _a: Any) -> tuple[ndarray]:
     return (solve(vh, matmul(inner, vh)),)
 
 
-_qr = Op("qr", cpu="decompose.qr", cuda="linalg.lapack_plans.qr", vjp=_qr_grad, outputs=2)
-_qr_r = Op("qr_r", cpu="decompose.qr_r", cuda="linalg.lapack_plans.qr_r")
-_eigh = Op("eigh", cpu="decompose.eigh", cuda="linalg.lapack_plans.eigh", vjp=_eigh_grad, outputs=2)
-_eigvalsh = Op("eigvalsh", cpu="decompose.eigvalsh", cuda="linalg.lapack_plans.eigvalsh")
+_qr = Op("qr", cpu="decompose.qr", cuda="linalg.dispatch.qr", vjp=_qr_grad, outputs=2)
+_qr_r = Op("qr_r", cpu="decompose.qr_r", cuda="linalg.dispatch.qr_r")
+_eigh = Op("eigh", cpu="decompose.eigh", cuda="linalg.dispatch.eigh", vjp=_eigh_grad, outputs=2)
+_eigvalsh = Op("eigvalsh", cpu="decompose.eigvalsh", cuda="linalg.dispatch.eigvalsh")
 _eig = Op("eig", cpu="decompose.eig", cuda="linalg.lapack_plans.eig", vjp=_eig_grad, outputs=2)
 _eigvals = Op("eigvals", cpu="decompose.eigvals", cuda="linalg.lapack_plans.eigvals")
-_svd = Op("svd", cpu="decompose.svd", cuda="linalg.svd_dispatch.svd", vjp=_svd_grad, outputs=3)
-_svdvals = Op("svdvals", cpu="decompose.svdvals", cuda="linalg.svd_dispatch.svdvals")
+_svd = Op("svd", cpu="decompose.svd", cuda="linalg.dispatch.svd", vjp=_svd_grad, outputs=3)
+_svdvals = Op("svdvals", cpu="decompose.svdvals", cuda="linalg.dispatch.svdvals")
 
 # -------------------- functions
 # What computes less than the whole decomposition has no gradient of its own: where one is recorded,
@@ -303,7 +303,7 @@ def svd(
     large tall matrix lie in
         columns; the values come from A^H A in float64, by which those of float32 are as exact as
         float32 can say, and those of float64 by a step of Jacobi's method more
-        (kernels/linalg/svd_dispatch.py). The vectors of values that are 0, and those that
+        (kernels/linalg/svd_products.py). The vectors of values that are 0, and those that
         full_matrices adds, are any orthonormal ones.
     Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (no convergence, as where there
     is NaN or infinity). Gradient: u [(skew(u^H g_u) / e) s + s (skew(v^H g_v) / e) + diag(g_s)] v^H

@@ -40,7 +40,7 @@ owners in turn: now it looks at all of them at once. 2 blocks per multiprocessor
 
 The order of all additions depends on the indices alone: same bits on every run. Floor: one write of
 the result and one read of the sources, against twice the writes and a sort in
-`scatter_add_sorted.py`, whose way shorter rows and more indices go.
+scatter_add_sorted.py, which serves shorter rows and more indices.
 """
 
 import functools

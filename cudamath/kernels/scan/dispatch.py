@@ -63,7 +63,6 @@ from ..compiler.lazy_numba import SIMULATOR
 from ..lib.versions import Version, choose
 from .problem import LONGEST, Problem
 
-
 VERSIONS = (
     Version(
         "lines",

@@ -12,8 +12,8 @@ from benchmarks.rows_versions_memory import planner, version
 
 sort, gather, linear_loss = (
     planner("sort.dispatch.sort"),
-    planner("index.gather.gather"),
-    planner("loss.linear_cross_entropy.linear_loss"),
+    planner("index.dispatch.gather"),
+    planner("loss.dispatch.linear_loss"),
 )
 
 KEYS, LINES = (1 << 24,), (16384, 1024)
@@ -35,12 +35,8 @@ row(
     "rows of 16,384 x 1,024, float32",
     normal(LINES),
     {
-        name: version(
-            lambda x, name=name: sort(
-                x, axis=1, descending=False, version=name[5:].replace("rows", "network")
-            )
-        )
-        for name in ("sort_rows", "sort_held")
+        kernel: version(lambda x, name=name: sort(x, axis=1, descending=False, version=name))
+        for kernel, name in (("sort_rows", "bitonic"), ("sort_held", "bitonic_registers"))
     },
     work=8 * 16384 * 1024,
     unit="B",

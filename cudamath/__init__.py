@@ -9,6 +9,8 @@ library.
 14.0
 """
 
+import sys as _sys
+
 from numpy import (
     False_,
     ScalarType,
@@ -138,5 +140,5 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-_methods.install()
+_methods.install(_sys.modules[__name__])
 _einops_backend.install()

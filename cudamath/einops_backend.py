@@ -15,6 +15,12 @@ from types import ModuleType
 from typing import Any
 
 from .core.array import ndarray
+from .core.asarray import asarray
+from .core.dtypes import INEXACT
+from .ops.join import concat, stack, tile
+from .ops.linalg.einsum import einsum
+from .ops.ranges import arange
+from .ops.shape import expand_dims
 
 _MODULE = "einops._backends"
 _classes: list[type] = []  # einops sees subclasses only as long as somebody holds them
@@ -22,7 +28,6 @@ _classes: list[type] = []  # einops sees subclasses only as long as somebody hol
 
 def register(backends: ModuleType) -> None:
     """Tell einops, whose module of backends this is."""
-    import cudamath as cm
 
     class Backend(backends.AbstractBackend):  # type: ignore[name-defined]
         framework_name = "cudamath"
@@ -31,31 +36,31 @@ def register(backends: ModuleType) -> None:
             return isinstance(tensor, ndarray)
 
         def from_numpy(self, x: Any) -> ndarray:
-            return cm.asarray(x)
+            return asarray(x)
 
         def to_numpy(self, x: ndarray) -> Any:
             return x.to_numpy()
 
         def arange(self, start: int, stop: int) -> ndarray:
-            return cm.arange(start, stop)
+            return arange(start, stop)
 
         def stack_on_zeroth_dimension(self, tensors: list) -> ndarray:
-            return cm.stack(tensors)
+            return stack(tensors)
 
         def add_axis(self, x: ndarray, new_position: int) -> ndarray:
-            return cm.expand_dims(x, axis=new_position)
+            return expand_dims(x, axis=new_position)
 
         def tile(self, x: ndarray, repeats: tuple[int, ...]) -> ndarray:
-            return cm.tile(x, repeats)
+            return tile(x, repeats)
 
         def concat(self, tensors: list, axis: int) -> ndarray:
-            return cm.concat(tensors, axis=axis)
+            return concat(tensors, axis=axis)
 
         def is_float_type(self, x: ndarray) -> bool:
-            return x.dtype in cm.core.dtypes.INEXACT
+            return x.dtype in INEXACT
 
         def einsum(self, pattern: str, *x: ndarray) -> ndarray:
-            return cm.einsum(pattern, *x)
+            return einsum(pattern, *x)
 
     _classes.append(Backend)
 

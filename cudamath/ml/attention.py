@@ -6,15 +6,21 @@ import functools
 import math
 from typing import Any
 
+from ..autodiff.transforms import stop_gradient, vjp
 from ..core.array import ndarray
 from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.op import Op
 from ..core.dtypes import BOOLEAN, FLOATING, INTEGER, compute_dtype
 from ..core.layout import Layout
 from ..core.shapes import broadcast_shapes
+from ..core.typing import ArrayLike
+from ..ops.creation import ones_like, zeros, zeros_like
+from ..ops.elementwise import clip, exp, logical_and
 from ..ops.random.bit_stream import drawn, number, probability
 from ..ops.random.generator import Generator
 from ..ops.random.module import default_generator
+from ..ops.ranges import arange
+from ..ops.where import where
 from .dropout import masked
 
 __all__ = ["scaled_dot_product_attention"]
@@ -24,17 +30,17 @@ MOST_DEPTH = 256  # numbers a head has
 
 
 def scaled_dot_product_attention(
-    q: Any,
-    k: Any,
-    v: Any,
+    q: ArrayLike,
+    k: ArrayLike,
+    v: ArrayLike,
     *,
-    mask: Any = None,
+    mask: ArrayLike | None = None,
     causal: bool = False,
     scale: float | None = None,
     dropout: float = 0.0,
     rng: Generator | None = None,
-    query_lengths: Any = None,
-    key_lengths: Any = None,
+    query_lengths: ArrayLike | None = None,
+    key_lengths: ArrayLike | None = None,
 ) -> ndarray:
     """Attention: every query's mean of the values, weighted by how well their keys fit.
 
@@ -53,20 +59,20 @@ def scaled_dot_product_attention(
     v : array (B, Hkv, Sk, Dv), dtype of `q`
         Values; Dv from 1 to 256.
     mask : array that broadcasts to (B, H, Sq, Sk), optional
-        bool: True where the query sees the key. Else in the dtype of `q`, or in float32 for 16-bit
+        Bool: True where the query sees the key. Else in the dtype of `q`, or in float32 for 16-bit
         `q`: added to the scores.
-    causal : bool
+    causal : bool, default False
         Query i sees keys 0 .. i + Sk - Sq: the last query sees the last key (aligned at the bottom
         right, as in FlashAttention; PyTorch's `is_causal` aligns at the top left, which is the same
         for Sq = Sk). With lengths, those of the batch element take the place of Sq and Sk.
     scale : float, optional
         By default 1 / sqrt(D).
-    dropout : float
+    dropout : float, default 0.0
         Probability with which a weight p is dropped, the others being scaled by 1 / (1 - dropout):
         `ml.dropout` of p.
     rng : Generator, optional
         Where dropout's mask comes from; by default the generator of `cm.random`.
-    query_lengths, key_lengths : integer arrays (B,), optional
+    query_lengths, key_lengths : int arrays (B,), optional
         How many queries and keys of each batch element are there; what follows them is ignored. By
         default all. Held within 0 .. Sq and 0 .. Sk. With a cache of keys and values, `key_lengths`
         says how far it is filled.
@@ -86,6 +92,8 @@ def scaled_dot_product_attention(
         Shapes that do not fit; D or Dv beyond 256; a scale that is not finite; dropout outside [0,
         1].
 
+    Notes
+    -----
     Gradient: with respect to q, k, v and an additive mask, of any order. The first one of q, k and
     v stores no scores either; the mask's, and those of higher orders, do. 16-bit numbers are summed
     in float32. Every sum is taken in a fixed order: the same inputs give the same bits.
@@ -93,6 +101,8 @@ def scaled_dot_product_attention(
     Sources: Vaswani et al., "Attention is all you need", 2017; Dao et al., "FlashAttention", 2022;
     Dao, "FlashAttention-2", 2023.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> q, k = cm.array([[1.0, 0.0]]), cm.array([[50.0, 0.0], [0.0, 50.0]])
     >>> v = cm.array([[1.0, 2.0], [3.0, 4.0]])
@@ -237,9 +247,7 @@ def _rule(
     first = _attention_grad(g[0], q, k, v, y[0], y[1], *rest, **params)
     if not rest or rest[0] is None or rest[0]._node is None:
         return *first, *[None] * len(rest)
-    import cudamath as cm
-
-    _, pull = cm.vjp(lambda mask: stored(q, k, v, mask, *rest[1:], **params), rest[0])
+    _, pull = vjp(lambda mask: stored(q, k, v, mask, *rest[1:], **params), rest[0])
     return *first, *pull(g[0]), *[None] * (len(rest) - 1)
 
 
@@ -256,19 +264,17 @@ def _grad_rule(
     **params: Any,
 ) -> tuple:
     """y and lse count as functions of q, k and v."""
-    import cudamath as cm
-
     mask = rest[0] if rest and rest[0] is not None and rest[0].dtype in FLOATING else None
 
     def first(g: ndarray, q: ndarray, k: ndarray, v: ndarray, *added: ndarray) -> tuple:
         others = (*added, *rest[1:]) if added else rest
-        _, pull = cm.vjp(lambda q, k, v: stored(q, k, v, *others, **params), q, k, v)
+        _, pull = vjp(lambda q, k, v: stored(q, k, v, *others, **params), q, k, v)
         return pull(g)
 
     operands = (g, q, k, v) if mask is None else (g, q, k, v, mask)
-    _, pull = cm.vjp(first, *operands)
+    _, pull = vjp(first, *operands)
     given = tuple(
-        [cm.zeros_like(x) if each is None else each for each, x in zip(h, (q, k, v), strict=True)]
+        [zeros_like(x) if each is None else each for each, x in zip(h, (q, k, v), strict=True)]
     )
     found = pull(given)
     return (
@@ -297,34 +303,32 @@ def stored(
     order.
 
     cell: where dropout's counter is, if it is not in the scalars (ops/random/bit_stream.py)."""
-    import cudamath as cm
-
     (batch, heads, queries, depth), (shared, keys) = q.shape, k.shape[1:3]
     kind = compute_dtype(q.dtype)
     grouped = q.astype(kind).reshape((batch, shared, heads // max(shared, 1) * queries, depth))
     scores = (grouped @ k.astype(kind).mT * scale).reshape((batch, heads, queries, keys))
     if mask is not None:
         scores = (
-            cm.where(mask, scores, -cm.inf) if mask.dtype in BOOLEAN else scores + mask.astype(kind)
+            where(mask, scores, -math.inf) if mask.dtype in BOOLEAN else scores + mask.astype(kind)
         )
     if causal or query_lengths is not None or key_lengths is not None:
 
         def length(given: ndarray | None, most: int) -> Any:
-            return most if given is None else cm.clip(given, 0, most).reshape((batch, 1, 1, 1))
+            return most if given is None else clip(given, 0, most).reshape((batch, 1, 1, 1))
 
-        i = cm.arange(queries, device=q.device).reshape((queries, 1))
-        j = cm.arange(keys, device=q.device)
+        i = arange(queries, device=q.device).reshape((queries, 1))
+        j = arange(keys, device=q.device)
         present, filled = length(query_lengths, queries), length(key_lengths, keys)
-        seen = cm.logical_and(i < present, j < filled)
+        seen = logical_and(i < present, j < filled)
         if causal:
-            seen = cm.logical_and(seen, j <= i + (filled - present))
-        scores = cm.where(seen, scores, -cm.inf)
+            seen = logical_and(seen, j <= i + (filled - present))
+        scores = where(seen, scores, -math.inf)
     if keys == 0:
-        return cm.zeros((batch, heads, queries, v.shape[3]), q.dtype, device=q.device)
-    top = cm.stop_gradient(scores.max(axis=-1, keepdims=True))
-    e = cm.exp(scores - cm.where(top == -cm.inf, cm.zeros_like(top), top))
+        return zeros((batch, heads, queries, v.shape[3]), q.dtype, device=q.device)
+    top = stop_gradient(scores.max(axis=-1, keepdims=True))
+    e = exp(scores - where(top == -math.inf, zeros_like(top), top))
     total = e.sum(axis=-1, keepdims=True)
-    p = e / cm.where(total == 0, cm.ones_like(total), total)
+    p = e / where(total == 0, ones_like(total), total)
     if dropping:
         p = masked(p, scalars if cell is None else (cell, *scalars[1:]))
     y = p.reshape((batch, shared, heads // max(shared, 1) * queries, keys)) @ v.astype(kind)

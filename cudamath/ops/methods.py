@@ -4,7 +4,8 @@ expect."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dtypes import COMPLEX
 from ..core.interop import methods as interop_methods
 from ..core.shapes import as_integer, normalize_axis
+from ..core.typing import ArrayLike, File
 from ..runtime.memory import Buffer
 from . import (
     elementwise,
@@ -43,6 +45,7 @@ from .join import repeat, stack
 from .linalg import products as linalg_products
 from .out_argument import deliver, target_of
 
+_package: ModuleType  # the public namespace
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
 
 
@@ -207,8 +210,6 @@ def _array_function(self: ndarray, func: Callable, types: Any, args: Any, kwargs
     """np.concatenate([x, y]), np.sum(x), ...: our function of that name, on the device. What only
     looks at values (np.save, np.array2string) gets them on the host; for all else NumPy raises
     TypeError."""
-    import cudamath
-
     if func in _ABOUT:
         return _ABOUT[func](*args, **kwargs)
     if func in _LOOKING:
@@ -217,7 +218,7 @@ def _array_function(self: ndarray, func: Callable, types: Any, args: Any, kwargs
             (args, kwargs),  # type: ignore
         )
         return func(*args, **kwargs)
-    space: Any = cudamath
+    space: Any = _package
     for part in func.__module__.split(".")[1:]:
         space = getattr(space, part, None)
     function = getattr(space, func.__name__, None)
@@ -239,11 +240,9 @@ def _broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Any, ...]:
 
 def _namespace(self: ndarray, *, api_version: str | None = None) -> Any:
     """The array API namespace: this package."""
-    import cudamath
-
     if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12", "2025.12"):
         raise ValueError(f"__array_namespace__: unknown version {api_version!r} of the array API")
-    return cudamath
+    return _package
 
 
 _BY_UFUNC: dict[np.ufunc, Callable] = {
@@ -297,8 +296,11 @@ _BY_UFUNC |= {
 }
 
 
-def install() -> None:
-    """Put operators and methods on the class."""
+def install(package: ModuleType) -> None:
+    """Put operators and methods on the class. package: the public namespace, which arrays name as
+    theirs."""
+    global _package
+    _package = package
     for name, (function, symbol) in _ARITHMETIC.items():
         forward, reflected = _operator(function)
         setattr(ndarray, f"__{name}__", forward)
@@ -382,9 +384,15 @@ def install() -> None:
         setattr(ndarray, name, method)
     views = {"T": shape.turned, "mT": shape.matrix_transpose}
     for name, getter in views.items():
-        setattr(ndarray, name, property(getter, doc=getter.__doc__))
+        setattr(ndarray, name, property(getter, doc=(getter.__doc__ or " ").splitlines()[0]))
     for name, part in (("real", transfer.real), ("imag", transfer.imag)):
-        setattr(ndarray, name, property(part, functools.partial(_set_part, part), doc=part.__doc__))
+        setattr(
+            ndarray,
+            name,
+            property(
+                part, functools.partial(_set_part, part), doc=(part.__doc__ or " ").splitlines()[0]
+            ),
+        )
     ndarray.shape = ndarray.shape.setter(_set_shape)  # type: ignore[attr-defined, method-assign]
     ndarray.flat = property(  # type: ignore[attr-defined]
         Flat,
@@ -424,7 +432,20 @@ def _set_shape(x: ndarray, wanted: int | tuple[int, ...]) -> None:
 
 @fast_path("x")
 def _transpose(x: ndarray, *axes: Any) -> ndarray:
-    """The array with its axes permuted: reversed, or as given."""
+    """Return the array with its axes permuted: reversed, or in a given order.
+
+    Parameters
+    ----------
+    x : ndarray
+        Array of any shape and dtype.
+    *axes : object
+        Order of the axes, as integers or one sequence.
+
+    Returns
+    -------
+    ndarray
+        View of the elements.
+    """
     if len(axes) == 1 and not hasattr(axes[0], "__index__"):
         (given,) = axes
         axes = (
@@ -478,20 +499,77 @@ def _setitem(x: ndarray, key: Any, value: Any) -> None:
 def _sort(
     x: ndarray, axis: int = -1, kind: str | None = None, *, stable: bool | None = None
 ) -> None:
-    """Sorts the elements along an axis in place; `cm.sort` returns a new array."""
+    """Sort the elements along an axis in place; `cm.sort` returns a new array.
+
+    Parameters
+    ----------
+    x : ndarray
+        Array of any shape and dtype.
+    axis : int, default -1
+        Axis of the operation.
+    kind : str, optional
+        Accepted for compatibility with NumPy.
+    stable : bool, optional
+        Accepted for compatibility with NumPy. The sort is always stable.
+    """
     x[...] = sort.sort(x, normalize_axis("sort", axis, x.ndim), kind, stable=stable)
 
 
-def _partition(x: ndarray, kth: Any, axis: int = -1, kind: str = "introselect") -> None:
-    """Rearranges the elements in place as `cm.partition` does."""
+def _partition(
+    x: ndarray, kth: int | Sequence[int], axis: int = -1, kind: str = "introselect"
+) -> None:
+    """Rearrange the elements in place as `cm.partition` does.
+
+    Parameters
+    ----------
+    x : ndarray
+        Array of any shape and dtype.
+    kth : int or sequence of int
+        Rank or ranks. Negative ones count from the end.
+    axis : int, default -1
+        Axis of the operation.
+    kind : str, default "introselect"
+        Accepted for compatibility with NumPy.
+    """
     x[...] = sort.partition(x, kth, normalize_axis("partition", axis, x.ndim), kind)
 
 
-def _compress(x: ndarray, condition: Any, axis: int | None = None, out: Any = None) -> ndarray:
-    """The slices along an axis where a condition holds: `cm.compress`."""
+def _compress(
+    x: ndarray, condition: ArrayLike, axis: int | None = None, out: ndarray | None = None
+) -> ndarray:
+    """Return the slices along an axis where a condition holds: `cm.compress`.
+
+    Parameters
+    ----------
+    x : ndarray
+        Array of any shape and dtype.
+    condition : array_like
+        Bool vector, at most as long as the axis.
+    axis : int, optional
+        Axis of the operation. None flattens the array first.
+    out : ndarray, optional
+        Array that receives the result.
+
+    Returns
+    -------
+    ndarray
+        Array of the slices.
+    """
     return select.compress(condition, x, axis, out)
 
 
-def _tofile(x: ndarray, file: Any, sep: str = "", format: str = "%s") -> None:
-    """Writes the elements to a file, in C order, as NumPy does."""
+def _tofile(x: ndarray, file: File, sep: str = "", format: str = "%s") -> None:
+    """Write the elements to a file, in C order, as NumPy does.
+
+    Parameters
+    ----------
+    x : ndarray
+        Array of any shape and dtype.
+    file : path_like or file
+        Path or open file.
+    sep : str, default ""
+        Text between the elements. "" writes bytes.
+    format : str, default "%s"
+        Format of an element in a text, as in NumPy.
+    """
     x.to_numpy().tofile(file, sep, format)

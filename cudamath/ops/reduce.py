@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autodiff.transforms import vjp
 from ..core import dtypes, recording
 from ..core.array import ndarray
 from ..core.asarray import asarray
@@ -19,6 +20,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import ANY, COMPLEX, INEXACT, REAL, REAL_OR_BOOL, Op
 from ..core.specs import reductions as specs
 from ..core.specs.reduction import floating_dtype
+from ..core.typing import ArrayLike, DTypeLike
 from . import reduction_op
 from .elementwise import (
     abs,
@@ -108,9 +110,7 @@ def _prod_grad(g: ndarray, x: ndarray, axis: tuple, dtype: np.dtype) -> ndarray:
     if not x.size:
         return x
     if not recording.state.paused and x._node is not None:
-        import cudamath as cm
-
-        _, pull = cm.vjp(lambda x: _pairs(astype(x, wide, copy=False), axis), x)
+        _, pull = vjp(lambda x: _pairs(astype(x, wide, copy=False), axis), x)
         return pull(astype(_kept(g, x.shape, axis), wide, copy=False))[0]
     g, x = _kept(g, x.shape, axis), conj(astype(x, dtype, copy=False))
     y = _prod_over(g, x, axis, wide) if x._layout.device == CPU else None
@@ -364,27 +364,54 @@ def _freedom(name: str, correction: float | None, ddof: float | None) -> float:
 @fast_path("x")
 @_sum.with_numpy_options
 def sum(
-    x: Any, /, axis: Axis = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False
+    x: ArrayLike,
+    /,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
+    *,
+    keepdims: bool = False,
 ) -> ndarray:
     """Sum of the elements over the given axes: y = Σ x.
 
-    Args:
-        x: array of any shape, numeric or bool.
-        axis: int, tuple of ints, or None for all axes.
-        dtype: dtype of the result, in which the sum is taken (16-bit floats: in float32). By
-        default x's own; int64
-            for bool and signed, uint64 for unsigned integers.
-        keepdims: keep the reduced axes as axes of size 1.
-        out: array that the result is written into.
-        initial: number that is added to the result.
-        where: bool array that broadcasts to x's shape: elements that are left out where it is
-        False.
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array of any shape.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    dtype : dtype_like, optional
+        Dtype of the result, in which the sum is computed (16-bit floats: in float32). The default
+        is x's dtype, or int64 for bool and signed and uint64 for unsigned integers.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    initial : scalar, optional
+        Number that is added to the result.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape. Elements at which it is False are left out.
 
-    Returns: array of `dtype`, x's shape without the reduced axes. The sum of no elements is 0.
-    Raises: TypeError (dtype), ValueError (axis out of range or repeated).
-    Gradient: g, repeated along the reduced axes.
+    Returns
+    -------
+    ndarray
+        Array of `dtype`, of x's shape without the reduced axes. The sum of no elements is 0.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        An axis is out of range or occurs twice.
+
+    Notes
+    -----
+    The gradient is g, repeated along the reduced axes.
+
     Accuracy: partial sums are combined in a tree of fixed shape; repeated calls agree bit for bit.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.sum([[1.0, 2.0], [3.0, 4.0]], axis=0).tolist()
     [4.0, 6.0]
@@ -404,17 +431,54 @@ def sum(
 @fast_path("x")
 @_prod.with_numpy_options
 def prod(
-    x: Any, /, axis: Axis = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False
+    x: ArrayLike,
+    /,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
+    *,
+    keepdims: bool = False,
 ) -> ndarray:
     """Product of the elements over the given axes: y = Π x.
 
-    Args: x, axis, dtype, keepdims, out, where: as for `sum`; initial: number that multiplies the
-    result. Returns: array of `dtype`. The product of no elements is 1. Raises: TypeError (dtype),
-    ValueError (axis out of range or repeated). Gradient: g times the product of the other elements,
-    where elements are 0, too, and where the product of all is beyond the
-        dtype: of running products from both ends, which must not be (of 16-bit floats: beyond
-        float32).
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array of any shape.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    dtype : dtype_like, optional
+        Dtype of the result, in which the sum is computed (16-bit floats: in float32). The default
+        is x's dtype, or int64 for bool and signed and uint64 for unsigned integers.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    initial : scalar, optional
+        Number that multiplies the result.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape. Elements at which it is False are left out.
 
+    Returns
+    -------
+    ndarray
+        Array of `dtype`. The product of no elements is 1.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        An axis is out of range or occurs twice.
+
+    Notes
+    -----
+    The gradient is g times the product of the other elements, also where elements are 0, and also
+    where the product of all exceeds the dtype: the running products from both ends must not exceed
+    it (for 16-bit floats: exceed float32).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.prod([[1, 2], [3, 4]], axis=1).tolist()
     [2, 12]
@@ -426,21 +490,50 @@ def prod(
 @fast_path("x")
 @_mean.with_numpy_options
 def mean(
-    x: Any, /, axis: Axis = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False
+    x: ArrayLike,
+    /,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
+    *,
+    keepdims: bool = False,
 ) -> ndarray:
     """Arithmetic mean over the given axes: y = Σ x / n.
 
-    Args: x: array of any shape, numeric or bool; dtype: converted to first if given; axis,
-    keepdims, out, where: as for
-        `sum`.
-    Returns: array of x's dtype; of the default floating-point dtype (float64) for integers and
-    bool. The mean of no
-        elements is NaN.
-    Raises: TypeError (dtype; one in which complex numbers would lose their imaginary parts),
-    ValueError (axis out of range
-        or repeated).
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array of any shape.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    dtype : dtype_like, optional
+        Dtype to which the elements are converted first.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape. Elements at which it is False are left out.
+
+    Returns
+    -------
+    ndarray
+        Array of x's dtype, or of the default floating-point dtype (float64) for integers and bool.
+        The mean of no elements is NaN.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported, or complex numbers would lose their imaginary parts.
+    ValueError
+        An axis is out of range or occurs twice.
+
+    Notes
+    -----
     Gradient: g / n, repeated along the reduced axes.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.mean([1, 2, 4, 5]))
     3.0
@@ -467,40 +560,67 @@ def mean(
 @_var.with_numpy_options
 @speaks_for("var")
 def var(
-    x: Any,
+    x: ArrayLike,
     /,
     axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
     ddof: float | None = None,
     *,
     correction: float | None = None,
     keepdims: bool = False,
-    mean: Any = None,
+    mean: ArrayLike | None = None,
 ) -> ndarray:
     """Variance over the given axes: y = Σ (x - mean)^2 / (n - correction).
 
-    Args:
-        x: array of any shape, numeric or bool; of complex numbers |x - mean|^2 is meant.
-        axis, keepdims, out, where: as for `sum`.
-        dtype: converted to first if given.
-        correction: degrees of freedom to subtract: 0 (default) for the population's variance, 1 for
-        the unbiased
-            estimate from a sample. `ddof` is NumPy's name of the same argument.
-        mean: the mean, if it is known already, with the reduced axes kept. It saves nothing here:
-        one pass gives both.
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array of any shape. Complex numbers contribute |x - mean|^2.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    dtype : dtype_like, optional
+        Dtype to which the elements are converted first.
+    out : ndarray, optional
+        Array that receives the result.
+    ddof : float, optional
+        NumPy's name of `correction`.
+    correction : float, optional
+        Degrees of freedom to subtract: 0 gives the variance of a population, 1 the unbiased
+        estimate from a sample. The default is 0.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    mean : array_like, optional
+        The mean with the reduced axes kept, if it is known. It saves no work: one pass computes
+        both.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape. Elements at which it is False are left out.
 
-    Returns: array of `dtype`, or of x's dtype; of the default floating-point dtype (float64) for
-    integers and bool. A `mean`
-        that is an array of a wider dtype widens it where no dtype is given. NaN or infinite if n <=
-        correction.
-    Raises: TypeError (dtype: no floating-point one, or one in which complex numbers would lose
-    their imaginary parts),
-        ValueError (axis; correction and ddof together).
+    Returns
+    -------
+    ndarray
+        Array of `dtype`, or of x's dtype, or of the default floating-point dtype (float64) for
+        integers and bool. A `mean` that is an array of a wider dtype widens the result where no
+        `dtype` is given. The result is NaN or infinite if n <= correction.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not floating-point, or complex numbers would lose their imaginary parts.
+    ValueError
+        An axis is out of range or occurs twice, or both `correction` and `ddof` are given.
+
+    Notes
+    -----
     Gradient: g 2 (x - mean) / (n - correction).
-    Source: Chan, Golub, LeVeque (1979), Updating formulae and a pairwise algorithm for computing
-    sample variances.
 
+    References
+    ----------
+    .. [1] Chan, Golub, LeVeque (1979), Updating formulae and a pairwise algorithm for computing
+       sample variances.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.var([1.0, 2.0, 3.0, 6.0], correction=1))
     4.666666666666667
@@ -517,24 +637,62 @@ def var(
 @_std.with_numpy_options
 @speaks_for("std")
 def std(
-    x: Any,
+    x: ArrayLike,
     /,
     axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
     ddof: float | None = None,
     *,
     correction: float | None = None,
     keepdims: bool = False,
-    mean: Any = None,
+    mean: ArrayLike | None = None,
 ) -> ndarray:
     """Standard deviation over the given axes: the root of `var`.
 
-    Args: x, axis, dtype, correction, ddof, keepdims, mean, out, where: as for `var`.
-    Returns: as for `var`.
-    Raises: as for `var`.
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array of any shape. Complex numbers contribute |x - mean|^2.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    dtype : dtype_like, optional
+        Dtype to which the elements are converted first.
+    out : ndarray, optional
+        Array that receives the result.
+    ddof : float, optional
+        NumPy's name of `correction`.
+    correction : float, optional
+        Degrees of freedom to subtract: 0 gives the variance of a population, 1 the unbiased
+        estimate from a sample. The default is 0.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    mean : array_like, optional
+        The mean with the reduced axes kept, if it is known. It saves no work: one pass computes
+        both.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape. Elements at which it is False are left out.
+
+    Returns
+    -------
+    ndarray
+        Array of `dtype`, or of x's dtype, or of the default floating-point dtype (float64) for
+        integers and bool. A `mean` that is an array of a wider dtype widens the result where no
+        `dtype` is given. The result is NaN or infinite if n <= correction.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not floating-point, or complex numbers would lose their imaginary parts.
+    ValueError
+        An axis is out of range or occurs twice, or both `correction` and `ddof` are given.
+
+    Notes
+    -----
     Gradient: g (x - mean) / (y (n - correction)), and 0 where all elements are equal.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.std([1.0, 3.0]))
     1.0
@@ -577,17 +735,45 @@ def vector_length(
 
 @fast_path("x")
 @_max.with_numpy_options
-def max(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
+def max(
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+) -> ndarray:
     """Largest element over the given axes; NaN if there is one.
 
-    Args: x: array, real or bool, of any shape with elements to choose from; axis, keepdims, out: as
-    for `sum`;
-        initial: number to choose from as well; where: elements to choose from (wants an initial
-        value).
-    Returns: array of x's dtype.
-    Raises: TypeError (dtype), ValueError (axis; no elements).
-    Gradient: g, shared equally among the elements that equal the result.
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array with at least one element along the axes.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    initial : scalar, optional
+        Number that takes part in the comparison as one more element.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape and selects the elements that take part. It needs an
+        `initial` value.
 
+    Returns
+    -------
+    ndarray
+        Array of x's dtype.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The axis is out of range, or there are no elements.
+
+    Notes
+    -----
+    The gradient is g, shared equally among the elements that equal the result.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.max([[1, 5], [7, 3]], axis=0).tolist()
     [7, 5]
@@ -598,17 +784,45 @@ def max(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False
 
 @fast_path("x")
 @_min.with_numpy_options
-def min(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
+def min(
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+) -> ndarray:
     """Smallest element over the given axes; NaN if there is one.
 
-    Args: x: array, real or bool, of any shape with elements to choose from; axis, keepdims, out: as
-    for `sum`;
-        initial: number to choose from as well; where: elements to choose from (wants an initial
-        value).
-    Returns: array of x's dtype.
-    Raises: TypeError (dtype), ValueError (axis; no elements).
-    Gradient: g, shared equally among the elements that equal the result.
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array with at least one element along the axes.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    initial : scalar, optional
+        Number that takes part in the comparison as one more element.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape and selects the elements that take part. It needs an
+        `initial` value.
 
+    Returns
+    -------
+    ndarray
+        Array of x's dtype.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The axis is out of range, or there are no elements.
+
+    Notes
+    -----
+    The gradient is g, shared equally among the elements that equal the result.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.min([[1, 5], [7, 3]], axis=1).tolist()
     [1, 3]
@@ -628,15 +842,41 @@ def _position(op: ReductionOp, x: Any, axis: int | None, out: Any, keepdims: boo
 @fast_path("x")
 @_argmax.with_numpy_options
 def argmax(
-    x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: int | None = None, out: ndarray | None = None, *, keepdims: bool = False
 ) -> ndarray:
-    """Index of the first largest element along an axis, or in the flattened array; of the first NaN
-    if there is one.
+    """Return the index of the first largest element along an axis or in the flattened array.
 
-    Args: x: array, real or bool; axis: int, or None for the flattened array; keepdims, out: as for
-    `sum`. Returns: int64 array. Raises: TypeError (dtype; several axes), ValueError (axis; no
-    elements). Gradient: none (the result is a constant).
+    If there is a NaN, it is the index of the first NaN.
 
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array.
+    axis : int, optional
+        Axis of the operation. None takes the flattened array.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+
+    Returns
+    -------
+    ndarray
+        In int64 array.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported, or there are several axes.
+    ValueError
+        The axis is out of range, or there are no elements.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.argmax([[1, 5], [7, 3]], axis=1).tolist()
     [1, 0]
@@ -647,15 +887,41 @@ def argmax(
 @fast_path("x")
 @_argmin.with_numpy_options
 def argmin(
-    x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: int | None = None, out: ndarray | None = None, *, keepdims: bool = False
 ) -> ndarray:
-    """Index of the first smallest element along an axis, or in the flattened array; of the first
-    NaN if there is one.
+    """Return the index of the first smallest element along an axis or in the flattened array.
 
-    Args: x: array, real or bool; axis: int, or None for the flattened array; keepdims, out: as for
-    `sum`. Returns: int64 array. Raises: TypeError (dtype; several axes), ValueError (axis; no
-    elements). Gradient: none (the result is a constant).
+    If there is a NaN, it is the index of the first NaN.
 
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array.
+    axis : int, optional
+        Axis of the operation. None takes the flattened array.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+
+    Returns
+    -------
+    ndarray
+        In int64 array.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported, or there are several axes.
+    ValueError
+        The axis is out of range, or there are no elements.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> int(cm.argmin([3.0, 1.0, 2.0, 1.0]))
     1
@@ -668,14 +934,42 @@ def argmin(
 
 @fast_path("x")
 @_any.with_numpy_options
-def any(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
+def any(
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+) -> ndarray:
     """Whether any element is not zero (NaN is not zero), over the given axes.
 
-    Args: x: array of any shape and dtype; axis, keepdims, out, where: as for `sum`.
-    Returns: bool array; False for no elements.
-    Raises: TypeError (no array), ValueError (axis out of range or repeated).
-    Gradient: none (the result is a constant).
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape. Elements at which it is False are left out.
 
+    Returns
+    -------
+    ndarray
+        Bool array. The result over no elements is False.
+
+    Raises
+    ------
+    TypeError
+        `x` is not an array.
+    ValueError
+        An axis is out of range or occurs twice.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.any([[0, 1], [0, 0]], axis=1).tolist()
     [True, False]
@@ -686,14 +980,42 @@ def any(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False
 
 @fast_path("x")
 @_all.with_numpy_options
-def all(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
+def all(
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+) -> ndarray:
     """Whether no element is zero (NaN is not zero), over the given axes.
 
-    Args: x: array of any shape and dtype; axis, keepdims, out, where: as for `sum`.
-    Returns: bool array; True for no elements.
-    Raises: TypeError (no array), ValueError (axis out of range or repeated).
-    Gradient: none (the result is a constant).
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape. Elements at which it is False are left out.
 
+    Returns
+    -------
+    ndarray
+        Bool array. The result over no elements is True.
+
+    Raises
+    ------
+    TypeError
+        `x` is not an array.
+    ValueError
+        An axis is out of range or occurs twice.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.all([[2, 1], [0, 1]], axis=1).tolist()
     [True, False]
@@ -705,15 +1027,41 @@ def all(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False
 @fast_path("x")
 @_count_nonzero.with_numpy_options
 def count_nonzero(
-    x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
 ) -> ndarray:
     """Number of elements that are not zero (NaN is not zero), over the given axes.
 
-    Args: x: array of any shape and dtype; axis, keepdims, out, where: as for `sum`.
-    Returns: int64 array.
-    Raises: TypeError (no array), ValueError (axis out of range or repeated).
-    Gradient: none (the result is a constant).
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape. Elements at which it is False are left out.
 
+    Returns
+    -------
+    ndarray
+        In int64 array.
+
+    Raises
+    ------
+    TypeError
+        `x` is not an array.
+    ValueError
+        An axis is out of range or occurs twice.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> int(cm.count_nonzero([0.0, 1.5, -2.0]))
     2

@@ -24,6 +24,7 @@ from .shape import astype, broadcast_to
 from .where import where as choose
 
 Axis = int | Sequence[int] | None
+_ANNOTATIONS = {"out": "ndarray | None", "initial": "Scalar | None", "where": "ArrayLike"}
 
 _ALL_AXES = tuple([tuple(range(n)) for n in range(65)])  # NumPy's arrays have at most 64 dimensions
 
@@ -123,7 +124,12 @@ class ReductionOp(Op):
             parameters=[
                 *signature.parameters.values(),
                 *[
-                    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+                    inspect.Parameter(
+                        name,
+                        inspect.Parameter.KEYWORD_ONLY,
+                        default=default,
+                        annotation=_ANNOTATIONS.get(name, inspect.Parameter.empty),
+                    )
                     for name, default in further.items()
                 ],
             ]

@@ -19,81 +19,6 @@ import cudamath
 
 ROOT = pathlib.Path(cudamath.__file__).parent
 
-#: The circles that are left: each row is a set of modules that may import each other. A row may
-#: only shrink; `test_listed_circles_are_still_there` names what has to be struck out.
-CIRCLES: list[set[str]] = [
-    {
-        "cudamath.core.array",
-        "cudamath.core.transfer.device_to_host",
-    },
-    {
-        "cudamath.ops.elementwise",
-        "cudamath.ops.ufunc",
-    },
-    {
-        "cudamath.core.dispatch.plan",
-        "cudamath.core.dispatch.plan_codegen",
-    },
-    {
-        "cudamath",
-        "cudamath.checkpoints",
-        "cudamath.data",
-        "cudamath.einops_backend",
-        "cudamath.fft",
-        "cudamath.fuse",
-        "cudamath.lib",
-        "cudamath.linalg",
-        "cudamath.math",
-        "cudamath.ml",
-        "cudamath.ml.attention",
-        "cudamath.ml.conv",
-        "cudamath.ml.conv_transpose",
-        "cudamath.ml.dropout",
-        "cudamath.ml.init",
-        "cudamath.ml.linear",
-        "cudamath.ml.linear_loss",
-        "cudamath.ml.loss_elementwise",
-        "cudamath.ml.mlp",
-        "cudamath.ml.pool",
-        "cudamath.ml.pool_nd",
-        "cudamath.ml.quantize",
-        "cudamath.ml.resize",
-        "cudamath.ml.rotary",
-        "cudamath.ml.schedules",
-        "cudamath.ml.self_attention",
-        "cudamath.ops.compare",
-        "cudamath.ops.conversion",
-        "cudamath.ops.differences",
-        "cudamath.ops.elementwise_numpy",
-        "cudamath.ops.histogram",
-        "cudamath.ops.index_grids",
-        "cudamath.ops.integers",
-        "cudamath.ops.join_numpy",
-        "cudamath.ops.linalg.einsum",
-        "cudamath.ops.linalg.matrix_functions",
-        "cudamath.ops.linalg.norms",
-        "cudamath.ops.linalg.spectral",
-        "cudamath.ops.methods",
-        "cudamath.ops.nan_reductions",
-        "cudamath.ops.padding",
-        "cudamath.ops.polynomials",
-        "cudamath.ops.random.composed",
-        "cudamath.ops.random.discrete",
-        "cudamath.ops.random.generator",
-        "cudamath.ops.random.module",
-        "cudamath.ops.random.permutations",
-        "cudamath.ops.reduce",
-        "cudamath.ops.scan",
-        "cudamath.ops.select",
-        "cudamath.ops.sets",
-        "cudamath.ops.statistics",
-        "cudamath.ops.stride_tricks",
-        "cudamath.ops.text_io",
-        "cudamath.ops.ufunc_methods",
-        "cudamath.random",
-    },
-]
-
 
 def module_name(path: pathlib.Path) -> str:
     parts = (ROOT.name, *path.relative_to(ROOT).with_suffix("").parts)
@@ -203,24 +128,8 @@ def within(package: str) -> dict[str, set[str]]:
     return {name: imports()[name] & inside for name in inside}
 
 
-@pytest.mark.parametrize("package", ["runtime"])
-def test_packages_without_circles(package):
-    assert components(within(package)) == []
-
-
-def test_no_new_circles():
-    new = [
-        sorted(circle)
-        for circle in components(imports())
-        if not any(circle <= listed for listed in CIRCLES)
-    ]
-    assert not new, "new circles of imports"
-
-
-def test_listed_circles_are_still_there():
-    tied = set().union(*components(imports()))
-    gone = sorted(set().union(*CIRCLES) - tied)
-    assert not gone, "these modules are in no circle any more: strike them out of CIRCLES"
+def test_there_are_no_circles():
+    assert components(imports()) == []
 
 
 def test_runtime_imports_from_lower_floors():

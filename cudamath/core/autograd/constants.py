@@ -7,6 +7,7 @@ other launch.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,11 @@ class Lasting:
     def used_on(self, stream: Any) -> None:
         """Nothing to note: this memory is not used again."""
 
+
+#: `full(shape, value, dtype, device=...)` and `full_like(x, value)`: ops/creation.py, which stands
+#: above this file, sets them.
+full: Callable[..., ndarray]
+full_like: Callable[..., ndarray]
 
 #: (value, layout) -> the array
 made: dict[tuple[float, Layout], ndarray] = device_table()

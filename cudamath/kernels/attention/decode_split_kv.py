@@ -51,9 +51,16 @@ import functools
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
+from ...core.layout import Layout
 from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, types
 from ..lib import tma_pipeline
+from ..lib.integers import blocks
 from ..ptx import sm90 as ptx
 from ..ptx.sm80 import (
     any_lane,
@@ -84,6 +91,7 @@ from ..ptx.sm80 import (
     transpose_tile,
 )
 from .forward_sm90 import GROWTH, HIDDEN, LN2, base_of, bounds
+from .problem import Operands, Problem
 
 i32, i64, f32 = types.int32, types.int64, types.float32
 
@@ -567,3 +575,50 @@ def attention_decode_merge(kind: str, early: bool) -> Any:
                 store(y, lse, row, columns, i32(4 * chunk), v0, v1, v2, v3, base, total)
 
     return attention_decode_merge
+
+
+# -------------------- planner
+
+
+def plan(p: Problem) -> Plan:
+    """Plan of y and lse: parts of the keys, and where there are several, their merger."""
+    q, tma_device = p.q, p.capability[0] == 9
+    tma, resident, room = queues(tma_device, p.k.nbytes + p.v.nbytes)
+    splits = splits_of(p.batch * p.shares, p.keys, resident * p.multiprocessors)
+    kind = Kind(
+        p.number,
+        p.columns,
+        blocks(p.repeats * p.rows, 8),
+        p.causal and p.rows > 1,
+        p.limited,
+        splits > 1,
+        stages_of(p.columns, room // resident),
+        tma,
+    )
+    lines, single = p.batch * p.heads * p.rows, np.dtype(np.float32)
+    operands = Operands()  # copies nothing: see dispatch.py
+    both = [
+        operands.map(Input(i), x, STEP) if tma else operands.array(Input(i), x)
+        for i, x in ((1, p.k), (2, p.v))
+    ]
+    results = (Temp(0), Temp(1)) if splits > 1 else (Output(0).flat, Output(1).flat)
+    numbers = (p.shares, p.repeats, p.rows, p.depth, p.keys, splits)
+    arguments = [
+        operands.array(Input(0), q),
+        *both,
+        *p.both_lengths(),
+        *results,
+        *map(np.int32, numbers),
+        p.factors[0],
+    ]
+    grid = p.batch * p.shares * splits
+    steps = [Launch(attention_decode(kind), grid, THREADS, arguments, kind.shared)]
+    temps: list[Layout] = []
+    if splits > 1:
+        sizes = (splits * lines * p.depth, splits * lines * 2)
+        temps = [q.like((size,), single) for size in sizes]
+        parts = [Temp(0), Temp(1), Output(0).flat, Output(1).flat]
+        merge = attention_decode_merge(kind.kind, tma)
+        numbers_of_parts = [np.int32(splits), np.int32(p.depth)]
+        steps.append(Launch(merge, lines, MERGE_THREADS, [*parts, *numbers_of_parts], early=tma))
+    return Plan([q.like(), q.like(q.shape[:3], single)], steps, temps)

@@ -56,9 +56,15 @@ import functools
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ..compiler.decorators import FULL, device
 from ..compiler.lazy_numba import cuda, types
 from ..lib import tma_pipeline
+from ..lib.integers import blocks
 from ..ptx import sm90 as ptx
 from ..ptx.sm80 import (
     any_lane,
@@ -83,6 +89,7 @@ from ..ptx.sm80 import (
     unpack_bf16,
     unpack_f16,
 )
+from .problem import Operands, Problem
 
 i32, i64, f32 = types.int32, types.int64, types.float32
 
@@ -743,3 +750,45 @@ def attention_wgmma(tile: Tile) -> Any:
                 row, head, count, present = read_note(i32(notes + 32 * turn))
 
     return attention_wgmma
+
+
+# -------------------- planner
+
+
+def plan(p: Problem) -> Plan:
+    """Plan of y and lse."""
+    q, columns, (arguments, _) = p.q, p.columns, p.optional
+    mask = "" if p.mask is None else str(p.mask.dtype)
+    tile = Tile(p.number, max(64, columns), columns != p.depth, p.causal, False, p.limited, mask)
+    tile = tile._replace(tail=not p.limited and p.keys % tile.keys != 0)
+    operands = Operands()
+    boxes = (q, tile.queries), (p.k, tile.keys), (p.v, tile.keys)
+    maps = [operands.map(Input(i), x, rows) for i, (x, rows) in enumerate(boxes)]
+    tiles = blocks(p.rows, tile.queries)
+    counter = Input(0)  # no kernel reads it
+    if tile.uneven:
+        counter = Temp(len(operands.temps))
+        operands.temps.append(q.like((1,), np.dtype(np.int32)))
+        operands.steps.append(Launch(attention_begin, 1, 1, [counter]))
+    numbers = [p.heads, p.repeats, p.rows, p.depth, p.keys, tiles, p.heads_together]
+    heads = p.batch * p.heads
+    launch = Launch(
+        attention_wgmma(tile),
+        min(p.multiprocessors, tiles * heads),
+        tile.threads,
+        [
+            *maps,
+            Output(0),
+            Output(1).flat,
+            counter,
+            arguments[0],
+            *p.both_lengths(),
+            *map(np.int32, numbers),
+            p.factors[0],
+            np.float32(1 / p.scale),
+            np.int32(heads),
+        ],
+        tile.shared,
+    )
+    lse = q.like(q.shape[:3], np.dtype(np.float32))
+    return Plan([q.like(), lse], [*operands.steps, launch], operands.temps)

@@ -40,15 +40,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
+from ...core.layout import Layout
 from ..compiler.decorators import bounded, device
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
+from ..lib.integers import blocks
 from ..lib.philox import beginning, philox
+from .problem import Problem
 
 SIDE = 4 if SIMULATOR else 16  # threads along each side of a tile
 THREADS = SIDE * SIDE
 LANES = 4  # weights that one Philox block decides
+MEAN_THREADS = 128
 
 
 class Kind(NamedTuple):
@@ -603,3 +610,75 @@ def attention_grad_keys(kind: Kind) -> Any:
                             dv[batch, shared, j, d] = store(out_v[(slab * PER + r) * PER + c])
 
     return attention_grad_keys
+
+
+# -------------------- planners
+
+
+def kind_of(p: Problem) -> Kind:
+    """What kernels are compiled for."""
+    return Kind(
+        p.q.dtype,
+        p.depth,
+        p.v.shape[3],
+        None if p.mask is None else p.mask.dtype,
+        p.query_lengths is not None,
+        p.key_lengths is not None,
+        p.causal,
+        p.dropping,
+        p.cell is not None,
+    )
+
+
+def outputs(p: Problem) -> list[Layout]:
+    """y and lse."""
+    q = p.q
+    return [q.like((*q.shape[:3], p.v.shape[3])), q.like(q.shape[:3], compute_dtype(q.dtype))]
+
+
+def scale_and_dropout(p: Problem) -> list[Any]:
+    """The last arguments of all kernels."""
+    return [compute_dtype(p.q.dtype).type(p.scale), *p.optional[1]]
+
+
+def mean_launch(lse: Layout, dtype: np.dtype, mean: ArrayArg) -> Launch:
+    """The launch of attention_mean: for each query the mean of its gradient, weighted by y."""
+    grid = blocks(lse.size, MEAN_THREADS)
+    return Launch(attention_mean(dtype), grid, MEAN_THREADS, [Input(0), Input(4), mean])
+
+
+def forward(p: Problem) -> Plan:
+    """Plan of y and lse."""
+    kind = kind_of(p)
+    arguments = [Input(0), Input(1), Input(2), *p.optional[0], Output(0), Output(1)]
+    launch = Launch(
+        attention_plain(kind),
+        blocks(p.rows, kind.tile) * p.batch * p.heads,
+        (SIDE, SIDE),
+        [*arguments, *scale_and_dropout(p)],
+    )
+    return Plan(outputs(p), [launch])
+
+
+def backward(p: Problem) -> Plan:
+    """Plan of dq, dk and dv."""
+    kind, mean, after = kind_of(p), Temp(0), scale_and_dropout(p)
+    if p.lse is None:
+        raise AssertionError("attention_grad: no lse")
+    before = [Input(0), Input(1), Input(2), Input(3), Input(5), mean, *p.optional[0]]
+    steps = [
+        mean_launch(p.lse, p.q.dtype, mean),
+        Launch(
+            attention_grad_queries(kind),
+            blocks(p.rows, kind.tile) * p.batch * p.heads,
+            (SIDE, SIDE),
+            [*before, Output(0), *after],
+        ),
+        Launch(
+            attention_grad_keys(kind),
+            blocks(p.keys, kind.tile) * p.batch * p.shares,
+            (SIDE, SIDE),
+            [*before, Output(1), Output(2), *after],
+        ),
+    ]
+    return Plan([p.q.like(), p.k.like(), p.v.like()], steps, [p.lse.like()])

@@ -49,7 +49,7 @@ from ..compiler.lazy_numba import cuda, types
 from ..copy.strided import Part, copy_part
 from ..lib.integers import blocks
 from ..ptx import vector_access
-from .problem import Product
+from .problem import Problem, Product
 from .register_tiles import (
     DEPTH,
     GROUP,
@@ -60,6 +60,7 @@ from .register_tiles import (
     _order,
     _slab,
     arithmetic,
+    launches,
     register_tiles,
 )
 from .register_tiles import _multiply as _multiply_8_by_8
@@ -286,13 +287,13 @@ def matmul_small(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any
 LARGE = 1 << 26  # multiplications that pay for copies of operands
 
 
-def arranged(p: Product, a: Layout, b: Layout) -> Plan | None:
+def _arranged(p: Product, a: Layout, b: Layout) -> Plan | None:
     """Where one launch of matmul_block on the operands as they lie is not the best: k in parts, or
     operands copied."""
     if a.dtype != np.float32 or p.batch > 1 or len(p.parts) > 1 or not a.ndim == b.ndim == 2:
         return None
     if (parts := parts_of(p, a.device, 4)) > 1:
-        return in_parts(a, b, parts, _block)
+        return in_parts(a, b, parts, block)
     orders = _orders(p, a, b)
     return (
         _copied(p, a, b, orders) if p.m * p.n * p.k >= LARGE and orders != orders.upper() else None
@@ -339,11 +340,22 @@ def _copied(p: Product, a: Layout, b: Layout, orders: str) -> Plan:
     return Plan([p.out], steps, temps)
 
 
-def _block(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
-
+def block(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
+    """The launch of matmul_block; see register_tiles.naive."""
     return register_tiles(matmul_block, SIDE, THREADS, p, a, b, offsets, count)
 
 
-def _small(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
-
+def small(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
+    """The launch of matmul_small."""
     return register_tiles(matmul_small, SMALL, SMALL, p, a, b, offsets, count)
+
+
+def plan(problem: Problem) -> Plan:
+    """Plan of a product by matmul_block: of k in parts, on copies, or on the operands as they
+    lie."""
+    return _arranged(problem.product, problem.a, problem.b) or launches(problem, block)
+
+
+def plan_small(problem: Problem) -> Plan:
+    """Plan of a product by matmul_small."""
+    return launches(problem, small)

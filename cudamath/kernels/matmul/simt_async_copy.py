@@ -60,13 +60,13 @@ from ...runtime import device as devices
 from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, types
 from ..lib.integers import blocks
-from ..lib.plan_edit import within
+from ..lib.plan_edit import embed
 from ..lib.tma_pipeline import tile_at
 from ..ptx import sm80 as ptx
 from ..ptx.intrinsics import instruction
 from .aligned_copy import dense
-from .problem import Product
-from .register_tiles import Offsets, _finish, _naive, register_tiles
+from .problem import Problem, Product
+from .register_tiles import Offsets, _finish, plan_naive, register_tiles
 from .split_k import in_parts
 
 DEPTH = 16  # steps of k in a slab
@@ -441,13 +441,12 @@ def matmul_async(order_a: str, order_b: str, wide: bool, tile: Tile = LARGE) -> 
 # -------------------- planner
 
 
-def planned(p: Product, a: Layout, b: Layout, tile: Tile = LARGE) -> Plan:
-    """A product of float32. Where large tiles are too few to fill the device, k in parts; an
-    operand without neighbours is copied first."""
-    if a.dtype != np.float32:
-        raise TypeError(f"matmul: version async is for float32, got {a.dtype}")
+def plan(problem: Problem, tile: Tile = LARGE) -> Plan:
+    """Plan of a product of float32. Where large tiles are too few to fill the device, k is split;
+    an operand whose numbers are apart along both axes is copied first."""
+    p, a, b = problem.product, problem.a, problem.b
     if p.k == 0:
-        return Plan([p.out], [_naive(p, a, b, offsets, count) for offsets, count in p.launches()])
+        return plan_naive(problem)
     launch = functools.partial(_launch, tile)
     ready = [a.itemsize in strides[1:] for strides in (p.strides_a, p.strides_b)]
     if (
@@ -459,10 +458,13 @@ def planned(p: Product, a: Layout, b: Layout, tile: Tile = LARGE) -> Plan:
         return in_parts(a, b, parts, launch)
     temps, copies, arguments, operands = dense(a, b, ready)
     p = Product(*operands)
-    launches = [launch(p, *operands, offsets, count) for offsets, count in p.launches()]
-    return Plan(
-        [p.out], [*copies, *within(launches, dict(enumerate(arguments)), Output(0), 0)], temps
-    )
+    steps = [launch(p, *operands, offsets, count) for offsets, count in p.launches()]
+    return Plan([p.out], [*copies, *embed(steps, dict(enumerate(arguments)), Output(0), 0)], temps)
+
+
+def plan_small(problem: Problem) -> Plan:
+    """Plan of a product of float32 in small tiles."""
+    return plan(problem, SMALL)
 
 
 def _parts(p: Product, device: int) -> int:

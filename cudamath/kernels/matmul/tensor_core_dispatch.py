@@ -22,8 +22,8 @@ from ..copy.strided import Part, copy_part
 from ..lib import split_k_reduce
 from ..lib.integers import blocks
 from . import aligned_copy, sm80
-from .measured import measured
-from .problem import Product
+from .measured import fastest
+from .problem import Problem, Product
 from .sm90 import Tile, box_of, matmul_wgmma
 from .split_k import sum_parts
 
@@ -203,6 +203,28 @@ def _transposed(layout: Layout) -> Layout:
 # -------------------- planners
 
 
+def plan_sm90(problem: Problem) -> Plan:
+    """Plan of a product by wgmma; the tile of the problem, or the fastest one."""
+    p = problem
+    return wgmma(p.a, p.b, p.tile, tf32=p.tf32 and p.a.dtype == np.float32)
+
+
+def plan_sm90_int32(problem: Problem) -> Plan:
+    """The same of int8, summed to int32."""
+    return wgmma(problem.a, problem.b, problem.tile, out=np.dtype(np.int32))
+
+
+def plan_sm80(problem: Problem) -> Plan:
+    """Plan of a product by mma.sync."""
+    p = problem
+    return mma(p.a, p.b, tf32=p.tf32 and p.a.dtype == np.float32)
+
+
+def plan_sm80_int32(problem: Problem) -> Plan:
+    """The same of int8, summed to int32."""
+    return mma(problem.a, problem.b, wide=True)
+
+
 def mma(a: Layout, b: Layout, *, tf32: bool = False, wide: bool = False) -> Plan:
     """Plan of a @ b by mma.sync: 16-bit numbers, int8, float64, float32 rounded to TF32 (`tf32`);
     compute capability 8.0.
@@ -335,7 +357,7 @@ class Epilogue(NamedTuple):
 def wgmma(
     a: Layout,
     b: Layout,
-    choice: str = "",
+    tile: str = "",
     *,
     tf32: bool = False,
     out: np.dtype | None = None,
@@ -344,29 +366,30 @@ def wgmma(
     """Plan of a @ b by wgmma: 16-bit numbers, 8-bit ones, float32 rounded to TF32 (`tf32`); compute
     capability 9.0.
 
-    choice: see Choice.parse; by default the fastest measured, else what `choose` says. out: C's
-    dtype where it is not the operands': int32 for int8, float32 for float8, or with an epilogue a
-    16-bit one for both. epilogue: for C of 16-bit numbers; all but scales for such whose rows are
-    `boxed`.
+    tile: see Choice.parse; by default the fastest one measured, else the one that `choose` takes.
+    out: C's dtype where it is not the operands': int32 for int8, float32 for float8, or with an
+    epilogue a 16-bit one for both. epilogue: for C of 16-bit numbers. All but scales need rows that
+    are `boxed`.
     """
     if (a.dtype == np.float32) != tf32:
         raise AssertionError("wgmma: float32 is multiplied as TF32 or not at all")
     ready = _prepared(a, b, "KM" if a.itemsize == 2 else "K")
     p = ready.product
-    if (
-        not choice
-    ):  # the fastest tile measured; with an epilogue, of those that finish what they begin
-        found = measured(p, a, b, ["wgmma"], tf32, "-" if epilogue is None else "split")
-        choice = found.choice.removeprefix("wgmma").strip() if found else ""
-    made = Choice.parse(choice) if choice else choose(p, a.device, epilogue is not None, a.itemsize)
-    if epilogue and made.splits > 1:
-        raise AssertionError(f"wgmma: what follows a product cannot follow its parts, got {choice}")
+    if not tile:
+        # an epilogue needs whole sums: no tile that splits k
+        decision = fastest(
+            Problem(a, b, tf32), ["sm90"], without="-" if epilogue is None else "split"
+        )
+        tile = decision.choice.removeprefix("sm90").strip() if decision else ""
+    choice = Choice.parse(tile) if tile else choose(p, a.device, epilogue is not None, a.itemsize)
+    if epilogue and choice.splits > 1:
+        raise AssertionError(f"wgmma: an epilogue cannot follow parts of k, got {tile}")
     steps, temps = list(ready.steps), list(ready.temps)
     c = p.out if out is None else p.out.like(dtype=out)
     for offsets, batch in ready.launches(c.itemsize // p.out.itemsize):
-        made_steps, made_temps = _launches(ready, a, c, batch, offsets, made, epilogue, len(temps))
-        steps += made_steps
-        temps += made_temps
+        launches, scratch = _launches(ready, a, c, batch, offsets, choice, epilogue, len(temps))
+        steps += launches
+        temps += scratch
     return Plan([c, c] if epilogue and epilogue.keep else [c], steps, temps)
 
 

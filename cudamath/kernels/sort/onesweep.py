@@ -50,6 +50,7 @@ from typing import Any
 import numpy as np
 
 from ...core.dispatch.arguments import Temp
+from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ..compiler.decorators import FULL, WARP, bounded
@@ -58,6 +59,7 @@ from ..compiler.lazy_numba import cuda, intrinsic, ir, types
 from ..copy.strided import fill_part, whole
 from ..lib.integers import blocks
 from ..ptx.lookback import bits, load_relaxed, number, store_relaxed
+from .problem import SortProblem, sorted_by_keys
 from .radix_keys import Coding
 from .radix_keys import coding as key_coding
 
@@ -544,3 +546,8 @@ def sweep_steps(
             )
         )
     return steps
+
+
+def sort(p: SortProblem) -> Plan:
+    """Version "onesweep" of a sort."""
+    return sorted_by_keys(p, sweep_steps)

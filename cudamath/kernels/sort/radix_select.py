@@ -43,10 +43,12 @@ from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ..compiler.decorators import FULL, WARP, bounded, device
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..copy.axis_last import neighbours
 from ..copy.contiguous import dense
 from ..copy.strided import fill_part, whole
 from ..lib.integers import blocks, power_of_two
-from .radix_keys import Coding, coding
+from .problem import PartitionProblem
+from .radix_keys import Coding, coding, flipped
 
 if not SIMULATOR:
     from ..ptx.lookback import load_relaxed, store_relaxed
@@ -555,3 +557,39 @@ def divide_steps(
             [source, borders, wanted, left, target, state, flip, n, per_line, limit],
         ),
     ]
+
+
+def partition(p: PartitionProblem) -> Plan:
+    """Version "radix_select" of a partition: the line divided at its one rank."""
+    return _divided(p.x, p.axis, p.ranks[0], p.positions, p.n, False)
+
+
+def leading(x: Layout, *, axis: int, count: int, descending: bool) -> Plan:
+    """The positions (int64) along ``axis`` of the first ``count`` elements that a sort would give:
+    in any order, but equal ones in theirs. For long lines; not for the simulator."""
+    return _divided(x, axis, count - 1, True, count, descending)
+
+
+def _divided(
+    x: Layout, axis: int, rank: int, positions: bool, count: int, descending: bool
+) -> Plan:
+    out = x.like(
+        (*x.shape[:axis], count, *x.shape[axis + 1 :]), np.dtype(np.int64) if positions else x.dtype
+    )
+    if not out.size:
+        return Plan([out], [])
+    temps: list[Layout] = []
+    steps, source, back, target = neighbours(x, out, axis, temps)
+    n = x.shape[axis]
+    steps += divide_steps(
+        source,
+        target,
+        x,
+        (x.size // n, n),
+        rank,
+        flipped(x.dtype, descending),
+        positions,
+        count,
+        temps,
+    )
+    return Plan([out], [*steps, *back], temps)

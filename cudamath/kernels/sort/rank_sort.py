@@ -40,6 +40,7 @@ from ..copy.contiguous import dense
 from ..copy.strided import copy_part, whole
 from ..lib.codec import codec
 from ..lib.integers import blocks, power_of_two
+from .problem import SortProblem, sorted_rows
 from .radix_keys import Coding, coding, flipped
 
 if not SIMULATOR:
@@ -51,15 +52,7 @@ EACH = 8  # keys that a thread reads at once
 CHUNK = THREADS * EACH  # keys in shared memory at a time
 STEP = 4  # of them that are in flight to a thread at once
 QUADS = CHUNK // STEP
-SHORTEST, LONGEST = 512, 4096  # rows that are sorted so: of as many elements, or more than that,
-MOST = 2 * LONGEST  # if there are no more elements in all of them
 MEDIAN_WARPS = 4  # rows of a block
-
-
-def fits(rows: int, n: int) -> bool:
-    """Whether rows are so short, and so few, that ranks are sooner known than a network has
-    sorted."""
-    return SHORTEST < n <= LONGEST and rows * n <= MOST
 
 
 @functools.cache
@@ -276,3 +269,13 @@ def rank_steps(
             [given, words, order, flipped(x.dtype, descending), count],
         )
     ]
+
+
+def sort(p: SortProblem) -> Plan:
+    """Version "rank_sort" of a sort: all ranks."""
+
+    def steps(source: Any, target: Any, _temps: list[Layout]) -> list[Launch]:
+        values, places = (None, target) if p.positions else (target, None)
+        return rank_steps(source, values, places, p.x, p.n, p.n, p.descending)
+
+    return sorted_rows(p, steps)

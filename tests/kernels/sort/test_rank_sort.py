@@ -41,11 +41,12 @@ def check(run, x: np.ndarray, axis: int, count: int) -> None:
     for descending in (False, True):
         order = host(x, axis, descending)
         ours = run(
-            sort_dispatch.argsort(layout(x), axis=axis, descending=descending, version="ranks"), x
+            sort_dispatch.argsort(layout(x), axis=axis, descending=descending, version="rank_sort"),
+            x,
         )
         np.testing.assert_array_equal(ours, order)
         ours = run(
-            sort_dispatch.sort(layout(x), axis=axis, descending=descending, version="ranks"), x
+            sort_dispatch.sort(layout(x), axis=axis, descending=descending, version="rank_sort"), x
         )
         assert ours.tobytes() == np.take_along_axis(x, order, axis).tobytes()
         first = np.take(order, range(count), axis)

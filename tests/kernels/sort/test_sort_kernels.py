@@ -11,7 +11,7 @@ from cudamath.core.dispatch.arguments import Input, Output
 from cudamath.core.layout import Layout
 from cudamath.kernels.scan import dispatch as scan_dispatch
 from cudamath.kernels.scan import strided as scan_strided
-from cudamath.kernels.sort import binary_search, onesweep, radix_keys, radix_select
+from cudamath.kernels.sort import binary_search, bitonic, onesweep, radix_keys, radix_select
 from cudamath.kernels.sort import dispatch as sort_dispatch
 from cudamath.ops import sort as ordering
 from cudamath.runtime.device import assume, capability
@@ -62,7 +62,7 @@ def same_bits(got, expected):
 def test_network_simulated(dtype, shape, axis, descending):
     x = numbers(shape, dtype)
     order = order_of(x, axis, descending)
-    how = {"axis": axis, "descending": descending, "version": "network"}
+    how = {"axis": axis, "descending": descending, "version": "bitonic"}
     same_bits(sim(sort_dispatch.sort(*layouts(x), **how), x), np.take_along_axis(x, order, axis))
     np.testing.assert_array_equal(sim(sort_dispatch.argsort(*layouts(x), **how), x), order)
 
@@ -368,7 +368,7 @@ def test_leading_on_gpu(dtype):
     there = cm.asarray(x, device="cuda")
     for descending in (False, True):
         for count in (1, 900, 30_000):
-            plan = sort_dispatch.leading(there._layout, axis=0, count=count, descending=descending)
+            plan = radix_select.leading(there._layout, axis=0, count=count, descending=descending)
             got = plan.bind("leading", [there._layout])(there).to_numpy()
             assert got.shape == (count, 3)
             for line, found in zip(x.T, got.T, strict=True):
@@ -466,13 +466,13 @@ def test_isin_simulated(dtype, few, monkeypatch):
 def test_network_of_two_turns_simulated(dtype, monkeypatch):
     """As a block sorts rows of more than 2,048 elements: every thread makes two comparisons a
     round."""
-    monkeypatch.setattr(sort_dispatch, "PAIRS", 4)
-    sort_dispatch.sort_rows.cache_clear()
+    monkeypatch.setattr(bitonic, "PAIRS", 4)
+    bitonic.sort_rows.cache_clear()
     x = numbers((2, 13), dtype)
-    plan = sort_dispatch.sort(*layouts(x), axis=1, descending=False, version="network")
+    plan = sort_dispatch.sort(*layouts(x), axis=1, descending=False, version="bitonic")
     assert plan.steps[-1].block[0] * 2 * 2 >= 16
     same_bits(sim(plan, x), np.take_along_axis(x, order_of(x, 1), 1))
-    sort_dispatch.sort_rows.cache_clear()
+    bitonic.sort_rows.cache_clear()
 
 
 def table_of(dtype):
@@ -602,13 +602,13 @@ def test_digits_that_all_keys_share_on_gpu(dtype):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("version", ["onesweep", "radix", "network", "held"])
+@pytest.mark.parametrize("version", ["onesweep", "radix", "bitonic", "bitonic_registers"])
 @pytest.mark.parametrize("dtype", REAL, ids=str)
 @pytest.mark.parametrize(
     "shape", [(1,), (2, 1000), (3, 4096), (3, 4097), (1, 300_000), (90, 3000), (700, 130)]
 )
 def test_sort_on_gpu(version, dtype, shape):
-    if version in ("network", "held") and shape[-1] > sort_dispatch.NETWORK:
+    if version.startswith("bitonic") and shape[-1] > sort_dispatch.NETWORK:
         return
     x = numbers(shape, dtype)
     there = cm.asarray(x, device="cuda")

@@ -119,13 +119,13 @@ def below(
 ) -> list[tuple[float, dict[str, Any], str, Target]]:
     """(share reached, row, kernel, target) of the rows below their family's `least`, the furthest
     from it first."""
-    missed = []
+    rows_below = []
     for row in rows:
         goal = target(row)
         share = reached(row, goal, libraries) if goal else None
         if goal and share and round(share[0], 2) < goal.least:
-            missed.append((share[0], row, share[1], goal))
-    return sorted(missed, key=lambda each: each[0] / each[3].least)
+            rows_below.append((share[0], row, share[1], goal))
+    return sorted(rows_below, key=lambda each: each[0] / each[3].least)
 
 
 def section(
@@ -165,7 +165,7 @@ def targets_section(
             families.setdefault(goal.family, []).append(share[0])
     if not families:
         return []
-    missed = below(rows, libraries)
+    rows_below = below(rows, libraries)
     lines = [
         "",
         "**Targets of our own kernels**",
@@ -181,17 +181,17 @@ def targets_section(
             lines.append(
                 f"| {each.family} | {of} | {aim} | {statistics.geometric_mean(shares):.2f} | "
                 f"{min(shares):.2f} | "
-                f"{len(shares)} | {sum(goal is each for *_, goal in missed)} |"
+                f"{len(shares)} | {sum(goal is each for *_, goal in rows_below)} |"
             )
-    if missed:
+    if rows_below:
         lines += [
             "",
-            f"**Below their target: {len(missed)} rows; what limits the kernel**",
+            f"**Below their target: {len(rows_below)} rows; what limits the kernel**",
             "",
             "| operation | target | reached | time | commit | what limits it, what was tried |",
             "|---|---:|---:|---:|---|---|",
         ]
-    for ratio, row, kernel, goal in missed:
+    for ratio, row, kernel, goal in rows_below:
         title = row["title"].replace("|", "\\|") + (
             f" (`{kernel}`)" if kernel != "cudamath" else ""
         )

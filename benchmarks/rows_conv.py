@@ -83,6 +83,8 @@ def ours(kind: str, where: dict[str, Any], numbers: str, method: str | None = No
         from cudamath.ml import conv
 
         x, w, g = (lib.astype(a, dtype).transpose(axes) for a in (x, w, g))
+        card: Any
+        problem_of: Any
         card, problem_of, first, second, more = {
             "forward": (conv._conv2d, Problem.forward, x, w, {}),
             "input": (

@@ -46,10 +46,10 @@ elementwise, scan, normal = (
     planner("scan.dispatch.scan"),
     planner("random.distributions.normal"),
 )
-losses, pool, lookup = (
+losses, pool, embedding = (
     planner("loss.dispatch.cross_entropy"),
     planner("pool.dispatch.max_pool2d_values"),
-    planner("index.embedding.lookup"),
+    planner("index.dispatch.embedding"),
 )
 train, slope, dropout = (
     planner("norm.dispatch.batch_forward"),
@@ -57,7 +57,7 @@ train, slope, dropout = (
     planner("random.dropout.dropout"),
 )
 group_slope = planner("norm.dispatch.group_norm_grad")
-adam, factor = planner("optim.steps.adam"), planner("optim.gradient_norm.factor")
+adam, factor = planner("optim.dispatch.adam"), planner("optim.dispatch.factor")
 
 
 def crossed(name: str) -> Bind:
@@ -196,8 +196,8 @@ row(
     "65,536 rows of 50,257 x 768, float32",
     indices,
     {
-        name: version(lambda i, w, name=name: lookup(name, i, w))
-        for name in ("plain", "rows", "long")
+        label: version(lambda i, w, name=name: embedding(i, w, version=name))
+        for label, name in (("plain", "plain"), ("rows", "rows"), ("long", "long_rows"))
     },
     work=8 * 65536 * 768,
     unit="B",

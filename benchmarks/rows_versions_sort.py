@@ -12,7 +12,7 @@ from benchmarks.rows_versions_memory import planner, version
 
 sort, gather, linear_loss = (
     planner("sort.dispatch.sort"),
-    planner("index.gather.gather"),
+    planner("index.dispatch.gather"),
     planner("loss.dispatch.linear_loss"),
 )
 

@@ -649,7 +649,7 @@ def more() -> Calls:
             {"BIDDERS": 1_000},
             {"BIDS": 0, "MANY": 1_000, "CACHE": 1_000},
         ):  # as of many more numbers
-            with mock.patch.multiple("cudamath.kernels.index.scatter", **limits):
+            with mock.patch.multiple("cudamath.kernels.index.dispatch", **limits):
                 array(19_000 + len(limits))[many] = array(5_000)
         cm.put_along_axis(y, cm.asarray(rng.integers(0, 70, (40, 3))), line[:3], 1)
         cm.put_along_axis(y, cm.asarray(rng.integers(0, 40, (2, 70))), 1.0, 0)

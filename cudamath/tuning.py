@@ -136,7 +136,7 @@ def products(
                     if time.monotonic() > end:
                         return count
                     op, kind, key, times = product(size, dtype, layout)
-                    autotune.remember(
+                    autotune.save(
                         devices.name(where.index),
                         op,
                         kind,
@@ -218,7 +218,7 @@ def convolutions(
                 if time.monotonic() > end:
                     return count
                 what, sizes, times = convolution(layer, kind, dtype)
-                autotune.remember(
+                autotune.save(
                     devices.name(where.index),
                     "conv2d",
                     what,

@@ -55,7 +55,7 @@ __all__ = ["cast", "computing_in", "loss_scale", "unscale"]
 
 Tree = Any
 
-_unscale = Op("unscale", cpu="optim.clip_factor", cuda="optim.gradient_norm.factor", outputs=2)
+_unscale = Op("unscale", cpu="optim.clip_factor", cuda="optim.dispatch.factor", outputs=2)
 
 
 def cast(tree: Tree, dtype: DTypeLike, *, keep: Callable[[ndarray], bool] | None = None) -> Tree:

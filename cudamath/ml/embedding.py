@@ -151,7 +151,7 @@ def one_hot(
 _embedding = Op(
     "embedding",
     cpu="embedding.embedding",
-    cuda="index.embedding.embedding",
+    cuda="index.dispatch.embedding",
     vjp=lambda g, _y, indices, weight, **_: (
         None,
         _gather_grad(in_order(g), indices, shape=weight.shape, axis=0),

@@ -23,8 +23,8 @@ __all__ = ["clip_factor", "clip_grad_norm"]
 
 Tree = Any
 
-_clip = Op("clip_grad_norm", cpu="optim.clip", cuda="optim.gradient_norm.clip", outputs=2)
-_factor = Op("clip_factor", cpu="optim.clip_factor", cuda="optim.gradient_norm.factor", outputs=2)
+_clip = Op("clip_grad_norm", cpu="optim.clip", cuda="optim.dispatch.clip", outputs=2)
+_factor = Op("clip_factor", cpu="optim.clip_factor", cuda="optim.dispatch.factor", outputs=2)
 
 
 def _leaves(name: str, grads: Tree, max_norm: float) -> tuple[list[ndarray], Any]:

@@ -46,13 +46,13 @@ __all__ = [
 
 Tree = Any
 
-_sgd = Op("sgd_update", cpu="optim.sgd", cuda="optim.steps.sgd", writes=True)
+_sgd = Op("sgd_update", cpu="optim.sgd", cuda="optim.dispatch.sgd", writes=True)
 _momentum = Op(
-    "sgd_update (momentum)", cpu="optim.momentum", cuda="optim.steps.momentum", writes=True
+    "sgd_update (momentum)", cpu="optim.momentum", cuda="optim.dispatch.momentum", writes=True
 )
-_adam = Op("adam_update", cpu="optim.adam", cuda="optim.steps.adam", writes=True)
-_rmsprop = Op("rmsprop_update", cpu="optim.rmsprop", cuda="optim.steps.rmsprop", writes=True)
-_lion = Op("lion_update", cpu="optim.lion", cuda="optim.steps.lion", writes=True)
+_adam = Op("adam_update", cpu="optim.adam", cuda="optim.dispatch.adam", writes=True)
+_rmsprop = Op("rmsprop_update", cpu="optim.rmsprop", cuda="optim.dispatch.rmsprop", writes=True)
+_lion = Op("lion_update", cpu="optim.lion", cuda="optim.dispatch.lion", writes=True)
 
 _sound: set[tuple] = set()  # (name, layouts) that have passed `_check`
 

@@ -1,9 +1,9 @@
 """Counting: bincount, histograms of one and several dimensions. Kernels:
 kernels/histogram/histogram.py.
 
-Counts are integers, sums of weights are added in a fixed order (kernels/index/scatter_add.py): both
-are the same on every run. The number of bins and their edges must be known on the host, so a call
-that takes its range from the data waits for it.
+Counts are integers, and sums of weights are added in a fixed order (kernels/index/dispatch.py):
+both are the same on every run. The number of bins and their edges must be known on the host, so a
+call that takes its range from the data waits for it.
 """
 
 from __future__ import annotations

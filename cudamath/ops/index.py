@@ -65,7 +65,7 @@ def _gathering(name: str, cpu: str) -> Op:
     return Op(
         name,
         cpu=cpu,
-        cuda="index.gather.gather",
+        cuda="index.dispatch.gather",
         vjp=lambda g, _y, x, *indices, axis: (
             _gather_grad(g, *indices, shape=x.shape, axis=axis),
             *(None for _ in indices),
@@ -78,7 +78,7 @@ _take = _gathering("take", "index.take")
 _gather_grad = Op(
     "index_grad",
     cpu="index.gather_grad",
-    cuda="index.scatter_add.gather_grad",
+    cuda="index.dispatch.gather_grad",
     vjp=lambda g, _y, _g, *indices, shape, axis: (
         _gather(g, *indices, axis=axis),
         *(None for _ in indices),
@@ -87,28 +87,28 @@ _gather_grad = Op(
 _index_add = Op(
     "index_add",
     cpu="index.index_add",
-    cuda="index.scatter_add.index_add",
+    cuda="index.dispatch.index_add",
     vjp=(
         lambda g, _y, _x, _index, _values, axis: g,
         lambda _g, _y, _x, _index, _values, axis: None,
         lambda g, _y, _x, index, _values, axis: _gather(g, index, axis=axis),
     ),
 )
-_scatter = Op("index_put", cpu="index.scatter", cuda="index.scatter.scatter", writes=True)
-_put_flat = Op("put", cpu="index.put", cuda="index.scatter.scatter", writes=True)
+_scatter = Op("index_put", cpu="index.scatter", cuda="index.dispatch.scatter", writes=True)
+_put_flat = Op("put", cpu="index.put", cuda="index.dispatch.scatter", writes=True)
 _scatter_number = Op(
     "index_put_number", cpu="index.scatter_number", cuda="index.scatter.scatter_number", writes=True
 )
 _along = Op(
     "take_along_axis",
     cpu="index.take_along",
-    cuda="index.gather.take_along",
+    cuda="index.dispatch.take_along",
     vjp=lambda g, _y, x, index, axis: (_along_grad(g, index, size=x.shape[axis], axis=axis), None),
 )
 _along_grad: Op = Op(
     "take_along_axis_grad",
     cpu="index.take_along_grad",
-    cuda="index.scatter_add.take_along_grad",
+    cuda="index.dispatch.take_along_grad",
     vjp=lambda g, _y, _g, index, size, axis: (_along(g, index, axis=axis), None),
 )
 

@@ -38,7 +38,7 @@ _TAKEN = {
 _pad = Op(
     "pad",
     cpu="shape.pad",
-    cuda="image.pad.pad",
+    cuda="image.dispatch.pad",
     vjp=lambda g, _y, _x, widths, **_scalars: (
         view_of(g, tuple([slice(b, n - a) for n, (b, a) in zip(g.shape, widths, strict=True)])),
     ),
@@ -60,9 +60,9 @@ def _grad_rule(h: ndarray, _dx: None, _g: None, *, size: Any, old: Any, axes: An
     return (_resize(in_an_order(h), size=old, old=size, axes=axes),)
 
 
-_resize = Op("resize", cpu="resize.resize", cuda="image.resize.resize", vjp=_rule)
+_resize = Op("resize", cpu="resize.resize", cuda="image.dispatch.resize", vjp=_rule)
 _resize_grad = Op(
-    "_resize_grad", cpu="resize.resize_grad", cuda="image.resize.resize_grad", vjp=_grad_rule
+    "_resize_grad", cpu="resize.resize_grad", cuda="image.dispatch.resize_grad", vjp=_grad_rule
 )
 
 

@@ -31,7 +31,7 @@ _NUMBERS = {
 _where: Op = Op(
     "where",
     cpu="index.where",
-    cuda="index.gather.where",
+    cuda="index.where.where",
     broadcasts=True,
     vjp=(
         lambda _g, _y, _mask, _a, _b: None,
@@ -42,14 +42,14 @@ _where: Op = Op(
 _where_number: Op = Op(
     "where_number",
     cpu="index.where_number",
-    cuda="index.gather.where_number",
+    cuda="index.where.where_number",
     broadcasts=True,
     vjp=lambda g, _y, mask, _a, *, swapped, **_: (
         None,
         where(mask, 0, g) if swapped else where(mask, g, 0),  # type: ignore[has-type]
     ),
 )
-_where_into = Op("where_into", cpu="index.where_into", cuda="index.gather.where_into", writes=True)
+_where_into = Op("where_into", cpu="index.where_into", cuda="index.where.where_into", writes=True)
 
 
 def _is_scalar(value: Any) -> bool:

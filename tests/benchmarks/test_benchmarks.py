@@ -294,7 +294,10 @@ def test_outdated_records_are_reported() -> None:
 
 
 def test_what_is_outdated_about_a_record(tmp_path: pathlib.Path) -> None:
-    functions, names = accuracy.expected_functions(), [r.name for r in rows.ROWS.values() if r.kind != "cpu"]
+    functions, names = (
+        accuracy.expected_functions(),
+        [r.name for r in rows.ROWS.values() if r.kind != "cpu"],
+    )
     for folder, ops, kept in (
         ("complete", functions, names),
         ("a-gpu", functions - {"exp", "ml.softmax"}, [*names[:-2], "a_row_of_old"]),

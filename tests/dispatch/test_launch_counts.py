@@ -493,16 +493,16 @@ def test_numbers_by_pairs_simulated():
 
 @pytest.mark.simulator
 def test_gather_pairs_simulated():
-    from cudamath.kernels.index import gather as index_gather
+    from cudamath.kernels.index import dispatch as index_dispatch
 
     x = RNG.normal(size=(3, 4, 5, 2)).astype(np.float32)
     i, j = RNG.integers(-4, 4, (2, 3)), RNG.integers(-5, 5, (2, 3)).astype(np.int8)
     np.testing.assert_array_equal(
-        simulate(index_gather.gather(*map(layout_of, (x, i, j)), axis=1), x, i, j), x[:, i, j]
+        simulate(index_dispatch.gather(*map(layout_of, (x, i, j)), axis=1), x, i, j), x[:, i, j]
     )
     turned = x.transpose(1, 2, 0, 3)[:, :, 1]
     np.testing.assert_array_equal(
-        simulate(index_gather.gather(*map(layout_of, (turned, i, j)), axis=0), turned, i, j),
+        simulate(index_dispatch.gather(*map(layout_of, (turned, i, j)), axis=0), turned, i, j),
         turned[i, j],
     )
 

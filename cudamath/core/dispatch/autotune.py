@@ -127,7 +127,7 @@ def _distance(key: str, sizes: Sequence[int]) -> float:
     return sum(abs(math.log2(n / m)) for n, m in pairs)
 
 
-def remember(
+def save(
     name: str,
     op: str,
     kind: str,

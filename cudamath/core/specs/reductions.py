@@ -95,8 +95,8 @@ class Sum(Reduction):
 class PlainSum(Sum):
     """The sum of all elements, NaN included."""
 
-    sums = Sums()
-    partial = "sum"
+    sums: Sums | None = Sums()
+    partial: str | None = "sum"
 
     def in_rows(self, rows: Rows, x: int, wide: np.dtype, count: int, correction: float) -> int:
         return rows.along("sum", wide, x)

@@ -78,7 +78,7 @@ def input_gradient(problem: Problem) -> Plan | None:
 @functools.lru_cache(maxsize=1024)
 def of_volumes(problem: Problem) -> Plan | None:
     """The plan of a convolution of volumes, or of one of its gradients. The library takes
-    milliseconds to make it, and it is wanted twice: when `conv3d.served` asks whether there is one,
+    milliseconds to make it, and it is needed twice: when `conv3d.served` checks that there is one,
     and when it runs. So it is cached.
 
     The library sees 16-bit numbers channels last, as tensor cores read them, and others in C

@@ -107,8 +107,8 @@ class Axis(NamedTuple):
 
 
 class Scheme(NamedTuple):
-    """Both axes, and what follows: rows are read from `first`, `height` of them, and columns from
-    `left`, a multiple of 4, `vectors` times 4 of them."""
+    """Both axes, and the rows and columns that a strip reads: `height` rows from `first`, and
+    `vectors` times 4 columns from `left`, a multiple of 4."""
 
     rows: Axis
     columns: Axis
@@ -133,8 +133,8 @@ class Scheme(NamedTuple):
 def scheme(
     taps: tuple[int, int], up: tuple[int, int], down: tuple[int, int], before: tuple[int, int]
 ) -> Scheme:
-    """Of these numbers for rows and columns; strips are as wide as keeps what they read aligned to
-    4 numbers."""
+    """The scheme of these numbers for rows and columns. Strips are as wide as is needed to read
+    aligned groups of 4 numbers."""
     rows, columns = (
         Axis(taps[i], up[i], down[i], before[i], wide) for i, wide in enumerate((HIGH, 4 * up[1]))
     )
@@ -205,10 +205,10 @@ def straight(how: Scheme, arguments: str, term: str, C: Any) -> Any:
     """Device function (slab, at, pitch, v, <arguments>) that walks down the rows below a strip,
     written out: loops of which most steps meet nothing are not unrolled.
 
-    at: place of the first row's first number; v: room for a row. term: what is done where result
-    `n` of the strip meets tap `t` at number `k` of the row. It is written once, for the results and
-    taps of one row each, which begin at n0 and t0 (i64: Numba would compile a function anew for
-    every literal that it is called with)."""
+    at: place of the first row's first number; v: registers for a row. term: the statement where
+    result `n` of the strip meets tap `t` at number `k` of the row. It is written once, for the
+    results and taps of one row each, which begin at n0 and t0 (i64: Numba would compile a function
+    anew for every literal argument)."""
     body = [
         "    " + term.format(n=f"n0 + {j}", t=f"t0 + {s}", k=k)
         for k in range(4 * how.vectors)

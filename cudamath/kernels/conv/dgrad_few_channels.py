@@ -77,7 +77,7 @@ class Tiles(NamedTuple):
 
 
 def tiles(how: Scheme, planes: int, P: int, Q: int, reads: int) -> Tiles:
-    """The fewest tiles; of these the widest, whose rows are read in long runs."""
+    """The fewest tiles; of these the widest, which read rows in long runs."""
     wide, strips_down, strips_across = (
         how.columns.wide,
         blocks(P, HIGH),

@@ -140,7 +140,7 @@ def direct(problem: Problem) -> Plan:
     if not problem.x.size:
         return Plan([problem.x], [])
     sources = Sources(*problem.inputs)
-    (y, y_layout), (w, w_layout), *bias = sources.found
+    (y, y_layout), (w, w_layout), *bias = sources.operands
     stride, dilation, padding = problem.stride, problem.dilation, problem.padding[::2]
     steps: list[int] = []  # along planes (of volumes), rows, columns
     for step, apart, before in [(1, 1, 0)] * (3 - len(stride)) + list(
@@ -170,7 +170,7 @@ def input_gradient(problem: Problem, splits: int | None = None, tiles: bool | No
     tiles; by default those for which tiles pay."""
     out, groups = problem.x, problem.groups
     sources = Sources(*problem.inputs)
-    (y_argument, y_layout), (w_argument, w_layout), *rest = sources.found
+    (y_argument, y_layout), (w_argument, w_layout), *rest = sources.operands
     bias = rest[0][0] if rest else None
     dy = grouped(y_argument, y_layout, groups, 1)
     w = grouped(w_argument, w_layout, groups, 0)

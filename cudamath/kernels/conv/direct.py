@@ -33,8 +33,8 @@ THREADS = 256
 
 @functools.cache
 def sum_of_taps(dtype: np.dtype, large: bool) -> Any:
-    """Device function: what a thread of several has of a sum over columns, rows, planes and
-    channels. large: 64-bit places."""
+    """Device function: one thread's part of a sum over columns, rows, planes and channels. large:
+    64-bit places."""
     load, _, C = codec(dtype)
     signed, unsigned, place = (
         (types.int64 if large else types.int32),
@@ -64,8 +64,8 @@ def sum_of_taps(dtype: np.dtype, large: bool) -> Any:
         """x, w: memory as a line; at_x, at_w: where the first product's factors lie; then how many
         there are and how far apart.
 
-        A tap is found by divisions; along its channels, a product costs two loads and nothing is
-        asked."""
+        A tap is found by divisions; along its channels, a product costs two loads and no
+        comparison."""
         total, first, apart = C(0), cuda.threadIdx.y, cuda.blockDim.y
         share = signed(unsigned(channels - first + apart - 1) // unsigned(apart))
         for k in range(cuda.threadIdx.z, columns * rows * planes, cuda.blockDim.z):
@@ -95,8 +95,7 @@ def sum_of_taps(dtype: np.dtype, large: bool) -> Any:
 
 @cuda.jit(device=True)
 def taps_inside(at, apart, taps, size):
-    """Of taps at `at`, at + apart, ...: the first within 0 <= place < size, and how many there
-    are."""
+    """Of taps at `at`, at + apart, ...: the first within 0 <= place < size, and their number."""
     first, last = 0, taps
     while first < last and (at + first * apart < 0 or at + first * apart >= size):
         first += 1
@@ -107,8 +106,8 @@ def taps_inside(at, apart, taps, size):
 
 @functools.cache
 def sum_of_lanes(C: Any) -> Any:
-    """Device function: the sum of what the threads of a result have, in a fixed order; that of
-    places y = z = 0 gets it."""
+    """Device function: the sum over the threads of a result, in a fixed order. The thread with y =
+    z = 0 gets it."""
 
     @cuda.jit(device=True)
     def sum_of_lanes(total):
@@ -280,7 +279,7 @@ def forward(problem: Problem) -> Plan:
     if not problem.y.size:
         return Plan([problem.y], [])
     sources = Sources(*problem.inputs)
-    (x, x_layout), (w, w_layout), *bias = sources.found
+    (x, x_layout), (w, w_layout), *bias = sources.operands
     sources.steps.append(
         launch(
             conv2d_direct,

@@ -99,11 +99,11 @@ WGRAD_FEW_WORK = 1 << 26  # multiply-adds from which few_channels pays for the w
 WGRAD_FEW_OUTPUTS = 32  # and outputs
 DGRAD_DIRECT_WORK = 1 << 23  # multiply-adds up to which one launch takes less time than several
 DGRAD_DIRECT_WORK_NHWC = 1 << 21  # channels last: neighbours read far apart, and launches are fewer
-DGRAD_DIRECT_WORK_ALONE = 1 << 18  # beside a single product, or beside cuDNN
+DGRAD_DIRECT_WORK_ALONE = 1 << 18  # compared with a single product, or with cuDNN
 DGRAD_DIRECT_TERMS = 1 << 10  # in the sum of one result
 
 
-# -------------------- what versions support
+# -------------------- conditions of the versions
 
 
 def is_depthwise(p: Problem) -> bool:
@@ -188,8 +188,8 @@ def has_sm90(p: Problem) -> bool:
 
 
 def filters_may_stay(p: Problem) -> bool:
-    """One group, up to 128 outputs, and sums over whole steps of 64 channels. The planner knows
-    whether shared memory has room."""
+    """One group, up to 128 outputs, and sums over whole steps of 64 channels. The planner
+    computes whether shared memory has room."""
     summed, outputs = p.operands[0].shape[1], p.out.shape[1]
     no_bias = p.kind == "input" or p.bias is None
     return has_sm90(p) and p.groups == 1 and no_bias and summed % 64 == 0 and outputs <= 128
@@ -283,7 +283,7 @@ def wgrad_fits_tiles(p: Problem) -> bool:
 
 
 def float32_suits_cudnn(p: Problem) -> bool:
-    """Whether float32 of a size that nobody timed takes less time by cuDNN than by our tiles.
+    """Whether float32 of a size without a measurement takes less time by cuDNN than by our tiles.
 
     Images (4, 16, 8, 8) to (8, 64, 16, 16), as many outputs, 3 x 3 taps; back to back on an H200,
     us (ours, cuDNN):

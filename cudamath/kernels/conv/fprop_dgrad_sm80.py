@@ -152,7 +152,7 @@ def conv2d_mma(dtype: np.dtype, columns: int, across: bool, biased: bool) -> Any
         pixel0 = i32(tile_row * PIXELS)
         output0 = i32((rest - tile_row * across_tiles) * columns)
 
-        # what this thread loads: channels 8 piece .. of two pixels
+        # this thread loads channels 8 piece .. of two pixels
         piece = i32(thread & 3)
         first = i32(thread >> 2)
         to_a = i32(first * 64 + ((piece ^ ((first >> 1) & 3)) << 4))

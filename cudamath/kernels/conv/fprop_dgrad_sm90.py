@@ -76,8 +76,8 @@ i32, i64, f32 = types.int32, types.int64, types.float32
 
 
 class Tile(NamedTuple):
-    """What a block computes at a time (if alternating: each of its two warpgroups), and from how
-    many channels per step.
+    """The results that a block computes at a time (if alternating: each of its two consumer
+    warpgroups), and the channels of a step.
 
     outputs 64: the warpgroups share them, and halve the pixels; 128 or 256: they share the pixels.
     """
@@ -271,7 +271,7 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
             while t < tiles:
                 for i in range(count):
                     total[i] = f32(0)
-                if alternating:  # the other one has found all its stages full
+                if alternating:  # the other one has multiplied all its stages
                     ptx.named_sync(1 + me, 256)
                 before = i32(-1)
                 for _ in range(steps_of(table, t, product_tiles, chunks)):

@@ -60,8 +60,9 @@ i32, i64, f32 = types.int32, types.int64, types.float32
 
 
 class Tile(NamedTuple):
-    """What a warpgroup computes at a time: outputs (64 or 128, all there are) x pixels; taps of a
-    filter; chunks of CHANNELS channels; apart: pixels from one tap of a row to the next."""
+    """The results that a warpgroup computes at a time: outputs (64 or 128, all there are) x
+    pixels; taps of a filter; chunks of CHANNELS channels; apart: pixels from one tap of a row to
+    the next."""
 
     outputs: int
     pixels: int
@@ -80,30 +81,36 @@ class Tile(NamedTuple):
         return 1024 * blocks(self.run, 8)
 
     @property
-    def kept(self) -> int:
+    def resident(self) -> int:
         """Bytes of all filters."""
         return 2 * CHANNELS * self.outputs * self.taps[0] * self.taps[1] * self.chunks
 
     @property
     def stages(self) -> int:
         """How many there is room for."""
-        return tma_pipeline.ring_stages(self.stage, self.kept)
+        return tma_pipeline.ring_stages(self.stage, self.resident)
 
     @property
     def shared(self) -> int:
         """Dynamic shared memory; a barrier for each step's filters besides."""
         return (
-            tma_pipeline.ring_bytes(self.stage, self.stages, self.kept)
+            tma_pipeline.ring_bytes(self.stage, self.stages, self.resident)
             + 8 * self.taps[0] * self.chunks
         )
 
 
 @functools.cache
 def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
-    """Convolution with kept filters. across: these are read across their rows (input gradient)."""
+    """Convolution with resident filters. across: these are read across their rows (input
+    gradient)."""
     kind = "bf16" if dtype == bfloat16 else "f16"
     rows, pixels, (taps_down, taps_right), chunks, apart = tile
-    stages, stage_bytes, kept_bytes, run_bytes = tile.stages, tile.stage, tile.kept, 128 * tile.run
+    stages, stage_bytes, resident_bytes, run_bytes = (
+        tile.stages,
+        tile.stage,
+        tile.resident,
+        128 * tile.run,
+    )
     high, sums, pieces = rows // 64, pixels // 2, rows // 64
     count = high * sums
     filter_bytes = pieces * PIECE
@@ -158,8 +165,8 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
         chunks, not known to the compiler, which would write the loop out and then serialise its
         products; strides of y in bytes."""
         base = tma_pipeline.first_tile(cuda.shared.array(0, types.uint8))
-        kept = i32(base + stages * stage_bytes)
-        full = i32(kept + kept_bytes)
+        resident = i32(base + stages * stage_bytes)
+        full = i32(resident + resident_bytes)
         ready = i32(full + 16 * stages)
         thread = i32(cuda.threadIdx.x)
         group_of_threads = thread >> 7
@@ -175,7 +182,7 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
         if group_of_threads == 0:  # ---------------- the one that fetches
             registers_down()
             if thread == 0:
-                stage, phase, to, there = i32(0), i32(1), kept, ready
+                stage, phase, to, there = i32(0), i32(1), resident, ready
                 while t < tiles:
                     image, p, q = pixel_of(i32(t * pixels), area, width)
                     h, v = i32(row_start + p), i32(column_start + q)
@@ -229,8 +236,8 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
             while t < tiles:
                 for i in range(count):
                     total[i] = f32(0)
-                ptx.named_sync(1 + me, 256)  # the other one has found all its stages full
-                before, a = i32(-1), kept
+                ptx.named_sync(1 + me, 256)  # the other one has multiplied all its stages
+                before, a = i32(-1), resident
                 for step in range(i32(steps)):
                     ptx.barrier_wait(ready + 8 * step, 0)
                     ptx.barrier_wait(full + 8 * stage, phase)

@@ -86,8 +86,8 @@ THREADS = 256  # of a block of the kernels that prepare operands
 
 @functools.cache
 def pack_weights(dtype: np.dtype) -> Any:
-    """Weights as the tiles read them: outputs beside each other, in the compute type, filled up
-    with zeros."""
+    """Weights in the order in which tiles read them: outputs side by side, in the compute type,
+    padded with zeros."""
     load, _, C = codec(dtype)
 
     @cuda.jit
@@ -215,7 +215,7 @@ def conv2d_implicit_gemm(dtype: np.dtype, tile: Tile) -> Any:
         thread = cuda.threadIdx.x
         m, n = place_in_tile(thread, rows_per_warp)
 
-        # what this thread loads: each_a neighbouring weights of one tap, and one position of each_b
+        # this thread loads each_a neighbouring weights of one tap, and one position of each_b
         # neighbouring taps
         k_a = thread * each_a // rows
         m_a = thread * each_a - k_a * rows
@@ -246,7 +246,7 @@ def conv2d_implicit_gemm(dtype: np.dtype, tile: Tile) -> Any:
                     ) < types.uint32(x_width):
                         value = C(load(x[types.uint32(from_b + tap_place[i])]))
                     next_b[i] = value
-                for i in range(each_b):  # the table is read one step ahead of what it points to
+                for i in range(each_b):  # the table is read one step ahead of the images
                     tap_place[i], _, tap_h[i], tap_v[i] = load_vector(
                         taps, (k + DEPTH + k_b + i) * 4, 4
                     )
@@ -310,11 +310,9 @@ def conv2d_implicit_gemm(dtype: np.dtype, tile: Tile) -> Any:
 
 
 MOST_SPLITS = 16
-ALONE = (
-    0.7  # time of blocks that each have a multiprocessor to themselves, beside such as share one
-)
+ALONE = 0.7  # time of a block with a multiprocessor to itself, relative to two that share one
 RATE = 4  # taps a microsecond of two blocks that share one (NVIDIA H200)
-MEMORY = 2e6  # bytes of parts a microsecond, half of what a copy takes
+MEMORY = 2e6  # bytes of partial sums a microsecond: half the bandwidth of a copy
 
 
 def choose_splits(tiles: int, channels: int, area: int, results: int, many: int) -> int:
@@ -342,7 +340,7 @@ def _split(sources: Sources, x: View, w: View, y: View, splits: int) -> tuple[Vi
     """The same operands with the channels of the one group in `splits` groups, each with a result
     of its own in memory."""
     each, size = x.shape[2] // splits, math.prod(y.shape)
-    partial = sources.temp(Layout.new((splits, size), float32, sources.found[0][1].device))
+    partial = sources.temp(Layout.new((splits, size), float32, sources.operands[0][1].device))
     return (
         View(
             x.argument,
@@ -379,7 +377,7 @@ def append_launches(
     biased = bias is not None
     bias = bias if biased else w.argument.view((1,), (item,))  # not read
     tile = choose_tile(outputs, dtype)
-    target, size, device = y, math.prod(y.shape), sources.found[0][1].device
+    target, size, device = y, math.prod(y.shape), sources.operands[0][1].device
     if (
         dtype != float32
         or tile != TILES[128]
@@ -459,7 +457,7 @@ def forward(problem: Problem, splits: int | None = None) -> Plan:
     """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,) -> y (N, G*M, P, Q). splits: see
     `append_launches`."""
     sources = Sources(*problem.inputs)
-    (x, x_layout), (w, w_layout), *bias = sources.found
+    (x, x_layout), (w, w_layout), *bias = sources.operands
     stride, padding, dilation, groups = (
         problem.stride,
         problem.padding,

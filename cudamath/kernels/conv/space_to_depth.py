@@ -51,7 +51,7 @@ from .problem import Pair, Problem
 
 Planner = Callable[[Problem], Plan | None]
 THREADS = 128
-CHANNELS = 16  # what tensor cores sum at a time
+CHANNELS = 16  # summed by tensor cores at a time
 
 
 class Axis(NamedTuple):
@@ -112,7 +112,7 @@ def unfold_filters(z, w, top, left):
 # -------------------- planner
 
 
-def folded(
+def fold(
     source: ArrayArg, layout: Layout, target: ArrayArg, size: Pair, front: Pair = (0, 0)
 ) -> tuple[Layout, Launch]:
     """The layout of an array folded to this size, and the launch that folds it."""
@@ -132,8 +132,8 @@ def forward(problem: Problem, convolve: Planner = fprop_dgrad_sm90.forward) -> P
     x, weight, padding = problem.x, problem.weight, problem.padding
     down, right = [axis(problem.taps[i], padding[2 * i]) for i in (0, 1)]
     height, columns = x.shape[2:]
-    images, first = folded(Input(0), x, Temp(0), (blocks(height, 2), blocks(columns, 2)))
-    filters, second = folded(
+    images, first = fold(Input(0), x, Temp(0), (blocks(height, 2), blocks(columns, 2)))
+    filters, second = fold(
         Input(1), weight, Temp(1), (down.taps, right.taps), (down.front, right.front)
     )
     before = (down.before, 0, right.before, 0)
@@ -160,7 +160,7 @@ def weight_gradient(problem: Problem, convolve: Planner = gradient_of_filters) -
     x, out, padding = problem.x, problem.weight, problem.padding
     down, right = [axis(problem.taps[i], padding[2 * i]) for i in (0, 1)]
     height, columns = x.shape[2:]
-    images, first = folded(Input(1), x, Temp(0), (blocks(height, 2), blocks(columns, 2)))
+    images, first = fold(Input(1), x, Temp(0), (blocks(height, 2), blocks(columns, 2)))
     filters = as_last(out, (out.shape[0], CHANNELS, down.taps, right.taps))
     before = (down.before, 0, right.before, 0)
     inner = convolve(Problem("weight", images, filters, problem.y, padding=before))

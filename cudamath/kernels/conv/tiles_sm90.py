@@ -58,13 +58,13 @@ def pixel_of(at, area, width):
 
 @device_function
 def skip(stage, phase, count, stages):
-    """The position in a ring `count` stages on. The compiler knows how many there are, and divides
-    by multiplying."""
+    """The position in a ring `count` stages on. The number of stages is a constant, so the compiler
+    divides by multiplying."""
     at, all_stages = types.uint32(stage + count), types.uint32(stages)
     return i32(at % all_stages), i32((phase + at // all_stages) & 1)
 
 
-# -------------------- how sums leave
+# -------------------- storing sums
 
 
 @functools.cache
@@ -101,11 +101,11 @@ def store_channels(partial, to, sums, e, channel, channels):
             vector_access.store_vector(partial, to + 8 * k, (sums[e + 4 * k], sums[e + 4 * k + 1]))
 
 
-# -------------------- what TMA is told
+# -------------------- descriptors of TMA
 
 
 def reach(product: Product, size: Pair) -> tuple[Pair, Pair]:
-    """The corners of the box of windows, as TMA wants them: of the first window, and of the last
+    """The corners of the box of windows, as TMA takes them: of the first window, and of the last
     before the far edge."""
     lower = product.rows.start, product.columns.start
     bottom, right = [

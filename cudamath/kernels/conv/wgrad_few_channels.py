@@ -69,9 +69,9 @@ ROOM = 11776  # numbers in shared memory
 
 
 class Block(NamedTuple):
-    """Of a group alone, whose outputs are shared between blocks: threads, how many blocks a
-    multiprocessor holds, channels and outputs at most, taps of each axis, and the numbers in shared
-    memory, which in the end hold the sums of all threads."""
+    """A block for one group, whose outputs several blocks share: threads, blocks that a
+    multiprocessor holds, channels and outputs at most, taps of each axis, and numbers in shared
+    memory. At the end these hold the sums of all threads."""
 
     threads: int = 192
     blocks: int = 2

@@ -179,7 +179,7 @@ def position_table(
     y_column,
 ):
     """table (positions + 2 * DEPTH, 4) int32: place in x, place in y, row and column in x of each
-    position, and what is read ahead of the end; strides in elements. A thread a row."""
+    position, and rows that are read beyond the end; strides in elements. A thread a row."""
     n = cuda.grid(1)
     if n >= table.shape[0]:
         return
@@ -322,7 +322,7 @@ def direct(problem: Problem) -> Plan:
     if not out.size:
         return Plan([out], [])
     sources = Sources(*problem.operands)
-    dy, x = (grouped(argument, layout, groups, 1) for argument, layout in sources.found)
+    dy, x = (grouped(argument, layout, groups, 1) for argument, layout in sources.operands)
     dw = grouped(Output(0), out, groups, 0)
     large = math.prod(dy.shape[3:]) >= 1 << 31
     sources.steps.append(
@@ -341,7 +341,7 @@ def weight_gradient(problem: Problem) -> Plan:
     order."""
     out, groups, kernel = problem.weight.like(), problem.groups, problem.taps
     sources = Sources(*problem.operands)
-    dy, source = (grouped(argument, layout, groups, 1) for argument, layout in sources.found)
+    dy, source = (grouped(argument, layout, groups, 1) for argument, layout in sources.operands)
     rows, columns = walks_of(problem)
     images, _, outputs, height, width = dy.shape
     dtype, item, positions = problem.dtype, problem.itemsize, images * height * width

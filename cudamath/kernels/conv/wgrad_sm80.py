@@ -18,6 +18,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16, float32
 from ...core.layout import Layout
+from ...runtime.device import multiprocessors
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.channels_last import Turned
 from ..lib.integers import blocks
@@ -34,7 +35,7 @@ SIDE = 128  # outputs, and columns, of a tile
 PIXELS = 32  # a step
 STAGES = 4
 HALF = 2 * PIXELS * SIDE  # bytes of one operand of a stage
-ENOUGH_BLOCKS = 264  # two for each multiprocessor of a large device
+ENOUGH_BLOCKS = 2  # for each multiprocessor
 MOST_SPLITS = 128
 i32, i64, f32 = types.int32, types.int64, types.float32
 
@@ -98,7 +99,7 @@ def conv2d_weight_mma(dtype: np.dtype) -> Any:
         begin = i32(split * share)
         end = i32(min(begin + share, positions))
 
-        # what this thread loads: 8 outputs, and 8 channels under one tap, of pixels `first` and
+        # this thread loads 8 outputs, and 8 channels under one tap, of pixels `first` and
         # `first` + 16 of a step
         piece = i32(thread & 15)
         first = i32(thread >> 4)
@@ -215,7 +216,8 @@ def weight_gradient(problem: Problem, splits: int | None = None) -> Plan | None:
     group_tiles = across_tiles * blocks(outputs, SIDE)
     tiles = groups * group_tiles
     if splits is None:
-        splits = max(1, min(MOST_SPLITS, ENOUGH_BLOCKS // tiles, blocks(positions, 8 * PIXELS)))
+        enough = ENOUGH_BLOCKS * multiprocessors(problem.device)
+        splits = max(1, min(MOST_SPLITS, enough // tiles, blocks(positions, 8 * PIXELS)))
     share = blocks(blocks(positions, splits), PIXELS) * PIXELS
     splits = blocks(positions, share)
     partial = turned.temp(Layout.new((splits, out.size), float32, out.device))

@@ -83,8 +83,9 @@ def sum_of_steps(
     through the ring: (sums, `full` of the ring, addresses of gradients and pixels in its first
     stage, first pixel, the one behind the last, thread).
 
-    products: one or two of a step: columns, place of the sums, what to add to the descriptors of
-    gradients and pixels; lead: see hopper.descriptor_base. Both operands lie across the sum."""
+    products: one or two of a step: columns, place of the sums, offsets of the descriptors of
+    gradients and pixels; lead: see tma_pipeline.descriptor_base. Both operands lie across the
+    sum."""
     steps = tma_pipeline.descriptor_steps(True, PIXELS // 16)
     base_a, base_b = tma_pipeline.descriptor_base(lead_a), tma_pipeline.descriptor_base(lead_b)
     two, (_, second, next_a, next_b) = len(products) == 2, products[-1]

@@ -66,16 +66,16 @@ if not SIMULATOR:
 SIDE = 128  # outputs and channels of a tile
 STAGE = 4 * PIECE  # bytes of a step: 64 pixels of both
 HALF = 16384  # bytes that a warpgroup receives: half the sums of its 64 x 128
-KEPT = 2 * (HALF + 8)  # for both warpgroups, and a barrier each
+EXCHANGE = 2 * (HALF + 8)  # bytes: for both warpgroups, and a barrier each
 BESIDE = 2048  # bytes left to a block of the kernel that adds parts
 i32, i64, f32 = types.int32, types.int64, types.float32
 
 
 @functools.cache
 def swap_halves(count: int) -> Any:
-    """A device function with which the same warpgroup of the two blocks of a pair adds `count` sums
-    per thread, each block one half: (sums, half of them to be filled, rank, shared address of what
-    comes for this thread, barrier that counts it).
+    """A device function that adds `count` sums per thread of the same warpgroup in the two blocks
+    of a pair, each block one half: (sums, the half to be filled, rank, shared address where this
+    thread's numbers arrive, barrier that counts them).
 
     Rank 0 has the first half. Quads of a warpgroup's threads follow each other, 2,048 bytes. a + b
     = b + a: the same bits whoever adds."""
@@ -124,7 +124,7 @@ def swap_halves(count: int) -> Any:
 def ring_stages(whole: bool) -> int:
     """Stages of the ring. Of parts one fewer: then blocks of the kernel that adds them, and after
     these the next call's, are on the multiprocessor before they can begin."""
-    return tma_pipeline.ring_stages(STAGE, KEPT if whole else KEPT + BESIDE)
+    return tma_pipeline.ring_stages(STAGE, EXCHANGE if whole else EXCHANGE + BESIDE)
 
 
 @functools.cache
@@ -275,7 +275,7 @@ def weight_gradient(problem: Problem, parts: int | None = None) -> Plan | None:
         turned.target, (1, outputs, channels), None, (1, 64, 64), kind=x.dtype.name
     )
     numbers = [np.int32(n) for n in (across, tiles, steps, 2 * parts, channels, outputs)]
-    shared = tma_pipeline.ring_bytes(STAGE, ring_stages(whole), KEPT)
+    shared = tma_pipeline.ring_bytes(STAGE, ring_stages(whole), EXCHANGE)
     arguments = [*maps, of_result if whole else np.int64(0), partial, *numbers]
     turned.steps.append(
         Launch(

@@ -68,15 +68,15 @@ if not SIMULATOR:
     from ..ptx.vector_access import store_vector
 
 i32, i64, f32 = types.int32, types.int64, types.float32
-PAIR = 3  # what it takes two blocks to add their sums, see `choose`
+PAIR = 3  # time in which two blocks add their sums, in the units of `choose`
 MOST_TAPS = 4  # 64 channels under each: the columns of a wgmma
 
 
 class Tile(NamedTuple):
-    """What a block sums up: 128 outputs x the taps of a row, or 64 outputs x those of all `rows`, 2
+    """The sums of a block: 128 outputs x the taps of a row, or 64 outputs x those of all `rows`, 2
     or 3; all with the same 64 channels. apart: dilation; stride: also the number of runs of pixels
-    for a row of taps, 1 or 2. paired: two blocks, a cluster, sum up the same over half the
-    positions each, and add their sums themselves. whole: one block sums up all."""
+    for a row of taps, 1 or 2. paired: two blocks, a cluster, sum up half the positions each,
+    and add their sums themselves. whole: one block sums up all."""
 
     taps: int
     apart: int = 1
@@ -117,7 +117,7 @@ class Tile(NamedTuple):
     @property
     def stages(self) -> int:
         """In the ring."""
-        return tma_pipeline.ring_stages(self.stage, self.kept)
+        return tma_pipeline.ring_stages(self.stage, self.exchange)
 
     @property
     def received(self) -> int:
@@ -125,14 +125,14 @@ class Tile(NamedTuple):
         return 8192 * self.taps
 
     @property
-    def kept(self) -> int:
-        """Bytes beside the ring: what comes, and a barrier for each warpgroup."""
+    def exchange(self) -> int:
+        """Bytes besides the ring: the other block's sums, and a barrier for each warpgroup."""
         return self.consumers * (self.received + 8) if self.paired else 0
 
     @property
     def shared(self) -> int:
         """Dynamic shared memory."""
-        return tma_pipeline.ring_bytes(self.stage, self.stages, self.kept)
+        return tma_pipeline.ring_bytes(self.stage, self.stages, self.exchange)
 
 
 @functools.cache
@@ -391,7 +391,7 @@ def choose(
         waves = blocks(blocks_of(tile, outputs, groups, taps_down, chunks) * splits, many)
         step = (
             tile.taps * tile.consumers / 8 * (1 if tile.rows == 1 else 1.05)
-        )  # three warpgroups share what memory gives
+        )  # three warpgroups share the bandwidth of memory
         results = outputs * groups * taps_down * tile.taps * 64 * chunks
         summed = PAIR if tile.paired else splits * results / 5e5 if splits > 1 else 0
         return waves * step * (blocks(steps, splits) + 8) + summed

@@ -26,6 +26,7 @@ from ..elementwise.generator import NAMES, launch, result_layout
 from ..lib import codec
 from ..lib.accumulators import accumulator_type
 from ..reduce.dispatch import planned
+from ..reduce.problem import Problem
 
 __all__ = ["UserKernel", "user_kernel"]
 
@@ -159,4 +160,5 @@ def reduction(
     version: str | None = None,
 ) -> Plan:
     """Planner of a user's reduction."""
-    return planned(x, custom(functions, x.dtype, dtype), axis, keepdims, dtype, version=version)
+    made = custom(functions, x.dtype, dtype)
+    return planned(Problem(x, made, axis, keepdims, dtype), version)

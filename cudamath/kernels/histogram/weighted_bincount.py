@@ -8,10 +8,10 @@ nearly all lanes have the first turn. Then the block adds the tables of its warp
 (``sum_in_tables``), and ``join_tables`` those of the blocks, both in a fixed order that depends on
 nothing but the number of elements.
 
-More bins than a warp's table holds are sorted and summed instead (index/scatter_add.py). The floor
-is one read of numbers and weights; the worst case, all in one bin, takes 32 turns each time. On one
-H200 2^24 float32 weights in 1,000 bins, with the search for the largest number, take 208 us; by the
-sort they took 1,578, by CuPy's atomics, in any order, 1,170.
+More bins than a warp's table holds are sorted and summed instead (`gather_grad` of
+index/dispatch.py). The floor is one read of numbers and weights. The worst case, all in one bin,
+takes 32 turns each time. On one H200 2^24 float32 weights in 1,000 bins, with the search for the
+largest number, take 208 us; by the sort they took 1,578, by CuPy's atomics, in any order, 1,170.
 """
 
 import functools
@@ -27,7 +27,7 @@ from ...core.layout import Layout
 from ..compiler.decorators import FULL
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.contiguous import dense
-from ..index import scatter_add
+from ..index.dispatch import gather_grad
 from ..lib.codec import codec
 from ..lib.integers import blocks
 
@@ -132,7 +132,7 @@ def bin_sums(weights: Layout, x: Layout, *, bins: int) -> Plan:
     while warps and warps * bins * T.itemsize > TABLES:
         warps //= 2
     if SIMULATOR or not (warps and bins and x.size):
-        return scatter_add.gather_grad(weights, x, shape=(bins,), axis=0)
+        return gather_grad(weights, x, shape=(bins,), axis=0)
     temps: list[Layout] = []
     first, given = dense(Input(0), weights, weights.shape, weights.dtype, temps)
     second, numbers = dense(Input(1), x, x.shape, x.dtype, temps)

@@ -4,15 +4,18 @@ The floor is memory: n rows read, n rows written (2 x n x columns x itemsize byt
 as words of 16, 8, 4 or 2 bytes, as wide as its length and place allow; a float is never looked
 into, so one kernel serves all dtypes.
 
-Versions: `plain`, one thread an element of the result, any GPU and the simulator; `rows`, a group
-of up to 256 threads per row, which reads the index once a group and several words per thread;
-`long`, for rows of half a kilobyte or more, a warp for a piece of a row, of which each thread has
-up to three accesses in flight (`gather_long`, gather.py).
+Versions, chosen in dispatch.py:
+
+    plain       One thread per element of the result; any GPU and the simulator.
+    rows        A group of up to 256 threads per row. The group reads the index once, and a thread
+                several words.
+    long_rows   Rows of half a kilobyte or more: a warp moves a piece of a row, of which each thread
+                has up to three accesses in flight (`gather_long`, gather.py). "long" below.
 
 An index outside the table raises the device's error flag; its row of the result stays undefined.
 Negative indices are errors, not counted from the end: in a table of tokens, -1 is a mistake.
 
-The gradient is a scatter-add in a fixed order: scatter_add_by_owner.py, or scatter_add.py.
+The gradient is a scatter-add in a fixed order: `gather_grad` of dispatch.py.
 
 `one_hot` gives rows of the identity: it writes n x classes elements and reads next to nothing.
 
@@ -40,6 +43,7 @@ from ..compiler.lazy_numba import SIMULATOR, cuda
 from ..lib.codec import codec
 from ..lib.integers import blocks, power_of_two
 from .gather import long_rows
+from .problem import EmbeddingProblem
 
 if not SIMULATOR:
     from ..ptx.vector_access import load_vector, store_vector
@@ -116,59 +120,50 @@ def one_hot_kernel(dtype):
     return one_hot
 
 
-def lookup(version: str, indices: Layout, weight: Layout, classes: int | None = None) -> Plan:
-    """The plan of one version by name: "plain", "rows", or "long", which is "rows" where it does
-    not suit. The kernels see `classes` rows of the table, or all."""
-    n, columns = indices.size, weight.shape[1]
-    count = weight.shape[0] if classes is None else classes
-    out = weight.like((n, columns))
-    if version == "plain":
-        return Plan(
-            [out],
-            [
-                Launch(
-                    plain,
-                    blocks(out.size, 128),
-                    128,
-                    [Input(0), Input(1).view((count, columns)), Output(0), Flag(), Ticket()],
-                )
-            ],
-        )
-    nbytes = columns * weight.itemsize
-    if version == "long" and weight.aligned and nbytes % 16 == 0 and not SIMULATOR:
-        long = long_rows(Input(1), Input(0), Output(0), in_table, 1, count, n, nbytes // 16)
-        if long:
-            return Plan([out], [long])
-    itemsize = min(weight.itemsize, 4)
+def by_elements(p: EmbeddingProblem) -> Plan:
+    """Version "plain"."""
+    arguments = [
+        Input(0),
+        Input(1).view((p.classes, p.weight.shape[1])),
+        Output(0),
+        Flag(),
+        Ticket(),
+    ]
+    return Plan([p.out], [Launch(plain, blocks(p.out.size, 128), 128, arguments)])
+
+
+def by_rows(p: EmbeddingProblem) -> Plan:
+    """Version "rows"."""
+    n, itemsize = p.indices.size, min(p.weight.itemsize, 4)
     width = next(
         w
         for w in (16 // itemsize, 8 // itemsize, 4 // itemsize, 1)
         if w
-        and nbytes % (w * itemsize) == 0
-        and (weight.aligned or w * itemsize <= weight.itemsize)
+        and p.row_bytes % (w * itemsize) == 0
+        and (p.weight.aligned or w * itemsize <= p.weight.itemsize)
     )
-    words = nbytes // itemsize
-    word = np.dtype(f"uint{8 * itemsize}")
+    words, word = p.row_bytes // itemsize, np.dtype(f"uint{8 * itemsize}")
     threads = min(power_of_two(blocks(words, width)), THREADS)
     block = threads, THREADS // threads
-    flat = [Input(1).view((count * words,), dtype=word), Output(0).view((n * words,), dtype=word)]
-    return Plan(
-        [out],
-        [
-            Launch(
-                rows(width),
-                blocks(n, block[1]),
-                block,
-                [Input(0), *flat, count, words, Flag(), Ticket()],
-            )
-        ],
+    flat = [
+        Input(1).view((p.classes * words,), dtype=word),
+        Output(0).view((n * words,), dtype=word),
+    ]
+    launch = Launch(
+        rows(width),
+        blocks(n, block[1]),
+        block,
+        [Input(0), *flat, p.classes, words, Flag(), Ticket()],
     )
+    return Plan([p.out], [launch])
 
 
-def embedding(indices: Layout, weight: Layout, *, classes: int | None) -> Plan:
-    """indices: (n,) integers below `classes` (None: rows), weight: (rows, columns), C order -> (n,
-    columns)."""
-    return lookup("long", indices, weight, classes)
+def by_long_rows(p: EmbeddingProblem) -> Plan | None:
+    """Version "long_rows": None where rows are too short for a warp."""
+    long = long_rows(
+        Input(1), Input(0), Output(0), in_table, 1, p.classes, p.indices.size, p.row_bytes // 16
+    )
+    return Plan([p.out], [long]) if long else None
 
 
 def one_hot(indices: Layout, *, classes: int, dtype: np.dtype) -> Plan:

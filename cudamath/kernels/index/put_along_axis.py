@@ -26,7 +26,7 @@ from ...core.layout import Layout
 from ..compiler.lazy_numba import cuda
 from ..copy.contiguous import dense
 from ..lib.integers import blocks
-from .gather import own
+from .positions import own
 
 THREADS = 256
 STEPS = 64  # places of a line that a thread goes through

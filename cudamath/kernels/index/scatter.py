@@ -29,7 +29,6 @@ bandwidth.
 """
 
 import functools
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -44,46 +43,13 @@ from ..compiler.storage_types import numba_type
 from ..copy.contiguous import box, dense, widest
 from ..copy.strided import copy_part, fill_part, index_type, whole
 from ..lib.integers import blocks, power_of_two
-from .gather import THREADS, flat_positions, lists, own, word_place
+from .positions import THREADS, lists, own, positions_of, word_place
+from .problem import ScatterProblem
 
-CACHE = (
-    1 << 24
-    # bytes of claims and the array from which on they are in each other's way in the second-level
-    # cache
-)
-BIDS = 1 << 25  # bytes of bids, 8 a row, that the cache holds
 STRETCH = 1 << 24  # bytes of the array that one group of blocks works on
 MOST_STRETCHES = 8
-MANY = (
-    1 << 19
-)  # positions from which on an array that the cache does not hold is worth three launches
-SPARSE = (
-    64  # rows for each position from which on it is not: the table of bits grows with the array
-)
-BIDDERS = (
-    1 << 17
-)  # positions from which on three launches are sooner done than two that meet more of the cache
-SPARSE_BIDS = 4  # as SPARSE, for bids
 ITEMS = 4  # words that a thread has under way
-FEW = 4096  # words, and positions, that one block assigns
 FEW_THREADS = 1024
-
-
-@device_function
-def merged(position, rows):
-    """A position of `flat_positions`, checked already: -1 for none."""
-    return position
-
-
-def positions_of(
-    indices: tuple[Layout, ...], sizes: tuple[int, ...], first: int, temps: list[Layout]
-) -> tuple:
-    """Index arrays (inputs ``first`` ...) over axes of these sizes as one list: (steps, argument,
-    what makes rows of it)."""
-    if len(indices) > 1:
-        return *flat_positions(indices, sizes, first, temps), merged
-    steps, (positions,) = lists(indices, first, temps)
-    return steps, positions, own
 
 
 # -------------------- the last one wins
@@ -404,109 +370,106 @@ def scatter_number(x: Layout, *positions: Layout, axis: int) -> Plan:
     return Plan([], [*steps, *more, placed, *back], temps)
 
 
-def scatter(x: Layout, values: Layout, *indices: Layout, axis: int) -> Plan:
-    """``x[..., indices, ...] = values`` in place; values broadcast to the shape that gather gives;
-    last one wins."""
-    count = len(indices)
-    shape = (*x.shape[:axis], *indices[0].shape, *x.shape[axis + count :])
-    temps: list[Layout] = []
-    steps: list[Any]
-    sizes = x.shape[axis : axis + count]
-    if 0 in shape or not x.size:  # nothing to move, but positions out of range are still an error
-        return Plan([], flat_positions(indices, sizes, 2, temps)[0], temps)
-    steps, positions, row_of = positions_of(indices, sizes, 2, temps)
-    more, argument, layout, copied = box(Input(0), x, axis, count, temps)
-    steps += more
-    more, given = dense(Input(1), values, shape, x.dtype, temps)
-    steps += more
-    m, rows = indices[0].size, layout.shape[1]
-    flat = x.like((layout.shape[0], m, layout.shape[2]))
-    target, source = widest((argument, layout), (given.view(flat.shape, flat.strides), flat))
-    words = prod(source.shape)
-    narrow = m < 2**30
-    number, claims = (
-        (types.int32, np.dtype(np.int32)) if narrow else (types.int64, np.dtype(np.int64))
+class _Frame:
+    """What the versions share: positions as one list, x as a box of words, dense values, and the
+    copy back where x has no such form."""
+
+    def __init__(self, p: ScatterProblem, scratch: np.dtype):
+        self.p, self.temps = p, []
+        steps, positions, self.row_of = positions_of(p.indices, p.sizes, 2, self.temps)
+        more, x, layout, self.copied = box(Input(0), p.x, p.axis, p.count, self.temps)
+        again, values = dense(Input(1), p.values, p.shape, p.x.dtype, self.temps)
+        flat = p.x.like((layout.shape[0], p.m, layout.shape[2]))
+        target, source = widest((x, layout), (values.view(flat.shape, flat.strides), flat))
+        self.steps = [*steps, *more, *again]
+        self.temps.append(p.x.like((p.rows,), scratch))  # a word for each row
+        self.scratch = Temp(len(self.temps) - 1)
+        self.arguments = [target, positions, self.scratch, source]
+        self.number, self.word = numba_type(p.claim), numba_type(source.dtype)
+
+    def plan(self, *steps: Launch) -> Plan:
+        x = self.p.x
+        back = [] if self.copied is None else copy_part(self.copied, whole(Input(0), x))
+        return Plan([], [*self.steps, *steps, *back], self.temps)
+
+
+def by_one_block(p: ScatterProblem) -> Plan:
+    """Version "one_block": ``assign_few``."""
+    frame = _Frame(p, p.claim)
+    return frame.plan(
+        Launch(
+            assign_few(frame.row_of, frame.number),
+            1,
+            min(FEW_THREADS, blocks(p.size, 32) * 32),
+            [*frame.arguments, p.size, Flag(), Ticket()],
+        )
     )
-    temps.append(x.like((rows,), claims))
-    arguments = [target, positions, Temp(len(temps) - 1), source]
-    word = numba_type(source.dtype)
-    if max(m, words) <= FEW:
-        steps.append(
-            Launch(
-                assign_few(row_of, number),
-                1,
-                min(FEW_THREADS, blocks(words, 32) * 32),
-                [*arguments, words, Flag(), Ticket()],
-            )
-        )
-    elif (
-        words == m >= BIDDERS
-        and source.dtype.itemsize <= 4
-        and 8 * rows <= BIDS
-        and rows <= SPARSE_BIDS * m
-        and narrow
-    ):
-        temps[-1] = x.like((rows,), np.dtype(np.uint64))
-        bids, zero = Temp(len(temps) - 1), np.uint64(0)
-        steps += [
-            *fill_part(whole(bids, temps[-1]), zero, zero, None),
-            Launch(
-                bid(row_of),
-                blocks(m, THREADS * ITEMS),
-                THREADS,
-                [positions, source, bids, Flag(), Ticket()],
-            ),
-            Launch(award(word), blocks(rows, THREADS * ITEMS), THREADS, [target, bids]),
-        ]
-    elif (
-        words == m >= MANY
-        and CACHE < rows * (claims.itemsize + source.dtype.itemsize)
-        and rows <= SPARSE * m
-    ):
-        steps += _once(arguments, x, source.dtype, row_of, number, temps)
-    else:
-        index, grid = index_type(words + THREADS * ITEMS), blocks(words, THREADS * ITEMS)
-        steps.append(
-            Launch(
-                place(row_of, number, index, word),
-                grid,
-                THREADS,
-                [*arguments, words, Flag(), Ticket()],
-            )
-        )
-        steps.append(
-            Launch(correct(row_of, number, index, words == m), grid, THREADS, [*arguments, words])
-        )
-    if copied is not None:
-        steps += copy_part(copied, whole(Input(0), x))
-    return Plan([], steps, temps)
 
 
-def _once(
-    arguments: list[Any], x: Layout, word: np.dtype, row_of: Any, number: Any, temps: list[Layout]
-) -> list[Launch]:
-    """Launches for single elements of a long array; arguments: as of place, the last temporary
-    being `winner`."""
-    rows, m = temps[-1].size, arguments[-1].shape[1]
-    shift = blocks(power_of_two(rows), 32).bit_length() - 1
-    marks = x.like(((2 << shift) + 2,), np.dtype(np.uint32))
-    temps.append(marks)
-    table = Temp(len(temps) - 1)
+def by_bids(p: ScatterProblem) -> Plan:
+    """Version "bids": ``bid`` and ``award``."""
+    frame, zero = _Frame(p, np.dtype(np.uint64)), np.uint64(0)
+    target, positions, bids, source = frame.arguments
+    return frame.plan(
+        *fill_part(whole(bids, frame.temps[-1]), zero, zero, None),
+        Launch(
+            bid(frame.row_of),
+            blocks(p.m, THREADS * ITEMS),
+            THREADS,
+            [positions, source, bids, Flag(), Ticket()],
+        ),
+        Launch(award(frame.word), blocks(p.rows, THREADS * ITEMS), THREADS, [target, bids]),
+    )
+
+
+def by_bit_table(p: ScatterProblem) -> Plan:
+    """Version "bit_table": ``once`` and ``last``."""
+    frame, item = _Frame(p, p.claim), p.words.dtype.itemsize
+    shift = blocks(power_of_two(p.rows), 32).bit_length() - 1
+    marks = p.x.like(((2 << shift) + 2,), np.dtype(np.uint32))
+    frame.temps.append(marks)
+    table = Temp(len(frame.temps) - 1)
     seen, again, doubt = (
         table.view((n,), offset=4 * at)
         for n, at in ((1 << shift, 0), (1 << shift, 1 << shift), (2, 2 << shift))
     )
-    groups = blocks(rows * word.itemsize, STRETCH)
+    groups = blocks(p.rows * item, STRETCH)
     if groups > MOST_STRETCHES:
         groups = 1
-    grid, zero = blocks(m, THREADS * ITEMS), np.uint64(0)
-    return [
+    grid, zero = blocks(p.m, THREADS * ITEMS), np.uint64(0)
+    stretch = blocks(p.rows, groups)
+    return frame.plan(
         *fill_part(whole(table, marks), zero, zero, None),
         Launch(
-            once(row_of, number, numba_type(word)),
+            once(frame.row_of, frame.number, frame.word),
             (grid, groups),
             THREADS,
-            [*arguments, seen, again, doubt, shift, blocks(rows, groups), Flag(), Ticket()],
+            [*frame.arguments, seen, again, doubt, shift, stretch, Flag(), Ticket()],
         ),
-        Launch(last(row_of, number), grid, THREADS, [*arguments, again, doubt, shift]),
-    ]
+        Launch(
+            last(frame.row_of, frame.number),
+            grid,
+            THREADS,
+            [*frame.arguments, again, doubt, shift],
+        ),
+    )
+
+
+def by_claims(p: ScatterProblem) -> Plan:
+    """Version "claims": ``place`` and ``correct``."""
+    frame, single = _Frame(p, p.claim), p.size == p.m
+    index, grid = index_type(p.size + THREADS * ITEMS), blocks(p.size, THREADS * ITEMS)
+    return frame.plan(
+        Launch(
+            place(frame.row_of, frame.number, index, frame.word),
+            grid,
+            THREADS,
+            [*frame.arguments, p.size, Flag(), Ticket()],
+        ),
+        Launch(
+            correct(frame.row_of, frame.number, index, single),
+            grid,
+            THREADS,
+            [*frame.arguments, p.size],
+        ),
+    )

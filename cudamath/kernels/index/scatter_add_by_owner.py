@@ -39,8 +39,8 @@ owners in turn: now it looks at all of them at once. 2 blocks per multiprocessor
 (8,192 sources, 65,536 zipf), 12: 65 and 213.
 
 The order of all additions depends on the indices alone: same bits on every run. Floor: one write of
-the result and one read of the sources, against twice the writes and a sort in `scatter_add.py`,
-whose way shorter rows and more indices go.
+the result and one read of the sources, against twice the writes and a sort in
+scatter_add_sorted.py, which serves shorter rows and more indices.
 """
 
 import functools
@@ -48,17 +48,22 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.arguments import Flag, Temp, Ticket
+from ...core.dispatch.arguments import Flag, Input, Output, Temp, Ticket
+from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.dtypes import bfloat16
 from ...core.layout import Layout
 from ...runtime.device import capability, multiprocessors
-from ..compiler.decorators import FULL, WARP, bounded, device
+from ..compiler.decorators import FULL, WARP, bounded
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
-from ..lib.accumulators import limits
+from ..copy.contiguous import box, dense
+from ..copy.strided import copy_part, whole
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import fetcher, writer
+from .folding import folding
+from .owners import owners_of
+from .positions import positions_of
+from .problem import ScatterAddProblem
 
 if not SIMULATOR:
     from ..ptx import sm90 as ptx_sm90
@@ -68,15 +73,10 @@ THREADS = WARPS * WARP
 NUMBERS = 2 * WARPS + 1  # that warps tell each other
 AHEAD = 8  # indices that a lane has in flight
 OFTEN = 32  # sources of a row that one warp adds one after another
-LEAST = 256  # bytes of a row, at least: half of a warp's lanes have one access each
 UNDER_WAY, MOST_SOURCES = (
     12,
     4,
 )  # accesses of 16 bytes, and sources, that a thread has in flight at most
-OWNERS, MOST_OWNERS = 128, 1024  # blocks
-MOST_OWN = 640  # rows of a block: (WARPS + 1) counts each, in 48 KB of shared memory
-CROWDED = 32  # sources for each row there is, from which on a sort is quicker
-LOOKED_AT = 1 << 24  # indices that all blocks together look at
 GROUPS, LANES, DEEP = (
     64,
     8,
@@ -84,48 +84,6 @@ GROUPS, LANES, DEEP = (
 )  # of `add_often`: groups of so many threads, accesses of a thread in flight
 OFTEN_THREADS = GROUPS * LANES
 OFTEN_BLOCKS = 4  # of `add_often` per multiprocessor
-
-
-def no_sum(dtype: np.dtype) -> Any:
-    """What changes nothing that it is added to: -0, for 0 would make 0 of -0."""
-    T = codec(dtype)[2]
-    return T(complex(-0.0, -0.0) if dtype.kind == "c" else -0.0)
-
-
-@functools.cache
-def folding(kind: str, dtype: np.dtype) -> tuple[Any, Any]:
-    """(device function that folds a value into a total, the total of nothing): add, multiply, max
-    (NaN wins) or min."""
-    _, _, T = codec(dtype)
-
-    if kind == "add":
-
-        @device
-        def fold(total, value):
-            return total + value
-
-    elif kind == "multiply":
-
-        @device
-        def fold(total, value):
-            return total * value
-
-    elif kind == "max":
-
-        @device
-        def fold(total, value):
-            return total if total >= value or total != total else value
-
-    else:
-
-        @device
-        def fold(total, value):
-            return total if total <= value or total != total else value
-
-    if kind in ("add", "multiply"):
-        return fold, no_sum(dtype) if kind == "add" else T(1)
-    lowest, highest = limits(T)
-    return fold, lowest if kind == "max" else highest
 
 
 @functools.cache
@@ -400,43 +358,6 @@ def add_often(dtype: np.dtype, kind: str, zeros: bool, early: bool) -> Any:
     return bounded(OFTEN_THREADS)(add_often)
 
 
-def owners_of(rows: int) -> int:
-    """How many blocks share so many rows."""
-    owners = OWNERS
-    while blocks(rows, owners) > MOST_OWN:
-        owners *= 2
-    return owners
-
-
-def aligned_rows(x: Layout) -> bool:
-    """Whether x: (before, rows, after) is one stretch of long rows of real numbers, read and
-    written by whole accesses."""
-    before, _, after = x.shape
-    nbytes = after * x.itemsize
-    return (
-        not SIMULATOR
-        and before == 1
-        and nbytes >= LEAST
-        and nbytes % 16 == 0
-        and x.contiguous
-        and x.aligned
-        and (x.dtype.kind in "fiu" or x.dtype == bfloat16)
-        and x.itemsize in (2, 4, 8)
-    )
-
-
-def fits(x: Layout, m: int) -> bool:
-    """Whether rows of x: (before, rows, after), `m` of them chosen, are added to without a sort.
-    Where most rows have more than OFTEN sources, they wait for the second launch: 2,048 rows of 768
-    and 131,072 sources take 620 us, with a sort 502 (8,192 rows: 207 beside 521)."""
-    rows = x.shape[1]
-    return (
-        aligned_rows(x)
-        and 0 < m <= CROWDED * rows
-        and owners_of(rows) <= min(MOST_OWNERS, LOOKED_AT // m)
-    )
-
-
 def row_steps(
     base: str,
     given: Any,
@@ -506,3 +427,35 @@ def row_steps(
             early=early,
         ),
     ]
+
+
+# -------------------- planners
+
+
+def in_place(p: ScatterAddProblem) -> Plan:
+    temps: list[Layout] = []
+    steps, target, layout, copied = box(Input(0), p.x, p.axis, p.count, temps)
+    again, source = dense(Input(1), p.values, p.values_shape, p.x.dtype, temps)
+    merged, *places = positions_of(p.indices, p.sizes, 2, temps)
+    added = row_steps("place", target, target, layout, source, *places, p.m, temps, p.kind)
+    back = [] if copied is None else copy_part(copied, whole(Input(0), p.x))
+    return Plan([], [*steps, *again, *merged, *added, *back], temps)
+
+
+def in_copy(p: ScatterAddProblem) -> Plan:
+    """Values are added to a copy of x."""
+    temps: list[Layout] = []
+    again, source = dense(Input(2), p.values, p.values.shape, p.x.dtype, temps)
+    more, x = dense(Input(0), p.x, p.x.shape, p.x.dtype, temps)
+    merged, *places = positions_of(p.indices, p.sizes, 1, temps)
+    added = row_steps("copy", x, Output(0), p.box, source, *places, p.m, temps)
+    return Plan([p.x.like()], [*again, *more, *merged, *added], temps)
+
+
+def in_zeros(p: ScatterAddProblem) -> Plan:
+    """The gradient of a gather."""
+    temps: list[Layout] = []
+    again, source = dense(Input(0), p.values, p.values.shape, p.x.dtype, temps)
+    merged, *places = positions_of(p.indices, p.sizes, 1, temps)
+    added = row_steps("zeros", source, Output(0), p.box, source, *places, p.m, temps)
+    return Plan([p.x.like()], [*again, *merged, *added], temps)

@@ -47,16 +47,19 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.arguments import Flag, Temp, Ticket
+from ...core.dispatch.arguments import Flag, Input, Output, Temp, Ticket
+from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import capability, multiprocessors
 from ..compiler.decorators import FULL, WARP, bounded, device
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..copy.contiguous import dense
 from ..lib.codec import codec
 from ..lib.integers import blocks, power_of_two
 from ..lib.vector_io import fetcher, writer
-from .scatter_add_by_owner import aligned_rows
+from .positions import positions_of
+from .problem import ScatterAddProblem
 
 if not SIMULATOR:
     from ..ptx import sm90 as ptx_sm90
@@ -84,12 +87,6 @@ NARROWER = (
 )  # sources of a row from which on a group has 16, 8, 4, 2 lanes instead of 32
 TASK = 4096  # accesses that a crew makes at a time, if one slice has no more
 CREWS = 2  # per multiprocessor
-SHORTEST = 1024  # bytes of a row: slots take an eighth of the result's memory at most
-SMALLEST = 1 << 23  # bytes of the result, below which three launches cost what they save
-CROWDED = 16  # sources for each row, at most
-#: Sources, at most: those of a text are summed faster up to 65,536 at least, but all of one row, by
-#: windows, take longer then.
-MOST = 1 << 14
 
 
 @functools.cache
@@ -502,19 +499,6 @@ def sum_claimed(dtype: np.dtype, each: int, early: bool) -> Any:
     return bounded((THREADS, TOGETHER))(sum_claimed)
 
 
-def claims(x: Layout, m: int) -> bool:
-    """Whether the gradient of `m` rows chosen of x: (before, rows, after) is summed as above."""
-    _, rows, after = x.shape
-    return (
-        aligned_rows(x)
-        and after * x.itemsize >= SHORTEST
-        and x.size * x.itemsize >= SMALLEST
-        and 0 < m <= min(MOST, CROWDED * rows)
-        and rows < 2**31
-        and after < 2**30
-    )
-
-
 def claimed_steps(
     target: Any, x: Layout, source: Any, index: Any, row_of: Any, m: int, temps: list[Layout]
 ) -> list[Launch]:
@@ -578,3 +562,12 @@ def claimed_steps(
             early=early,
         ),
     ]
+
+
+def in_zeros(p: ScatterAddProblem) -> Plan:
+    """Version "hashed" of the gradient of a gather."""
+    temps: list[Layout] = []
+    again, source = dense(Input(0), p.values, p.values.shape, p.x.dtype, temps)
+    merged, *places = positions_of(p.indices, p.sizes, 1, temps)
+    added = claimed_steps(Output(0), p.box, source, *places, p.m, temps)
+    return Plan([p.x.like()], [*again, *merged, *added], temps)

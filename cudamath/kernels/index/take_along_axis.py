@@ -1,14 +1,14 @@
-"""Elements of long rows picked by an index array of many columns: out[b, j] = x[b, index[b, j]]
-(take_along_axis).
+"""Elements picked along an axis by an index array: out[b, j, a] = x[b, index[b, j, a], a]
+(take_along_axis). The choice: dispatch.py.
 
-The idea. A warp that picks 32 elements of a row at random asks the L1 cache for up to 32 lines, one
-after the other, and what it does not find there comes by sectors of 32 bytes. The floor is memory:
-x, index and out once. So a block loads its whole row into shared memory, by 16-byte accesses, and
-picks there, where 32 random words take the time of three or four.
+``gather_along``  Any axis and strides; a thread takes four elements.
+``along_rows``    Long rows of many picked elements. A warp that picks 32 elements of a row at
+                  random asks the L1 cache for up to 32 lines, one after the other, and a miss costs
+                  a sector of 32 bytes. So a block loads its whole row into shared memory, by
+                  accesses of 16 bytes, and picks there, where 32 random words take the time of
+                  three or four. Rows of up to 48 KB that lie together.
 
-Versions: `gather_along` (gather.py), any axis and strides, a thread four elements; `along_rows`,
-this one, for rows of up to 48 KB that lie together, of which about as much is picked as has to be
-brought.
+The floor is memory: x, index and out once.
 """
 
 import functools
@@ -16,19 +16,61 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.arguments import ArrayArg, Flag, Ticket
+from ...core.dispatch.arguments import Flag, Input, Output, Ticket
+from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ...runtime.device import multiprocessors
 from ..compiler.decorators import bounded
-from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
+from ..copy.contiguous import _WORDS, box, dense
+from ..copy.strided import index_type
+from ..lib.integers import blocks
 from ..lib.vector_io import reader, writer
+from .problem import TakeAlongProblem
 
 THREADS = 256
-STAGES = 4  # accesses of a thread in flight while the row is loaded
-ROW = 48 << 10  # bytes of a row
-SECTOR = 32  # bytes that an element picked from memory costs
+IN_FLIGHT = 4  # elements of a thread of ``gather_along``
+STAGES = 4  # accesses of a thread in flight while ``along_rows`` loads the row
+
+
+# -------------------- kernels
+
+
+@functools.cache
+def gather_along(index: Any, word: np.dtype, last: bool) -> Any:
+    """out[b, j, a] = x[b, indices[b, j, a], a]; last: there is but one a. A thread takes IN_FLIGHT
+    elements: all indices are read before the first is used, and so are the elements. Beyond the end
+    it reads the last one again."""
+    W = numba_type(word)
+
+    @cuda.jit
+    def gather_along(
+        x, indices, out, m, flag, ticket
+    ):  # x: (before, n, after); indices, out: (before * m * after,)
+        first = index(index(cuda.blockIdx.x) * index(THREADS * IN_FLIGHT) + index(cuda.threadIdx.x))
+        n, after = x.shape[1], index(x.shape[2])
+        rows = cuda.local.array(IN_FLIGHT, np.int64)
+        found = cuda.local.array(IN_FLIGHT, W)
+        for e in range(IN_FLIGHT):
+            i = min(index(first + index(e * THREADS)), index(out.size - 1))
+            rows[e] = indices[i]
+        wrong = False
+        for e in range(IN_FLIGHT):
+            i = min(index(first + index(e * THREADS)), index(out.size - 1))
+            k = rows[e] + n if rows[e] < 0 else rows[e]
+            outside = k < 0 or k >= n
+            wrong = wrong or outside
+            q = i if last else i // after
+            found[e] = x[q // index(m), 0 if outside else k, 0 if last else i - q * after]
+        for e in range(IN_FLIGHT):
+            i = index(first + index(e * THREADS))
+            if i < out.size:
+                out[i] = found[e]
+        if wrong:
+            flag[0] = ticket
+
+    return gather_along
 
 
 @functools.cache
@@ -74,39 +116,56 @@ def along_rows(word: np.dtype, number: np.dtype, width: int) -> Any:
     return along_rows
 
 
-def in_rows(
-    x: Layout, index: Layout, m: int, word: np.dtype, arguments: tuple[ArrayArg, ArrayArg, ArrayArg]
-) -> Launch | None:
-    """The launch of `along_rows` for x (before, n, after) and a dense index with m places a row, or
-    None where it does not fit or pay. arguments: x, index and the result."""
-    before, n, after = x.shape
-    width, row = min(16 // word.itemsize, 8), n * word.itemsize
-    fits = (
-        after == 1
-        and x.contiguous
-        and x.aligned
-        and index.aligned
-        and n % width == m % width == 0
-        and width > 1
-        and row <= ROW
-        and SECTOR * m >= 2 * row
-        and before >= 2 * multiprocessors(x.device)
-    )
-    if SIMULATOR or not fits:
-        return None
-    given, places, out = arguments
-    return Launch(
-        along_rows(word, index.dtype, width),
+# -------------------- planners
+
+
+def _inputs(p: TakeAlongProblem) -> tuple[list, Any, Any, Layout, list[Layout]]:
+    """(steps, x as a box, dense index array, layout of the box, scratch)."""
+    temps: list[Layout] = []
+    steps, x, layout, _ = box(Input(0), p.x, p.axis, 1, temps)
+    more, index = dense(Input(1), p.index, p.index.shape, p.index.dtype, temps)
+    return [*steps, *more], x, index, layout, temps
+
+
+def in_shared_memory(p: TakeAlongProblem) -> Plan:
+    """Version "shared_memory": ``along_rows``."""
+    steps, x, index, layout, temps = _inputs(p)
+    before, n, _ = layout.shape
+    word = np.dtype(_WORDS[p.x.itemsize])
+    launch = Launch(
+        along_rows(word, p.index.dtype, min(16 // word.itemsize, 8)),
         before,
         THREADS,
         [
-            given.view((x.size,), dtype=word),
-            places.view((index.size,)),
-            out.view((index.size,), dtype=word),
+            x.view((layout.size,), dtype=word),
+            index.view((p.index.size,)),
+            Output(0).view((p.index.size,), dtype=word),
             n,
-            m,
+            p.m,
             Flag(),
             Ticket(),
         ],
-        shared=row,
+        shared=n * word.itemsize,
     )
+    return Plan([p.out], [*steps, launch], temps)
+
+
+def by_elements(p: TakeAlongProblem) -> Plan:
+    """Version "elements": ``gather_along``."""
+    steps, x, index, layout, temps = _inputs(p)
+    size, word = p.out.size, np.dtype(_WORDS[p.x.itemsize])
+    kernel = gather_along(index_type(size + THREADS * IN_FLIGHT), word, layout.shape[2] == 1)
+    launch = Launch(
+        kernel,
+        blocks(size, THREADS * IN_FLIGHT),
+        THREADS,
+        [
+            x.view(layout.shape, layout.strides, dtype=word),
+            index.view((size,)),
+            Output(0).view((size,), dtype=word),
+            p.m,
+            Flag(),
+            Ticket(),
+        ],
+    )
+    return Plan([p.out], [*steps, launch], temps)

@@ -43,10 +43,11 @@ from ...core.dispatch.arguments import Flag, Output, Ticket
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import real_dtype
-from ...core.layout import Layout
 from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..compiler.storage_types import numba_type
+from .plan_builder import cube, input_cube
+from .problem import HermitianProblem
 from .svd_jacobi import (
     SCALE,
     SMALL,
@@ -61,7 +62,6 @@ from .svd_jacobi import (
     rotator,
     rsqrt,
 )
-from .triangular_solve import cube, input_cube
 
 f32 = types.float32
 # Places and what counts them: of a number with a sign it is asked whether it counts from the end.
@@ -377,10 +377,9 @@ def eigh_small(dtype: np.dtype) -> Any:
 # -------------------- plans
 
 
-def diagonal(a: Layout, outputs: list[Layout], *, upper: bool) -> Plan | None:
-    """The plan of small matrices (..., n, n), of which one triangle is read; outputs: w, or w and
-    v. None where they do not fit."""
-    n, vectors = a.shape[-1], len(outputs) == 2
+def eigh(p: HermitianProblem) -> Plan | None:
+    """Version "jacobi". None where the matrices do not fit."""
+    a, outputs, vectors, n = p.a, p.outputs, p.vectors, p.a.shape[-1]
     count, pairs = a.size // n**2, (n + 1) // 2
     lanes = min(32, 1 << (n - 1).bit_length())
     step = apart(2 * pairs, min(pairs, 32), a.itemsize)
@@ -399,7 +398,7 @@ def diagonal(a: Layout, outputs: list[Layout], *, upper: bool) -> Plan | None:
                 kernel,
                 count,
                 threads,
-                [given, *found, step, lanes, int(upper), Flag(), Ticket()],
+                [given, *found, step, lanes, int(p.upper), Flag(), Ticket()],
                 shared=shared,
             ),
         ],

@@ -16,12 +16,11 @@ planner chooses the order of the copy such that nothing has to be moved afterwar
 - Solutions, Q, L, eigenvectors and the factors of a tall matrix come out in columns and are handed
   on like that: an array's strides say so, and a product reads either order.
 
-One matrix, or a few large ones, go to cuSOLVER one after the other; batches go to the routines that
+One matrix, or a few large ones, go to cuSOLVER one after the other. Batches go to the routines that
 take a table of addresses, which ``addresses`` writes on the device. ``reflected`` multiplies out Q
-of such a batch, one thread per column; no library does that, nor LU of a batch of rectangles
-(lu_small.py). Small triangular systems and those of LU factors are one launch
-(triangular_solve.py); so are QR (qr_small.py) and the eigenvalues of small Hermitian matrices
-(eigh_jacobi.py), in shared memory. Singular values: svd_dispatch.py.
+of such a batch, one thread per column; no library does that, nor LU of a batch of rectangles.
+
+Versions in shared memory, singular values, and the choice: dispatch.py.
 
 Failures (a singular matrix, an iteration that does not converge) are known on the device only:
 ``check_info`` writes the call's ticket, negative, into the error flag, and the next synchronisation
@@ -37,21 +36,16 @@ from typing import Any
 import numpy as np
 
 from ...core import shapes
-from ...core.dispatch.arguments import Flag, Input, Output, Temp, Ticket
+from ...core.dispatch.arguments import Flag, Input, Output, Ticket
 from ...core.dispatch.plan import Plan
-from ...core.dispatch.steps import Call, Launch
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import real_dtype
 from ...core.layout import Layout
 from ...runtime import cusolver, kernel_errors
 from ..copy.strided import Part, copy_part, whole
-from ..lib.integers import blocks
-from . import eigh_jacobi, lu_small, qr_small
 from .lapack_helpers import (
     THREADS,
-    addresses,
     check_diagonal,
-    check_info,
-    factors,
     identity,
     inverse_values,
     log_determinant,
@@ -60,15 +54,28 @@ from .lapack_helpers import (
     reflected,
     row_order,
     triangle,
-    zero_based,
 )
-from .triangular_solve import cube, solved, solved_factored
+from .lu_plan import lu_plan
+from .plan_builder import (
+    INT32,
+    INT64,
+    Work,
+    batch,
+    in_columns,
+    is_batched,
+    lies_in_columns,
+    new_cube,
+    real_like,
+)
+from .problem import (
+    FactoredProblem,
+    HermitianProblem,
+    LUProblem,
+    QRProblem,
+    TriangularProblem,
+)
 
 JACOBI = 32  # the largest that cuSOLVER's batched Jacobi method takes
-# Bytes of a row of Hermitian matrices, and rows where no vectors are wanted, up to which
-# eigh_jacobi.py is faster than cuSOLVER (on an H200: 1.1 to 8 times; at batches of about 100 up to
-# a fifth slower, and there as everywhere some ten times as exact).
-HERMITIAN, VALUES = 256, 32
 # Rows of a matrix without symmetry up to which LAPACK is faster than cuSOLVER (6 and 5 ms, on an
 # H200): real ones and complex ones with their vectors, and eigenvalues alone. With more, its
 # threads can take ten times as long on a machine of many processors.
@@ -80,108 +87,19 @@ TURNED = 64
 # does for one: a batch goes there if n^2 <= count * one of these (measured on an H200, n from 64 to
 # 1,024). Batched LU itself is the least slow.
 LU, INVERSE, EIGENVALUES, REFLECTORS = 32768, 8192, 65536, 512
-INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 kernel_errors.failures.update(
     {
         "solve": "Singular matrix",
         "inv": "Singular matrix",
-        "solve_triangular": "Singular matrix",
-        "lu_solve": "Singular matrix",
         "cholesky": "Matrix is not positive definite",
-        "eigh": "Eigenvalues did not converge",
-        "eigvalsh": "Eigenvalues did not converge",
         "eig": "Eigenvalues did not converge",
         "eigvals": "Eigenvalues did not converge",
-        "svd": "SVD did not converge",
-        "svdvals": "SVD did not converge",
     }
 )
 
-# -------------------- building a plan
 
-
-def batch(layout: Layout, trailing: int = 2) -> int:
-    return math.prod(layout.shape[: layout.ndim - trailing])
-
-
-def in_columns(layout: Layout) -> Layout:
-    """The layout of new memory for these matrices, each column-major."""
-    m, n = layout.shape[-2:]
-    outer = shapes.contiguous_strides(layout.shape, layout.itemsize)[:-2]
-    return Layout.of(
-        layout.shape, (*outer, layout.itemsize, m * layout.itemsize), layout.dtype, layout.device
-    )
-
-
-def _lies_in_columns(layout: Layout) -> bool:
-    """Whether a matrix lies column by column, so that a copy in that order is a straight one."""
-    return abs(layout.strides[-2]) < abs(layout.strides[-1])
-
-
-def real_like(layout: Layout, shape: tuple[int, ...]) -> Layout:
-    return layout.like(shape, real_dtype(layout.dtype))
-
-
-class Work:
-    """The parts of a plan under construction."""
-
-    def __init__(self, *outputs: Layout):
-        self.outputs = list(outputs)
-        self.steps: list[Any] = []
-        self.temps: list[Layout] = []
-
-    def temp(self, layout: Layout) -> Any:
-        self.temps.append(layout)
-        return Temp(len(self.temps) - 1)
-
-    def copy(self, source: Any, layout: Layout, target: Any, to: Layout) -> Any:
-        self.steps += copy_part(whole(source, layout), whole(target, to))
-        return target
-
-    def call(self, function: Any, *arguments: Any) -> None:
-        self.steps.append(Call(function, arguments))
-
-    def launch(self, kernel: Any, count: int, *arguments: Any) -> None:
-        self.steps.append(Launch(kernel, blocks(count, THREADS), THREADS, arguments))
-
-    def info(self, like: Layout, count: int) -> Any:
-        return self.temp(like.like((count,), INT32))
-
-    def check(self, info: Any, count: int) -> None:
-        self.launch(check_info, count, info, Flag(), Ticket())
-
-    def table(self, argument: Any, layout: Layout, count: int, step: int) -> Any:
-        """A table of the addresses of matrices that lie `step` bytes apart."""
-        table = self.temp(layout.like((count,), INT64))
-        self.launch(addresses, count, argument, step, table)
-        return table
-
-    def plan(self) -> Plan:
-        return Plan(self.outputs, self.steps, self.temps)
-
-
-def new_cube(argument: Any, layout: Layout) -> Any:
-    """A new array's argument as (count, m, n)."""
-    return argument.view(
-        (batch(layout), *layout.shape[-2:]),
-        (math.prod(layout.shape[-2:]) * layout.itemsize, *layout.strides[-2:]),
-    )
-
-
-def turned(layout: Layout) -> Layout:
-    """The transposed matrices, as they lie."""
-    *lead, m, n = layout.shape
-    *outer, row, column = layout.strides
-    return Layout.of((*lead, n, m), (*outer, column, row), layout.dtype, layout.device)
-
-
-def _together(count: int, n: int, share: int) -> bool:
-    """Whether these matrices go to a batched routine."""
-    return count > 1 and n * n <= count * share
-
-
-def _factor(
+def factor(
     work: Work, a: Layout, columns: bool, share: int = LU
 ) -> tuple[Any, Layout, Any, Any, Any]:
     """LU of a square matrix, or of its transpose, in scratch: (the factors, their layout, pivots,
@@ -190,7 +108,7 @@ def _factor(
     inner = in_columns(a) if columns else a.like()
     lu = work.copy(Input(0), a, work.temp(inner), inner)
     info = work.info(a, count)
-    if _together(count, n, share):
+    if is_batched(count, n, share):
         table = work.table(lu, inner, count, n * n * a.itemsize)
         pivots = work.temp(a.like((count, n), INT32))
         work.call(cusolver.getrf_batched(a.dtype, n, count), table, pivots, info)
@@ -210,10 +128,10 @@ def solve(a: Layout, b: Layout) -> Plan:
     n, k, count = *b.shape[-2:], batch(a)
     x = in_columns(b)
     work = Work(x)
-    columns = _lies_in_columns(a) or not _together(
+    columns = lies_in_columns(a) or not is_batched(
         count, n, LU
     )  # large transposed systems take longer than turning them round
-    lu, _, pivots, info, table = _factor(work, a, columns)
+    lu, _, pivots, info, table = factor(work, a, columns)
     work.check(info, count)
     work.copy(Input(1), b, Output(0), x)
     transpose = cusolver.NO_TRANSPOSE if columns else cusolver.TRANSPOSE
@@ -251,9 +169,9 @@ def inv_and_sign(a: Layout) -> Plan:
 
 def _inverse(a: Layout, sign: bool) -> Plan:
     n, count, lead = a.shape[-1], batch(a), a.shape[:-2]
-    x = in_columns(a) if _lies_in_columns(a) else a.like()
+    x = in_columns(a) if lies_in_columns(a) else a.like()
     work = Work(x, a.like(lead)) if sign else Work(x)
-    lu, inner, pivots, info, table = _factor(work, a, _lies_in_columns(a), INVERSE)
+    lu, inner, pivots, info, table = factor(work, a, lies_in_columns(a), INVERSE)
     if sign:
         _determinant(work, lu, inner, pivots, Output(1), work.temp(real_like(a, lead)))
     else:
@@ -274,31 +192,22 @@ def slogdet(a: Layout) -> Plan:
     0 and -inf."""
     lead = a.shape[:-2]
     work = Work(a.like(lead), real_like(a, lead))
-    lu, inner, pivots, _, _ = _factor(work, a, _lies_in_columns(a))
+    lu, inner, pivots, _, _ = factor(work, a, lies_in_columns(a))
     _determinant(work, lu, inner, pivots, Output(0), Output(1))
     return work.plan()
 
 
-def _packed(work: Work, a: Layout, target: Any, to: Layout, pivots: Any = None) -> tuple[Any, int]:
-    """LU factors of `a` in `target`, column-major matrices; the pivots, min(m, n) a matrix, in
-    scratch or where they are wanted, and the number that they count from: 0 there."""
-    m, n = a.shape[-2:]
-    k, count = min(m, n), batch(a)
-    given = cube(Input(0), a)
-    if lu_small.fits(a) and given is not None:
-        found = work.temp(a.like((count, k), INT32)) if pivots is None else pivots.view((count, k))
-        work.steps.append(
-            Launch(
-                lu_small.lu_small(a.dtype),
-                count,
-                lu_small.THREADS,
-                [given, new_cube(target, to), found],
-            )
-        )
-        return found, 0
+def lu(p: LUProblem) -> Plan:
+    """Version "cusolver" of an LU decomposition."""
+    return lu_plan(p, _packed)
+
+
+def _packed(work: Work, a: Layout, target: Any, to: Layout, pivots: Any) -> tuple[Any, int]:
+    """See `lu_plan`."""
+    (m, n), count = a.shape[-2:], batch(a)
     work.copy(Input(0), a, target, to)
     info = work.info(a, count)
-    if m == n and _together(count, n, LU):
+    if m == n and is_batched(count, n, LU):
         found = work.temp(a.like((count, n), INT32))
         work.call(
             cusolver.getrf_batched(a.dtype, n, count),
@@ -307,45 +216,9 @@ def _packed(work: Work, a: Layout, target: Any, to: Layout, pivots: Any = None) 
             info,
         )
     else:
-        found = work.temp(a.like((count, k), INT64))
+        found = work.temp(a.like((count, min(m, n)), INT64))
         work.call(cusolver.getrf(a.dtype, m, n, count), target, found, info)
     return found, 1
-
-
-def lu_factor(a: Layout) -> Plan:
-    """a: (..., m, n) -> the packed factors (..., m, n), in columns, and the pivots (..., min(m,
-    n)), int32, 0-based."""
-    packed, pivots = in_columns(a), a.like((*a.shape[:-2], min(a.shape[-2:])), INT32)
-    work = Work(packed, pivots)
-    found, first = _packed(work, a, Output(0), packed, Output(1))
-    if first:
-        work.launch(
-            zero_based, pivots.size, found.view((pivots.size,)), Output(1).view((pivots.size,))
-        )
-    return work.plan()
-
-
-def lu(a: Layout) -> Plan:
-    """a: (..., m, n) -> p: (..., m, m), l: (..., m, k), u: (..., k, n), all in columns; k = min(m,
-    n)."""
-    *lead, m, n = a.shape
-    k, count = min(m, n), batch(a)
-    p, low, up = (in_columns(a.like((*lead, *shape))) for shape in ((m, m), (m, k), (k, n)))
-    work = Work(p, low, up)
-    inner, orders = in_columns(a), a.like((count, m), INT64)
-    packed, order = work.temp(inner), work.temp(orders)
-    found, first = _packed(work, a, packed, inner)
-    work.launch(row_order, count * m, found, order, first)
-    work.launch(
-        factors(a.dtype),
-        count * m * max(m, n),
-        new_cube(packed, inner),
-        order,
-        new_cube(Output(0), p),
-        new_cube(Output(1), low),
-        new_cube(Output(2), up),
-    )
-    return work.plan()
 
 
 def exchanged(pivots: Layout, *, m: int) -> Plan:
@@ -358,20 +231,16 @@ def exchanged(pivots: Layout, *, m: int) -> Plan:
     return work.plan()
 
 
-def lu_solve(packed: Layout, b: Layout, pivots: Layout, *, version: str | None = None) -> Plan:
-    """packed: (..., n, n), b: (..., n, k), pivots: (..., n), 0-based, in C order -> x: (..., n, k),
-    in columns. version: "library", or what fits."""
+def lu_solve(p: FactoredProblem) -> Plan:
+    """Version "cusolver" of a solution from LU factors."""
+    packed, b, x = p.a, p.b, p.x
     n, k, count = *b.shape[-2:], batch(packed)
-    x = in_columns(b)
-    small = solved_factored(packed, b, pivots, x) if version is None else None
-    if small:
-        return small
     work = Work(x)
     inner, lu = in_columns(packed), Input(0)
     if packed.strides != inner.strides:
         lu = work.copy(lu, packed, work.temp(inner), inner)
     work.launch(check_diagonal(packed.dtype), count * n, new_cube(lu, inner), Flag(), Ticket())
-    together = _together(count, n, LU)
+    together = is_batched(count, n, LU)
     rows = work.temp(packed.like((count * n,), INT32 if together else INT64))
     work.launch(one_based, count * n, Input(2).view((count * n,)), rows, n, Flag(), Ticket())
     work.copy(Input(1), b, Output(0), x)
@@ -395,20 +264,14 @@ def lu_solve(packed: Layout, b: Layout, pivots: Layout, *, version: str | None =
     return work.plan()
 
 
-def solve_triangular(
-    a: Layout, b: Layout, *, lower: bool, unit: bool, version: str | None = None
-) -> Plan:
-    """a: (..., n, n), one triangle of it; b: (..., n, k) -> (..., n, k), in columns. version:
-    "library", or what fits."""
+def solve_triangular(p: TriangularProblem) -> Plan:
+    """Version "cublas" of a triangular solution."""
+    a, b, x, lower, unit = p.a, p.b, p.x, p.lower, p.unit
     n, k, count, item = *b.shape[-2:], batch(a), a.itemsize
-    x = in_columns(b)
-    small = solved(a, b, x, lower=lower, unit=unit) if version is None else None
-    if small:
-        return small
     work = Work(x)
     read: Any = Input(0)
     lead, steps = shapes.collapse(a.shape[:-2], a.strides[:-2])
-    columnwise = _lies_in_columns(a)
+    columnwise = lies_in_columns(a)
     row, column = (s // item for s in (a.strides[-2:] if not columnwise else a.strides[:-3:-1]))
     unreadable = (
         len(lead) > 1
@@ -474,7 +337,7 @@ def _reflectors(work: Work, a: Layout, target: Any, to: Layout) -> Any:
     work.steps += copy_part(whole(Input(0), a), Part(target, inside))
     taus = a.like((count, k))
     tau = work.temp(taus)
-    if _together(count, max(m, n), REFLECTORS):
+    if is_batched(count, max(m, n), REFLECTORS):
         tables = (
             work.table(target, to, count, m * to.shape[-1] * a.itemsize),
             work.table(tau, taus, count, k * a.itemsize),
@@ -487,17 +350,14 @@ def _reflectors(work: Work, a: Layout, target: Any, to: Layout) -> Any:
     return tau
 
 
-def qr(a: Layout, *, complete: bool, version: str | None = None) -> Plan:
-    """a: (..., m, n) -> q: (..., m, k), in columns, and r: (..., k, n); k is m if `complete`, else
-    min(m, n). version: "small" (qr_small.py), where it fits, or "library"."""
-    *lead, m, n = a.shape
-    count, k = batch(a), m if complete else min(m, n)
-    q, r = in_columns(a.like((*lead, m, k))), a.like((*lead, k, n))
-    small = qr_small.factored(a, [q, r]) if version != "library" else None
-    if small:
-        return small
+def qr(p: QRProblem) -> Plan:
+    """Version "cusolver" of a QR decomposition."""
+    if not p.vectors:
+        return _r(p)
+    a, k, (q, r) = p.a, p.k, p.outputs
+    (m, n), count = a.shape[-2:], batch(a)
     work = Work(q, r)
-    together = _together(count, max(m, n), REFLECTORS)
+    together = is_batched(count, max(m, n), REFLECTORS)
     if n <= k and not together:
         target, to = Output(0), q
     else:
@@ -516,13 +376,9 @@ def qr(a: Layout, *, complete: bool, version: str | None = None) -> Plan:
     return work.plan()
 
 
-def qr_r(a: Layout, *, version: str | None = None) -> Plan:
-    """a: (..., m, n) -> r: (..., min(m, n), n). version: as for `qr`."""
-    *lead, m, n = a.shape
-    r = a.like((*lead, min(m, n), n))
-    small = qr_small.factored(a, [r]) if version != "library" else None
-    if small:
-        return small
+def _r(p: QRProblem) -> Plan:
+    """R alone."""
+    a, (r,) = p.a, p.outputs
     work = Work(r)
     to = in_columns(a)
     target = work.temp(to)
@@ -533,42 +389,24 @@ def qr_r(a: Layout, *, version: str | None = None) -> Plan:
 
 def symmetric(count: int, n: int) -> Any:
     """The routine for the eigenvalues of so many Hermitian matrices."""
-    if not _together(count, n, EIGENVALUES):
+    if not is_batched(count, n, EIGENVALUES):
         return cusolver.syevd
     return cusolver.syevj_batched if n <= JACOBI else cusolver.syev_batched
 
 
-def _hermitian(a: Layout, upper: bool, vectors: bool, version: str | None) -> Plan:
+def eigh(p: HermitianProblem) -> Plan:
+    """Version "cusolver" of the eigenvalues of Hermitian matrices."""
+    a, vectors = p.a, p.vectors
     n, count = a.shape[-1], batch(a)
-    w, v = real_like(a, a.shape[:-1]), in_columns(a)
-    wanted = (
-        version == "small"
-        or version is None
-        and n * a.itemsize <= HERMITIAN
-        and (vectors or n <= VALUES)
-    )
-    small = eigh_jacobi.diagonal(a, [w, v] if vectors else [w], upper=upper) if wanted else None
-    if small:
-        return small
+    w, v = p.outputs[0], in_columns(a)
     work = Work(w, v) if vectors else Work(w)
     target = Output(1) if vectors else work.temp(v)
     work.copy(Input(0), a, target, v)
     info = work.info(a, count)
-    routine, half = symmetric(count, n), cusolver.UPPER if upper else cusolver.LOWER
+    routine, half = symmetric(count, n), cusolver.UPPER if p.upper else cusolver.LOWER
     work.call(routine(a.dtype, n, half, vectors, count), target, Output(0), info)
     work.check(info, count)
     return work.plan()
-
-
-def eigh(a: Layout, *, upper: bool, version: str | None = None) -> Plan:
-    """a: (..., n, n) -> w: (..., n), v: (..., n, n), in columns. version: "small" (eigh_jacobi.py),
-    "library"."""
-    return _hermitian(a, upper, True, version)
-
-
-def eigvalsh(a: Layout, *, upper: bool, version: str | None = None) -> Plan:
-    """a: (..., n, n) -> w: (..., n). version: as for `eigh`."""
-    return _hermitian(a, upper, False, version)
 
 
 def _general(a: Layout, vectors: bool) -> Plan:

@@ -8,29 +8,23 @@ the simulator.
 """
 
 import functools
-import math
 from typing import Any
 
 import numpy as np
 
+from ...core.dispatch.arguments import Input
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import real_dtype
 from ...core.layout import Layout
 from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
+from .lu_plan import lu_plan
+from .plan_builder import INT32, LARGEST, Work, batch, cube, new_cube
+from .problem import LUProblem
 
-THREADS = 256
-LARGEST = {
-    8: 64,
-    4: 64,
-    16: 32,
-}  # rows and columns, by an element's bytes: the matrix lies in shared memory
-
-
-def fits(a: Layout) -> bool:
-    """Whether these are many small rectangles."""
-    *lead, m, n = a.shape
-    return m != n and math.prod(lead) > 1 and max(m, n) <= LARGEST[a.itemsize]
+THREADS = 256  # rows and columns, by an element's bytes: the matrix lies in shared memory
 
 
 @functools.cache
@@ -94,3 +88,20 @@ def lu_small(dtype: np.dtype) -> Any:
             packed[b, e % m, e // m] = matrix[e % m, e // m]  # neighbours lie in columns
 
     return lu_small
+
+
+# -------------------- plans
+
+
+def lu(p: LUProblem) -> Plan:
+    """Version "shared_memory" of an LU decomposition."""
+    return lu_plan(p, _packed)
+
+
+def _packed(work: Work, a: Layout, target: Any, to: Layout, pivots: Any) -> tuple[Any, int]:
+    """See `lu_plan`."""
+    count, k = batch(a), min(a.shape[-2:])
+    found = work.temp(a.like((count, k), INT32)) if pivots is None else pivots.view((count, k))
+    arguments = [cube(Input(0), a), new_cube(target, to), found]
+    work.steps.append(Launch(lu_small(a.dtype), count, THREADS, arguments))
+    return found, 0

@@ -33,12 +33,12 @@ from ...core.dispatch.arguments import Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import real_dtype
-from ...core.layout import Layout
 from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..compiler.storage_types import numba_type
+from .plan_builder import cube, input_cube
+from .problem import QRProblem
 from .svd_jacobi import apart, arithmetic, exponent, over_lanes, room
-from .triangular_solve import cube, input_cube
 
 THREADS = 512
 at = (
@@ -254,8 +254,9 @@ def qr_small(dtype: np.dtype, lanes: int, deep: int) -> Any:
 # -------------------- plans
 
 
-def factored(a: Layout, outputs: list[Layout]) -> Plan | None:
-    """The plan of small matrices; outputs: r, or q and r. None where they do not fit."""
+def qr(p: QRProblem) -> Plan | None:
+    """Version "shared_memory". None where the matrices do not fit."""
+    a, outputs = p.a, p.outputs
     m, n = a.shape[-2:]
     most = min(DEEP, HELD // a.itemsize)
     lanes = next((lanes for lanes in (8, 16, 32) if lanes * most >= m), 0)

@@ -41,7 +41,8 @@ from ...runtime.device import capability
 from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..compiler.storage_types import numba_type
-from .triangular_solve import cube, input_cube
+from .plan_builder import cube, input_cube
+from .problem import SVDProblem
 
 f32 = types.float32
 exponent = int if SIMULATOR else types.int32  # what the simulator's ldexp wants
@@ -493,11 +494,12 @@ def room(a: Layout, wanted: int, kept: int) -> int:
     return (ALWAYS if wanted + kept <= ALWAYS else ROOM.get(capability(a.device), OTHERS)) - kept
 
 
-def decomposed(a: Layout, outputs: list[Layout]) -> Plan | None:
-    """The plan of small matrices; outputs: s, or u, s, vh. None where they do not fit.
+def svd(p: SVDProblem) -> Plan | None:
+    """Version "jacobi". None where the matrices do not fit.
 
     A wide matrix is done as its transpose, A^T = U S V^H: then A = conj(V) S U^T.
     """
+    a, outputs = p.a, p.outputs
     turned = a.shape[-2] < a.shape[-1]
     m, n = a.shape[-2:][::-1] if turned else a.shape[-2:]
     count, vectors = a.size // (m * n), len(outputs) > 1

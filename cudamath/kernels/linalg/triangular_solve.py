@@ -14,26 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from ...core import shapes
-from ...core.dispatch.arguments import Flag, Input, Output, Temp, Ticket
+from ...core.dispatch.arguments import Flag, Input, Output, Ticket
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.layout import Layout
 from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
-from ..copy.strided import copy_part, whole
 from ..lib.integers import blocks
+from .plan_builder import LARGEST, cube
+from .problem import FactoredProblem, TriangularProblem
 
 COLUMNS = 16  # of a right-hand side, in a block
 ROWS = 16  # threads that share a column
 THREADS = COLUMNS * ROWS
-LARGEST = {
-    8: 64,
-    4: 64,
-    16: 32,
-}  # unknowns, by an element's bytes: the matrix lies in shared memory
-FEW = 8  # systems; of more than these a library's batched routine
 
 
 @functools.cache
@@ -153,81 +146,33 @@ def solve_factored(dtype: np.dtype) -> Any:
     return solve_factored
 
 
-def cube(argument: Any, layout: Layout, turned: bool = False) -> Any:
-    """An argument as (matrices, rows, columns), or, `turned`, its transpose; None if its leading
-    axes do not merge into one."""
-    lead, steps = shapes.collapse(layout.shape[:-2], layout.strides[:-2])
-    if len(lead) > 1:
-        return None
-    order = -1 if turned else 1
-    return argument.view(
-        (*(lead or (1,)), *layout.shape[-2:][::order]),
-        (*(steps if lead else (0,)), *layout.strides[-2:][::order]),
+# -------------------- plans
+
+
+def solve_triangular(p: TriangularProblem) -> Plan:
+    """Version "shared_memory" of a triangular solution."""
+    launch = Launch(
+        solve_small(p.a.dtype, p.lower, p.unit),
+        (blocks(p.b.shape[-1], COLUMNS), p.systems),
+        THREADS,
+        [cube(Input(0), p.a), cube(Input(1), p.b), cube(Output(0), p.x), Flag(), Ticket()],
     )
+    return Plan([p.x], [launch])
 
 
-def input_cube(a: Layout, turned: bool = False) -> tuple[Any, list[Launch], list[Layout]]:
-    """(the first input as `cube` has it; steps that copy it first, where its leading axes do not
-    merge; their scratch)."""
-    given = cube(Input(0), a, turned)
-    if given is not None:
-        return given, [], []
-    dense = a.like()
-    return (
-        cube(Temp(0), dense, turned),
-        copy_part(whole(Input(0), a), whole(Temp(0), dense)),
-        [dense],
-    )
-
-
-def _fits(a: Layout, b: Layout, given: tuple) -> int:
-    """How many small systems these are; 0 if they are too large, too many or do not lie one after
-    the other."""
-    systems = b.size // (b.shape[-1] * b.shape[-2])
-    return 0 if a.shape[-1] > LARGEST[a.itemsize] or systems > FEW or None in given else systems
-
-
-def solved(a: Layout, b: Layout, x: Layout, *, lower: bool, unit: bool) -> Plan | None:
-    """The plan of small systems, few of them; x: the result's layout."""
-    given = cube(Input(0), a), cube(Input(1), b)
-    systems = _fits(a, b, given)
-    if not systems:
-        return None
-    kernel = solve_small(a.dtype, lower, unit)
-    return Plan(
-        [x],
+def lu_solve(p: FactoredProblem) -> Plan:
+    """Version "shared_memory" of a solution from LU factors."""
+    launch = Launch(
+        solve_factored(p.a.dtype),
+        (blocks(p.b.shape[-1], COLUMNS), p.systems),
+        THREADS,
         [
-            Launch(
-                kernel,
-                (blocks(b.shape[-1], COLUMNS), systems),
-                THREADS,
-                [*given, cube(Output(0), x), Flag(), Ticket()],
-            )
+            cube(Input(0), p.a),
+            cube(Input(1), p.b),
+            Input(2).view((p.systems, p.a.shape[-1])),
+            cube(Output(0), p.x),
+            Flag(),
+            Ticket(),
         ],
     )
-
-
-def solved_factored(packed: Layout, b: Layout, pivots: Layout, x: Layout) -> Plan | None:
-    """The same from LU factors and exchanges, (..., n) in C order."""
-    given = cube(Input(0), packed), cube(Input(1), b)
-    systems = _fits(packed, b, given)
-    if not systems:
-        return None
-    grid = blocks(b.shape[-1], COLUMNS), systems
-    return Plan(
-        [x],
-        [
-            Launch(
-                solve_factored(packed.dtype),
-                grid,
-                THREADS,
-                [
-                    *given,
-                    Input(2).view((systems, packed.shape[-1])),
-                    cube(Output(0), x),
-                    Flag(),
-                    Ticket(),
-                ],
-            )
-        ],
-    )
+    return Plan([p.x], [launch])

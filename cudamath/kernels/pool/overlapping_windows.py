@@ -4,7 +4,7 @@ their columns together.
 A thread owns `width` neighbouring results of a row, as many as 16 bytes hold. Of each image row
 under them it needs
 
-    | left columns | width x stride columns, whole accesses of 16 bytes | what the last window still reaches |
+    | left columns | width x stride columns, whole accesses | what the last window still reaches |
 
 and has them in registers: for 3 x 3 windows at stride 2, two accesses and one number per row
 instead of twelve numbers. Columns beyond the image belong to no window; only the first and the last
@@ -23,7 +23,7 @@ max_pool2d of 32 x 64 x 256 x 256, 3 x 3, stride 2, float32; NVIDIA H200, commit
     overlapping_rows      4,352          1.03
 
 (end of what was measured)
-"""  # noqa: E501
+"""
 
 import functools
 from typing import Any

@@ -1,6 +1,5 @@
-"""What the kernels of dispatch.py are made of: walking over dimensions, combining tuples of
-accumulators, and the ways in which the threads of a warp or of a block bring their accumulators
-together.
+"""Device functions of the kernels of reductions: they lift the elements of a load, combine tuples
+of accumulators, combine the accumulators of a warp or of a block, and write results.
 
 Everything here is a factory: it takes an `Accumulator` (or sizes known at compile time) and returns
 a device function. Functions on tuples of 2^k items are built by halves, so the compiler sees
@@ -13,6 +12,7 @@ from typing import Any
 from ...core.specs.reduction import Accumulator
 from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, dtype_of, types
+from ..lib.strided_index import index_walker
 
 FULL = 0xFFFFFFFF  # all lanes of a warp
 
@@ -294,3 +294,62 @@ def for_each(act: Any, width: int) -> Any:
         low(arguments, o + half, a[half:])
 
     return each
+
+
+@functools.cache
+def column_reducer(reduce: Accumulator, fetch: Any, width: int, across: int, down: int) -> Any:
+    """Device function: a block of (across, down) threads reduces elements first .. last - 1 of
+    `across` vectors of columns. fetch(arrays, c, j) -> `width` accumulators. The answer, `width`
+    accumulators, is valid where y = 0."""
+    pairs, after = pairwise(reduce, width), pairwise(reduce.in_order, width)
+    room = max(across * down // 2, 1)
+    put, get, none = columns_exchange(reduce, width, room)
+    one, two, three = (reduce.kinds * 3)[:3]
+    size = width * room
+
+    @device
+    def columns(arrays, c, first, last):
+        x, y = cuda.threadIdx.x, cuda.threadIdx.y
+        a, b = none(), none()
+        j = first + y
+        while j + 3 * down < last:  # four loads set out before the first is used
+            p = fetch(arrays, c, j)
+            q = fetch(arrays, c, j + down)
+            r = fetch(arrays, c, j + 2 * down)
+            s = fetch(arrays, c, j + 3 * down)
+            a = after(a, after(after(p, q), after(r, s)))
+            j += 4 * down
+        while j < last:
+            b = after(b, fetch(arrays, c, j))
+            j += down
+        a = after(a, b)
+        if down > 1:
+            shared = (
+                cuda.shared.array(size, one),
+                cuda.shared.array(size, two),
+                cuda.shared.array(size, three),
+            )
+            height = down // 2
+            while height:  # the lower half of the threads takes over what the upper half has
+                if height <= y < 2 * height:
+                    put(shared, (y - height) * across + x, a)
+                cuda.syncthreads()
+                if y < height:
+                    a = pairs(a, get(shared, y * across + x))
+                cuda.syncthreads()
+                height //= 2
+        return a
+
+    return columns
+
+
+@functools.cache
+def result_writer(reduce: Accumulator, kept: int, narrow: bool) -> Any:
+    """Device function ((out, divisor), o, accumulator): the o-th result."""
+    index, finish = index_walker(0, kept, narrow), reduce.finish
+
+    @device
+    def write(arguments, o, a):
+        arguments[0][index(arguments[0], o)] = finish(a, arguments[1])
+
+    return write

@@ -24,7 +24,7 @@ from ..compiler.lazy_numba import cuda, dtype_of
 from ..lib.accumulators import accumulator
 from ..lib.codec import codec
 from ..lib.strided_index import index_walker
-from .dispatch import view_of
+from .problem import view_of
 
 THREADS = 256
 

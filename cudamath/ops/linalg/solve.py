@@ -265,22 +265,22 @@ _slogdet = Op(
     vjp=_slogdet_grad,
     outputs=2,
 )
-_lu = Op("lu", cpu="decompose.lu", cuda="linalg.lapack_plans.lu", vjp=_lu_grad, outputs=3)
+_lu = Op("lu", cpu="decompose.lu", cuda="linalg.dispatch.lu", vjp=_lu_grad, outputs=3)
 _lu_factor = Op(
     "lu_factor",
     cpu="decompose.lu_factor",
-    cuda="linalg.lapack_plans.lu_factor",
+    cuda="linalg.dispatch.lu_factor",
     vjp=_lu_factor_grad,
     outputs=2,
 )
 _lu_solve = Op(
-    "lu_solve", cpu="decompose.lu_solve", cuda="linalg.lapack_plans.lu_solve", vjp=_lu_solve_grad
+    "lu_solve", cpu="decompose.lu_solve", cuda="linalg.dispatch.lu_solve", vjp=_lu_solve_grad
 )
 _exchanged = Op("exchanged_rows", cpu="decompose.exchanged", cuda="linalg.lapack_plans.exchanged")
 _solve_triangular = Op(
     "solve_triangular",
     cpu="decompose.solve_triangular",
-    cuda="linalg.lapack_plans.solve_triangular",
+    cuda="linalg.dispatch.solve_triangular",
     vjp=_triangular_grad,
 )
 _cholesky = Op(

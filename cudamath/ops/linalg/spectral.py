@@ -1,4 +1,4 @@
-"""QR, eigenvalues and singular values: cards. Plans: kernels/linalg/lapack_plans.py; cuSOLVER:
+"""QR, eigenvalues and singular values: cards. Plans: kernels/linalg/dispatch.py; cuSOLVER:
 runtime/cusolver.py.
 
 Dtypes, batches and failures: as in ops/linalg/solve.py. Vectors are determined up to a sign (a
@@ -164,14 +164,14 @@ def _eig_grad(g: tuple, y: tuple, _a: Any) -> tuple[ndarray]:
     return (solve(vh, matmul(inner, vh)),)
 
 
-_qr = Op("qr", cpu="decompose.qr", cuda="linalg.lapack_plans.qr", vjp=_qr_grad, outputs=2)
-_qr_r = Op("qr_r", cpu="decompose.qr_r", cuda="linalg.lapack_plans.qr_r")
-_eigh = Op("eigh", cpu="decompose.eigh", cuda="linalg.lapack_plans.eigh", vjp=_eigh_grad, outputs=2)
-_eigvalsh = Op("eigvalsh", cpu="decompose.eigvalsh", cuda="linalg.lapack_plans.eigvalsh")
+_qr = Op("qr", cpu="decompose.qr", cuda="linalg.dispatch.qr", vjp=_qr_grad, outputs=2)
+_qr_r = Op("qr_r", cpu="decompose.qr_r", cuda="linalg.dispatch.qr_r")
+_eigh = Op("eigh", cpu="decompose.eigh", cuda="linalg.dispatch.eigh", vjp=_eigh_grad, outputs=2)
+_eigvalsh = Op("eigvalsh", cpu="decompose.eigvalsh", cuda="linalg.dispatch.eigvalsh")
 _eig = Op("eig", cpu="decompose.eig", cuda="linalg.lapack_plans.eig", vjp=_eig_grad, outputs=2)
 _eigvals = Op("eigvals", cpu="decompose.eigvals", cuda="linalg.lapack_plans.eigvals")
-_svd = Op("svd", cpu="decompose.svd", cuda="linalg.svd_dispatch.svd", vjp=_svd_grad, outputs=3)
-_svdvals = Op("svdvals", cpu="decompose.svdvals", cuda="linalg.svd_dispatch.svdvals")
+_svd = Op("svd", cpu="decompose.svd", cuda="linalg.dispatch.svd", vjp=_svd_grad, outputs=3)
+_svdvals = Op("svdvals", cpu="decompose.svdvals", cuda="linalg.dispatch.svdvals")
 
 # -------------------- functions
 # What computes less than the whole decomposition has no gradient of its own: where one is recorded,

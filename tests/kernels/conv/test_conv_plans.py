@@ -283,9 +283,7 @@ def test_what_was_measured_of_float32_decides(monkeypatch, tmp_path, kind):
         ({"cudnn": 2.0, "simt": 1.0}, [], ""),
         ({"cudnn": 2.0}, ["cudnn"], ""),
     ):
-        autotune.remember(
-            "assumed", "conv2d", f"float32 {kind} 3x3 stride 1x1", (64, 8, 81, 16), times
-        )
+        autotune.save("assumed", "conv2d", f"float32 {kind} 3x3 stride 1x1", (64, 8, 81, 16), times)
         with assume((9, 0)):
             assert order(kind, *layouts) == expected
             assert problem_of(kind, *layouts, dilation=(2, 2)).measurement is None
@@ -316,9 +314,7 @@ def test_what_was_measured_of_16_bit_numbers_decides(monkeypatch, tmp_path):
         ({"cudnn a": 2.0, "cudnn b": 1.0, "sm90": 3.0}, ["cudnn", *sm90, "sm80"], "b"),
         ({"cudnn a": 2.0, "sm90": 1.0}, [*sm90, "sm80", "cudnn"], ""),
     ):
-        autotune.remember(
-            "assumed", "conv2d", "bfloat16 weight 3x3 stride 1x1", (64, 8, 81, 16), times
-        )
+        autotune.save("assumed", "conv2d", "bfloat16 weight 3x3 stride 1x1", (64, 8, 81, 16), times)
         with assume((9, 0)):
             assert order("weight", *layouts) == expected
             assert order("weight", *straight) == ["cudnn", *sm90, "sm80"]
@@ -351,7 +347,7 @@ def test_what_was_measured_of_one_tap_decides(monkeypatch, tmp_path):
             "pointwise_matmul 64x64 split 2": 1.0,
             "sm90": 5.0,
         }
-        autotune.remember(
+        autotune.save(
             "assumed", "conv2d", "bfloat16 forward 1x1 stride 1x1", (32, 192, 81, 256), times
         )
         assert order("forward", y, x, w) == [*own, "cudnn"]
@@ -361,7 +357,7 @@ def test_what_was_measured_of_one_tap_decides(monkeypatch, tmp_path):
         assert "pointwise_matmul" in plan.why
         with_bias = conv_dispatch.conv2d(x, w, Layout.new((256,), BF16, 0), **where, groups=1)
         assert [step.kernel.__name__ for step in with_bias.steps] == ["matmul_wgmma"]
-        autotune.remember(
+        autotune.save(
             "assumed",
             "conv2d",
             "bfloat16 forward 1x1 stride 1x1",

@@ -112,7 +112,7 @@ def test_the_table_may_name_im2col(tmp_path, monkeypatch):
     x, w, bias = (Layout.new(s, F32, 0) for s in ((64, 512, 7, 7), (512, 512, 3, 3), (512,)))
     where = {"stride": (1, 1), "padding": (1,) * 4, "dilation": (1, 1), "groups": 1}
     with assume((9, 0)):
-        autotune.remember(
+        autotune.save(
             "assumed",
             "conv2d",
             "float32 forward 3x3 stride 1x1",

@@ -271,7 +271,10 @@ def test_views_of_split_sums(last):
     views = [
         conv_geometry.grouped(a, layout, 1, axis)
         for a, layout, axis in zip(
-            (*(arg for arg, _ in sources.found), Output(0)), (*layouts, out), (1, 0, 1), strict=True
+            (*(arg for arg, _ in sources.operands), Output(0)),
+            (*layouts, out),
+            (1, 0, 1),
+            strict=True,
         )
     ]
     of_x, of_w, of_y = fprop_simt._split(sources, *views, 3)

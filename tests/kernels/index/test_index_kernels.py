@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 
 import cudamath as cm
+from cudamath.core.dispatch.arguments import Input, Output
 from cudamath.core.dispatch.op import registry
+from cudamath.core.dispatch.plan import Plan
 from cudamath.core.layout import Layout
-from cudamath.kernels.index import gather as kernels
-from cudamath.kernels.index import put_along_axis, scatter_add
+from cudamath.kernels.copy.strided import copy_part, whole
+from cudamath.kernels.index import dispatch as kernels
+from cudamath.kernels.index import put_along_axis, scatter_add_sorted, where
 from cudamath.kernels.index import scatter as index_scatter
 from cudamath.kernels.sort import radix_sort
 
@@ -128,7 +131,7 @@ def test_scatter_simulated():
         values = numbered((5, *x.shape[1:]), "i4")
         expected = x.copy()
         expected[index] = values
-        plan = index_scatter.scatter(*layouts(x, values, index), axis=0)
+        plan = kernels.scatter(*layouts(x, values, index), axis=0)
         assert "assign_few" in named(plan)
         sim(plan, x, values, index)
         np.testing.assert_array_equal(x, expected)
@@ -138,7 +141,7 @@ def test_scatter_simulated():
 def test_scatter_in_two_launches_simulated(monkeypatch):
     """The last of equal positions wins, for rows of one word and of several; what is out of range
     is reported."""
-    monkeypatch.setattr(index_scatter, "FEW", 0)
+    monkeypatch.setattr(kernels, "FEW", 0)
     rng = np.random.default_rng(0)
     for shape, m in (((10,), 40), ((7,), 7), ((1000,), 9), ((5, 3), 30), ((9, 4), 20)):
         x, index, values = (
@@ -148,7 +151,7 @@ def test_scatter_in_two_launches_simulated(monkeypatch):
         )
         expected = x.copy()
         expected[index] = values
-        plan = index_scatter.scatter(*layouts(x, values, index), axis=0)
+        plan = kernels.scatter(*layouts(x, values, index), axis=0)
         assert named(plan) == ["place", "correct"]
         sim(plan, x, values, index)
         np.testing.assert_array_equal(x, expected)
@@ -156,10 +159,10 @@ def test_scatter_in_two_launches_simulated(monkeypatch):
             sim(plan, x, values, np.full(m, shape[0]))
     x, index, j = np.zeros((3, 40, 5), "i2"), rng.integers(0, 4, 9), rng.integers(0, 2, 9)
     for few in (0, 99):
-        monkeypatch.setattr(index_scatter, "FEW", few)
+        monkeypatch.setattr(kernels, "FEW", few)
         expected = x.copy()
         expected[:, index, j] = numbered((3, 9))
-        plan = index_scatter.scatter(*layouts(x, numbered((3, 9), "i2"), index, j), axis=1)
+        plan = kernels.scatter(*layouts(x, numbered((3, 9), "i2"), index, j), axis=1)
         assert named(plan)[-1] == ("assign_few" if few else "correct")
         sim(plan, x, numbered((3, 9), "i2"), index, j)
         np.testing.assert_array_equal(x, expected)
@@ -171,8 +174,8 @@ def test_scatter_in_two_launches_simulated(monkeypatch):
 def test_scatter_by_bids_simulated(dtype, monkeypatch):
     """Small elements and their numbers in one word; the last of equal positions wins, also with the
     sign bit set."""
-    monkeypatch.setattr(index_scatter, "FEW", 0)
-    monkeypatch.setattr(index_scatter, "BIDDERS", 1)
+    monkeypatch.setattr(kernels, "FEW", 0)
+    monkeypatch.setattr(kernels, "BIDDERS", 1)
     rng = np.random.default_rng(0)
     for x, index in (
         (np.zeros(10, dtype), rng.integers(-10, 10, 40)),
@@ -181,7 +184,7 @@ def test_scatter_by_bids_simulated(dtype, monkeypatch):
         values = -numbered(index.size, dtype)
         expected = x.copy()
         expected[index] = values
-        plan = index_scatter.scatter(*layouts(x, values, index), axis=0)
+        plan = kernels.scatter(*layouts(x, values, index), axis=0)
         assert named(plan) == ["fill_line", "bid", "award"]
         sim(plan, x, values, index)
         np.testing.assert_array_equal(x, expected)
@@ -189,7 +192,7 @@ def test_scatter_by_bids_simulated(dtype, monkeypatch):
         sim(plan, x, values, np.full(index.size, 40))
     for length, kind in ((61, "f4"), (60, "f8")):  # too many rows, too wide
         assert "bid" not in named(
-            index_scatter.scatter(
+            kernels.scatter(
                 *layouts(np.zeros(length, kind), np.zeros(15, kind), np.arange(15)), axis=0
             )
         )
@@ -198,8 +201,9 @@ def test_scatter_by_bids_simulated(dtype, monkeypatch):
 @pytest.mark.simulator
 def test_scatter_by_stretches_simulated(monkeypatch):
     """Single elements of a long array, in stretches, with a bit for each row."""
-    for name, value in {"MANY": 1, "STRETCH": 16, "FEW": 0, "CACHE": 1}.items():
-        monkeypatch.setattr(index_scatter, name, value)
+    monkeypatch.setattr(index_scatter, "STRETCH", 16)
+    for name, value in {"MANY": 1, "FEW": 0, "CACHE": 1}.items():
+        monkeypatch.setattr(kernels, name, value)
     rng = np.random.default_rng(0)
     for rows, index, groups in (
         (10, rng.integers(-10, 10, 40), 3),
@@ -211,7 +215,7 @@ def test_scatter_by_stretches_simulated(monkeypatch):
         x, values = np.zeros(rows, "f4"), numbered(index.size, "f4")
         expected = x.copy()
         expected[index] = values
-        plan = index_scatter.scatter(*layouts(x, values, index), axis=0)
+        plan = kernels.scatter(*layouts(x, values, index), axis=0)
         assert named(plan) == ["fill_line", "once", "last"]
         assert plan.steps[1].grid[1] == groups
         sim(plan, x, values, index)
@@ -219,10 +223,8 @@ def test_scatter_by_stretches_simulated(monkeypatch):
         with pytest.raises(IndexError):
             sim(plan, x, values, np.full(index.size, rows))
     # a table for 10 rows is too much for 9 positions
-    monkeypatch.setattr(index_scatter, "SPARSE", 1)
-    assert named(
-        index_scatter.scatter(*layouts(np.zeros(10), np.zeros(9), np.arange(9)), axis=0)
-    ) == [
+    monkeypatch.setattr(kernels, "SPARSE", 1)
+    assert named(kernels.scatter(*layouts(np.zeros(10), np.zeros(9), np.arange(9)), axis=0)) == [
         "place",
         "correct",
     ]
@@ -240,8 +242,8 @@ def test_assignment_of_many(device, dtype, monkeypatch):
         (rng.permutation(n), often, rng.integers(0, 9, n), np.full(n, n - 1)),
         ((1 << 25, 0), (0, 1 << 40), (0, 1 << 20)),
     ):
-        monkeypatch.setattr(index_scatter, "BIDS", bids)
-        monkeypatch.setattr(index_scatter, "CACHE", cache)
+        monkeypatch.setattr(kernels, "BIDS", bids)
+        monkeypatch.setattr(kernels, "CACHE", cache)
         registry["index_put"].plans.clear()
         for shape in ((n,), (n, 3)):
             x, values = np.zeros(shape, dtype), rng.integers(1, 99, shape).astype(dtype)
@@ -263,7 +265,7 @@ def test_take_along_simulated():
         np.take_along_axis(x, index, 1),
     )
     g = numbered((2, 2, 3), "f2")
-    out = sim(scatter_add.take_along_grad(*layouts(g, index), size=5, axis=1), g, index)
+    out = sim(kernels.take_along_grad(*layouts(g, index), size=5, axis=1), g, index)
     expected = np.zeros_like(x)
     for b, j, a in np.ndindex(2, 2, 3):
         expected[b, index[b, j, a], a] += g[b, j, a]
@@ -277,17 +279,17 @@ def test_where_simulated(rank):
     mask = numbered(shape) % 3 == 0
     a = numbered([2 * n for n in shape], "f4")[(slice(None, None, 2),) * rank]
     b = np.zeros(shape[-1:], "f4")
-    plan = kernels.where(*layouts(mask, a, b))
+    plan = where.where(*layouts(mask, a, b))
     assert set(named(plan)) == {"plain"}
     np.testing.assert_array_equal(sim(plan, mask, a, b), np.where(mask, a, b))
     for swapped in (False, True):
-        plan = kernels.where_number(*layouts(mask, a), swapped=swapped)
+        plan = where.where_number(*layouts(mask, a), swapped=swapped)
         number = np.float32(2.5)
         np.testing.assert_array_equal(
             sim(plan, mask, a, scalars=(2.5,)),
             np.where(mask, number, a) if swapped else np.where(mask, a, number),
         )
-    plan = kernels.where_number(*layouts(mask), swapped=False, dtype=np.dtype("f4"))
+    plan = where.where_number(*layouts(mask), swapped=False, dtype=np.dtype("f4"))
     np.testing.assert_array_equal(
         sim(plan, mask, scalars=(2.5, -1)), np.where(mask, number, np.float32(-1))
     )
@@ -296,9 +298,9 @@ def test_where_simulated(rank):
     sim(index_scatter.scatter_number(*layouts(x, at), axis=0), x, at, scalars=(2.5,))
     np.testing.assert_array_equal(x, expected)
     x = a.copy()
-    sim(kernels.where_into(*layouts(x, mask, b)), x, mask, b)
+    sim(where.where_into(*layouts(x, mask, b)), x, mask, b)
     np.testing.assert_array_equal(x, np.where(mask, b, a))
-    sim(kernels.where_into(*layouts(x, mask)), x, mask, scalars=(2.5,))
+    sim(where.where_into(*layouts(x, mask)), x, mask, scalars=(2.5,))
     np.testing.assert_array_equal(x, np.where(mask, np.float32(2.5), a))
 
 
@@ -316,10 +318,8 @@ def test_scan_simulated(counts):
 def test_sort_simulated(m, rows):
     """Stable: equal keys keep their order; keys out of range come last."""
     positions = np.arange(m) * 7919 % (rows + 1) - 1
-    steps, keys, order = scatter_add.sort_steps(scatter_add.Input(0), m, rows, 0, temps := [])
-    plan = scatter_add.Plan(
-        [Layout.new((m,), np.dtype("i8"), 0)] * 2, [*steps, *copies(keys, order, m)], temps
-    )
+    steps, keys, order = scatter_add_sorted.sort_steps(Input(0), m, rows, 0, temps := [])
+    plan = Plan([Layout.new((m,), np.dtype("i8"), 0)] * 2, [*steps, *copies(keys, order, m)], temps)
     k, o = sim(plan, positions)
     expected = np.where(positions < 0, rows, positions)
     np.testing.assert_array_equal(o, np.argsort(expected, kind="stable"))
@@ -328,17 +328,17 @@ def test_sort_simulated(m, rows):
 
 @pytest.mark.simulator
 @pytest.mark.filterwarnings("ignore:overflow encountered")
-@pytest.mark.parametrize("few", [scatter_add.FEW, 0], ids=["few", "sorted"])
+@pytest.mark.parametrize("few", [kernels.FEW_SOURCES, 0], ids=["few", "sorted"])
 @pytest.mark.parametrize("dtype", ["i1", "f2", "f4", "c8"])
 def test_index_add_simulated(dtype, few, monkeypatch):
-    monkeypatch.setattr(scatter_add, "FEW", few)
+    monkeypatch.setattr(kernels, "FEW_SOURCES", few)
     x = numbered((3, 5, 4), dtype)[:, :, ::2] if few else numbered((3, 5, 2), dtype)
     for index in ([], [4, 0, -5, 4, 2, -1, 4], [3] * 40):
         values = (np.arange(3 * len(index) * 2).reshape(3, len(index), 2) % 4).astype(dtype)
         index = np.array(index, np.int32)
         expected = x.copy()
         np.add.at(expected, (slice(None), index), values)
-        plan = scatter_add.index_add(*layouts(x, index, values), axis=1)
+        plan = kernels.index_add(*layouts(x, index, values), axis=1)
         assert not index.size or (named(plan) == ["add_few"]) == bool(few)
         np.testing.assert_array_equal(sim(plan, x, index, values), expected)
     if few:
@@ -349,10 +349,10 @@ def test_index_add_simulated(dtype, few, monkeypatch):
 @pytest.mark.simulator
 def test_long_lines_gradient_simulated():
     """Lines of more steps than a thread takes: sorted by position."""
-    m = scatter_add.FEW_STEPS + 6
+    m = kernels.FEW_STEPS + 6
     index = (np.arange(2 * m * 2) ** 2 % 5 - 2).reshape(2, m, 2)
     g = numbered((2, m, 2), "f4") % 7
-    plan = scatter_add.take_along_grad(*layouts(g, index), size=5, axis=1)
+    plan = kernels.take_along_grad(*layouts(g, index), size=5, axis=1)
     assert "along_positions" in named(plan)
     expected = np.zeros((2, 5, 2), "f4")
     for b, j, a in np.ndindex(g.shape):
@@ -372,7 +372,7 @@ def test_scatter_fold_simulated(kind, function):
     x = numbered((9, 2), "f4")
     expected = x.copy()
     function.at(expected, index, values)
-    sim(scatter_add.scatter_add(*layouts(x, values, index), axis=0, kind=kind), x, values, index)
+    sim(kernels.scatter_add(*layouts(x, values, index), axis=0, kind=kind), x, values, index)
     np.testing.assert_array_equal(x, expected)
 
 
@@ -382,9 +382,7 @@ def copies(keys, order, m):
     return [
         launch
         for i, (a, vector) in enumerate(sources)
-        for launch in scatter_add.copy_part(
-            scatter_add.whole(a, vector), scatter_add.whole(scatter_add.Output(i), target)
-        )
+        for launch in copy_part(whole(a, vector), whole(Output(i), target))
     ]
 
 
@@ -407,11 +405,11 @@ def test_scatter_add_simulated(m, rows, after, dtype):
     g = (numbered((2, m, after)) % 5).astype(dtype)
     expected = np.zeros((2, rows, after))
     np.add.at(np.moveaxis(expected, 1, 0), index, np.moveaxis(g.astype("f8"), 1, 0))
-    out = sim(scatter_add.gather_grad(*layouts(g, index), shape=(2, rows, after), axis=1), g, index)
+    out = sim(kernels.gather_grad(*layouts(g, index), shape=(2, rows, after), axis=1), g, index)
     np.testing.assert_array_equal(out, expected.astype(dtype))
     x = numbered((2, after, rows), dtype).swapaxes(1, 2)
     expected += x
-    sim(scatter_add.scatter_add(*layouts(x, g, index), axis=1), x, g, index)
+    sim(kernels.scatter_add(*layouts(x, g, index), axis=1), x, g, index)
     np.testing.assert_array_equal(x, expected.astype(dtype))
 
 
@@ -548,7 +546,7 @@ def test_strides_of_axes_of_length_one_are_no_reason_to_copy():
     given = np.lib.stride_tricks.as_strided(packed, (2, 1, 2, 1, 4), (32, 96, 16, 96, 4))
     target, at = numbered((2, 1, 2, 5, 4), np.float32), np.array([3])
     source = Layout.new(packed.shape, packed.dtype, 0).view(given.shape, given.strides)
-    plan = index_scatter.scatter(*layouts(target), source, *layouts(at), axis=3)
+    plan = kernels.scatter(*layouts(target), source, *layouts(at), axis=3)
     assert named(plan) == ["assign_few"]
     expected = target.copy()
     expected[:, :, :, at] = given

@@ -6,7 +6,7 @@ import pytest
 
 import cudamath as cm
 from cudamath.core.layout import Layout
-from cudamath.kernels.index import scatter_add
+from cudamath.kernels.index import dispatch, owners, scatter_add_few
 from cudamath.kernels.index import scatter_add_by_owner as kernels
 from cudamath.kernels.lib import vector_io as rows_kit
 from cudamath.runtime.device import assume
@@ -83,22 +83,21 @@ def small(monkeypatch):
         raising=False,
     )
     for name, value in {
-        "SIMULATOR": False,
         "WARPS": 2,
         "THREADS": 64,
         "NUMBERS": 5,
         "AHEAD": 2,
-        "OWNERS": 2,
         "OFTEN": 5,
-        "LEAST": 16,
         "GROUPS": 8,
         "DEEP": 2,
         "OFTEN_THREADS": 64,
         "OFTEN_BLOCKS": 0,
     }.items():
         monkeypatch.setattr(kernels, name, value)
-    monkeypatch.setattr(scatter_add, "FEW", 0)
-    scatter_add.fold_few.cache_clear()
+    for name, value in {"SIMULATOR": False, "LEAST": 16, "OWNERS": 2}.items():
+        monkeypatch.setattr(owners, name, value)
+    monkeypatch.setattr(dispatch, "FEW_SOURCES", 0)
+    scatter_add_few.fold_few.cache_clear()
     made = kernels.add_rows, kernels.add_often, rows_kit.fetcher, rows_kit.writer
     for factory in made:
         factory.cache_clear()
@@ -134,9 +133,9 @@ def test_add_rows_simulated(small, rows, m, columns, dtype, often):
     zeros, a copy, in place."""
     x, index, values, sums = sources(np.random.default_rng(rows), rows, m, columns, dtype, often)
     with assume((8, 0)):
-        gradient = scatter_add.gather_grad(*layouts(values, index), shape=x.shape, axis=0)
-        copied = scatter_add.index_add(*layouts(x, index, values), axis=0)
-        in_place = scatter_add.scatter_add(*layouts(x, values, index), axis=0)
+        gradient = dispatch.gather_grad(*layouts(values, index), shape=x.shape, axis=0)
+        copied = dispatch.index_add(*layouts(x, index, values), axis=0)
+        in_place = dispatch.scatter_add(*layouts(x, values, index), axis=0)
     for plan in (gradient, copied, in_place):
         assert named(plan) == ["add_rows", "add_often"][: 1 + (m > 5)]  # OFTEN here
     np.testing.assert_array_equal(cm.testing.simulate(gradient, values, index), sums)
@@ -159,7 +158,7 @@ def test_other_folds_simulated(small, kind, function):
     expected = x.copy()
     function.at(expected, (i, j), values)
     with assume((8, 0)):
-        plan = scatter_add.scatter_add(*layouts(x, values, i, j), axis=0, kind=kind)
+        plan = dispatch.scatter_add(*layouts(x, values, i, j), axis=0, kind=kind)
     assert named(plan) == ["first_two_positions", "add_rows", "add_often"]
     cm.testing.simulate(plan, x, values, i, j)
     np.testing.assert_array_equal(x, expected)
@@ -198,7 +197,7 @@ def test_fold_few_simulated(kind, function, dtype, index):
             .astype(dtype)
         )  # few are 2
         function.at(expected, (slice(None),) * axis + (index,), values)
-        plan = scatter_add.scatter_add(*layouts(x, values, index), axis=axis, kind=kind)
+        plan = dispatch.scatter_add(*layouts(x, values, index), axis=axis, kind=kind)
         assert named(plan) == ["fold_few"] and not plan.temps
         cm.testing.simulate(plan, x, values, index)
         np.testing.assert_array_equal(x, expected)
@@ -214,7 +213,7 @@ def test_fold_few_by_two_axes_simulated():
     x, i = np.zeros((4, 3), "f4"), np.array([3, -1, 3, 0])
     values = np.array([1e8, -1e8, 1, 5], "f4")
     j = np.array([1, 1, -2, 0])
-    plan = scatter_add.scatter_add(*layouts(x, values, i, j), axis=0)
+    plan = dispatch.scatter_add(*layouts(x, values, i, j), axis=0)
     assert named(plan) == ["first_two_positions", "fold_few"]
     cm.testing.simulate(plan, x, values, i, j)
     assert (x[3, 1], x[0, 0]) == (1, 5) and np.count_nonzero(x) == 2
@@ -241,7 +240,7 @@ def test_fold_few_on_gpu(name, function, dtype):
         values[:8] = 2
         index = rng.integers(-shape[0], shape[0], m)
         there, places = cm.asarray(x.copy(), device="cuda"), cm.asarray(index, device="cuda")
-        plan = scatter_add.scatter_add(
+        plan = dispatch.scatter_add(
             there._layout, cm.asarray(values, device="cuda")._layout, places._layout, axis=0
         )
         assert named(plan) == ["fold_few"]
@@ -251,7 +250,7 @@ def test_fold_few_on_gpu(name, function, dtype):
             np.testing.assert_array_equal(there.to_numpy(), x)
 
 
-@pytest.mark.skipif(kernels.SIMULATOR, reason="the simulator has no wide loads")
+@pytest.mark.skipif(owners.SIMULATOR, reason="the simulator has no wide loads")
 def test_what_goes_without_a_sort():
     """Long, aligned rows of real numbers along the first axis, and not too many blocks that look at
     too many indices."""
@@ -259,7 +258,7 @@ def test_what_goes_without_a_sort():
     def steps(shape, m, dtype="f4", axis=0):
         with assume((9, 0)):
             g = lay(*shape[:axis], m, *shape[axis + 1 :], dtype=dtype)
-            return named(scatter_add.gather_grad(g, lay(m, dtype="i8"), shape=shape, axis=axis))
+            return named(dispatch.gather_grad(g, lay(m, dtype="i8"), shape=shape, axis=axis))
 
     for shape, m, dtype in (
         ((50257, 128), 8192, "f4"),
@@ -278,7 +277,7 @@ def test_what_goes_without_a_sort():
         ((2048, 768), 1 << 17, "f4", 0),
     ):
         assert "sum_chunks" in steps(shape, m, dtype, axis)
-    assert [kernels.owners_of(rows) for rows in (1, 128 * 640, 128 * 640 + 1, 600_000)] == [
+    assert [owners.owners_of(rows) for rows in (1, 128 * 640, 128 * 640 + 1, 600_000)] == [
         128,
         128,
         256,
@@ -301,7 +300,8 @@ def test_what_goes_without_a_sort():
 def test_add_rows_on_gpu(rows, m, columns, often, dtype, monkeypatch):
     """Sums of whole numbers, and twice the same bits of any; two axes; an index that does not
     exist."""
-    monkeypatch.setattr(scatter_add, "claims", lambda *_: False)  # test_scatter_add_hashed.py
+    others = [v for v in dispatch.GATHER_GRADIENT if v.name != "hashed"]  # its own test's
+    monkeypatch.setattr(dispatch, "GATHER_GRADIENT", others)
     rng = np.random.default_rng(3)
     index = rng.integers(-rows, rows, m)
     index[rng.random(m) < often] = rows // 2
@@ -312,7 +312,7 @@ def test_add_rows_on_gpu(rows, m, columns, often, dtype, monkeypatch):
     sums[found] = np.add.reduceat(values[order], starts, axis=0)
     with cm.device("cuda"):
         g, places = cm.asarray(values.astype(dtype)), cm.asarray(index)
-        plan = scatter_add.gather_grad(g._layout, places._layout, shape=(rows, columns), axis=0)
+        plan = dispatch.gather_grad(g._layout, places._layout, shape=(rows, columns), axis=0)
         assert named(plan)[0] == "add_rows"
         wide = "f4" if dtype != "f8" else "f8"
         memory = [

@@ -9,7 +9,7 @@ import cudamath as cm
 from cudamath.core.dispatch.steps import Launch
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler.lazy_numba import cuda
-from cudamath.kernels.index import scatter_add, scatter_add_by_owner
+from cudamath.kernels.index import dispatch, owners
 from cudamath.kernels.index import scatter_add_hashed as kernels
 from cudamath.kernels.lib import vector_io
 from cudamath.runtime.device import assume
@@ -22,9 +22,7 @@ def named(plan):
 
 
 def planned(g, *indices, shape, axis=0):
-    return scatter_add.gather_grad(
-        *map(cm.testing.layout_of, (g, *indices)), shape=shape, axis=axis
-    )
+    return dispatch.gather_grad(*map(cm.testing.layout_of, (g, *indices)), shape=shape, axis=axis)
 
 
 def sources(rng, table, m, columns, dtype, often):
@@ -50,11 +48,9 @@ SMALL = {
     "TASK": 200,
     "OWN": 64,
     "CLAIMS": 32,
-    "SHORTEST": 16,
-    "SMALLEST": 0,
-    "CROWDED": 1000,
     "CREWS": 1,
 }
+ANY_SIZE = {"HASHED_ROW": 16, "HASHED_SIZE": 0, "HASHED_CROWD": 1000}
 
 
 @pytest.fixture
@@ -76,10 +72,12 @@ def small(monkeypatch):
         lambda a, i, v: a.__setitem__(slice(int(i), int(i) + len(v)), v),
         raising=False,
     )
-    monkeypatch.setattr(scatter_add_by_owner, "SIMULATOR", False)
-    monkeypatch.setattr(scatter_add_by_owner, "LEAST", 16)
+    monkeypatch.setattr(owners, "SIMULATOR", False)
+    monkeypatch.setattr(owners, "LEAST", 16)
     for name, value in SMALL.items():
         monkeypatch.setattr(kernels, name, value)
+    for name, value in ANY_SIZE.items():
+        monkeypatch.setattr(dispatch, name, value)
     made = (
         kernels.claim_slots,
         kernels.clear_claims,
@@ -194,7 +192,7 @@ def test_claims_along_two_axes_simulated(small):
     np.testing.assert_array_equal(cm.testing.simulate(plan, g, i, j), sums)
 
 
-@pytest.mark.skipif(scatter_add_by_owner.SIMULATOR, reason="the simulator has no wide loads")
+@pytest.mark.skipif(owners.SIMULATOR, reason="the simulator has no wide loads")
 def test_what_claims_slots():
     """Gradients of large tables of long rows that not too many sources go to; else what there was
     before."""
@@ -203,9 +201,7 @@ def test_what_claims_slots():
         with assume((9, 0)):
             g = Layout.new((*shape[:axis], m, *shape[axis + 1 :]), np.dtype(dtype), 0)
             return named(
-                scatter_add.gather_grad(
-                    g, Layout.new((m,), np.dtype("i8"), 0), shape=shape, axis=axis
-                )
+                dispatch.gather_grad(g, Layout.new((m,), np.dtype("i8"), 0), shape=shape, axis=axis)
             )
 
     for shape, m, dtype in (
@@ -255,7 +251,7 @@ def test_sums_of_claimed_slots_on_gpu(table, m, columns, often, dtype):
     wide = "f4" if dtype != "f8" else "f8"
     with cm.device("cuda"):
         g, places = cm.asarray(values.astype(dtype)), cm.asarray(index)
-        plan = scatter_add.gather_grad(g._layout, places._layout, shape=(table, columns), axis=0)
+        plan = dispatch.gather_grad(g._layout, places._layout, shape=(table, columns), axis=0)
         assert [name.removesuffix("_early") for name in named(plan)] == NAMES
         run = plan.bind("claimed", [g._layout, places._layout])
         memory = [

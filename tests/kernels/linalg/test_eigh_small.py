@@ -16,7 +16,7 @@ from strategies import eps
 import cudamath as cm
 from cudamath.core.dtypes import real_dtype
 from cudamath.core.layout import Layout
-from cudamath.kernels.linalg import lapack_plans as planners
+from cudamath.kernels.linalg import dispatch
 from cudamath.runtime import device as devices
 from cudamath.testing import layout_of, simulate
 
@@ -97,14 +97,14 @@ def test_small_eigenvalues(machine, dtype, case):
     """Of either triangle, nothing else being read."""
     a = made(case, np.random.default_rng(1), dtype)
     for upper in (False, True):
-        w, v = run_version(machine, lambda x, upper=upper: planned(planners.eigh, x, upper), a)
+        w, v = run_version(machine, lambda x, upper=upper: planned(dispatch.eigh, x, upper), a)
         check(w, v, a, upper)
-        only = run_version(machine, lambda x, upper=upper: planned(planners.eigvalsh, x, upper), a)
+        only = run_version(machine, lambda x, upper=upper: planned(dispatch.eigvalsh, x, upper), a)
         np.testing.assert_array_equal(only, w)
 
 
 def planned(planner, layout, upper=False):
-    plan = planner(layout, upper=upper, version="small")
+    plan = planner(layout, upper=upper, version="jacobi")
     assert names(plan)[-1] == {"eigh": "eigh_small", "eigvalsh": "eigvalsh_small"}[planner.__name__]
     return plan
 
@@ -120,13 +120,13 @@ def test_what_is_not_read(machine, dtype, upper):
     """The other triangle, and the imaginary part of the diagonal: NaN there changes no bit."""
     a = rand(np.random.default_rng(0), (2, 5, 5), dtype)
     a = a + H(a)
-    want = run_version(machine, lambda x: planned(planners.eigh, x, upper), a)
+    want = run_version(machine, lambda x: planned(dispatch.eigh, x, upper), a)
     below = np.tri(5, k=-1, dtype=bool)
     other = np.where(below if upper else below.T, np.nan, a).astype(dtype)
     if dtype == "c16":
         other[..., range(5), range(5)] += 3j
     for ours, theirs in zip(
-        run_version(machine, lambda x: planned(planners.eigh, x, upper), other), want, strict=True
+        run_version(machine, lambda x: planned(dispatch.eigh, x, upper), other), want, strict=True
     ):
         np.testing.assert_array_equal(ours, theirs)
 
@@ -140,7 +140,7 @@ def test_small_eigenvalues_of_graded_matrices_keep_their_digits(machine, dtype):
     b, d = rng.standard_normal((6, 6)), np.logspace(0, -8, 6)
     b = (np.eye(6) + 0.05 * (b + b.T)) * d * d[:, None]
     b = b.astype(dtype).astype("f8")
-    w = run_version(machine, lambda x: planned(planners.eigvalsh, x), b.astype(dtype)).astype("f8")
+    w = run_version(machine, lambda x: planned(dispatch.eigvalsh, x), b.astype(dtype)).astype("f8")
     scaled = b / d / d[:, None]
     want = np.linalg.slogdet(scaled)[1] + 2 * np.log(d).sum()  # their product
     assert (w > 0).all() and abs(np.log(w).sum() - want) <= 30 * np.finfo(dtype).eps
@@ -148,7 +148,7 @@ def test_small_eigenvalues_of_graded_matrices_keep_their_digits(machine, dtype):
         assert abs(w / np.linalg.eigvalsh(b) - 1)[3:].max() <= 5 * eps("f4")
     diagonal = np.diag(np.logspace(-20, 0, 6)).astype(dtype)
     np.testing.assert_array_equal(
-        run_version(machine, lambda x: planned(planners.eigvalsh, x), diagonal), np.diag(diagonal)
+        run_version(machine, lambda x: planned(dispatch.eigvalsh, x), diagonal), np.diag(diagonal)
     )
 
 
@@ -157,7 +157,7 @@ def test_small_eigenvalues_of_graded_matrices_keep_their_digits(machine, dtype):
 def test_the_ends_of_float64(machine, size):
     rng = np.random.default_rng(0)
     a = rng.standard_normal((4, 4)) * size
-    w, v = run_version(machine, lambda x: planned(planners.eigh, x), a)
+    w, v = run_version(machine, lambda x: planned(dispatch.eigh, x), a)
     check(w, v, a, False)
 
 
@@ -166,7 +166,7 @@ def test_the_ends_of_float64(machine, size):
 def test_a_matrix_that_is_not_finite_raises_the_flag(bad):
     a = np.eye(4, dtype="f4")
     a[2, 1] = bad
-    for planner in (planners.eigh, planners.eigvalsh):
+    for planner in (dispatch.eigh, dispatch.eigvalsh):
         with pytest.raises(IndexError):  # what the simulator makes of any flag
             simulate(planned(planner, layout_of(a)), a)
         simulate(planned(planner, layout_of(a), True), a)  # the other triangle
@@ -205,9 +205,9 @@ LARGER = [
 def test_larger_ones(n, dtype):
     """The same bits in every run, alone and in a batch."""
     a = rand(np.random.default_rng(0), (n, n), dtype)
-    w, v = run_version("gpu", lambda x: planned(planners.eigh, x), a)
+    w, v = run_version("gpu", lambda x: planned(dispatch.eigh, x), a)
     check(w, v, a, False)
-    again = run_version("gpu", lambda x: planned(planners.eigh, x), np.stack([a] * 40))
+    again = run_version("gpu", lambda x: planned(dispatch.eigh, x), np.stack([a] * 40))
     for one, many in zip((w, v), again, strict=True):
         np.testing.assert_array_equal(many, np.broadcast_to(one, many.shape))
 
@@ -216,29 +216,32 @@ def test_larger_ones(n, dtype):
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
 def test_many(dtype):
     a = rand(np.random.default_rng(0), (500, 16, 16), dtype)
-    w, v = run_version("gpu", lambda x: planned(planners.eigh, x), a)
+    w, v = run_version("gpu", lambda x: planned(dispatch.eigh, x), a)
     check(w, v, a, False)
-    np.testing.assert_array_equal(run_version("gpu", lambda x: planned(planners.eigvalsh, x), a), w)
+    np.testing.assert_array_equal(run_version("gpu", lambda x: planned(dispatch.eigvalsh, x), a), w)
 
 
 def test_which_matrices_are_small():
     """Those that fit into shared memory, of at most MOST rows."""
 
+    def fits(planner, a):
+        try:
+            return names(planner(a, upper=False, version="jacobi"))[-1].endswith("_small")
+        except ValueError as error:
+            assert "version 'jacobi' does not support" in str(error)
+            return False
+
     def small(shape, dtype="f4", capability=(9, 0)):
         with devices.assume(capability):
             a = Layout.new(shape, np.dtype(dtype), 0)
-            found = [
-                names(planner(a, upper=False, version="small"))[-1]
-                for planner in (planners.eigh, planners.eigvalsh)
-            ]
-            return tuple(name != "library" and name.endswith("_small") for name in found)
+            return fits(dispatch.eigh, a), fits(dispatch.eigvalsh, a)
 
     def chosen(n, dtype):
         a = Layout.new((9, n, n), np.dtype(dtype), 0)
         with devices.assume((9, 0)):
             return [
                 names(planner(a, upper=False))[-1].endswith("_small")
-                for planner in (planners.eigh, planners.eigvalsh)
+                for planner in (dispatch.eigh, dispatch.eigvalsh)
             ]
 
     assert chosen(64, "f4") == [True, False] != chosen(65, "f4")
@@ -277,7 +280,7 @@ def test_one_launch(fake, name):
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
 def test_no_spills(dtype):
     a = Layout.new((40, 40), np.dtype(dtype), 0)
-    check_everywhere(lambda: planned(planners.eigh, a), [a])
+    check_everywhere(lambda: planned(dispatch.eigh, a), [a])
 
 
 @pytest.mark.gpu

@@ -22,9 +22,9 @@ from cudamath.core.dispatch.plan import Plan
 from cudamath.core.dispatch.steps import Call, Launch
 from cudamath.core.layout import Layout
 from cudamath.cpu import decompose as host
+from cudamath.kernels.linalg import dispatch, plan_builder
 from cudamath.kernels.linalg import lapack_helpers as small
 from cudamath.kernels.linalg import lapack_plans as planners
-from cudamath.kernels.linalg import svd_dispatch
 from cudamath.runtime import cusolver, kernel_errors, stream
 from cudamath.testing import assert_close, compile_plan, simulate
 
@@ -149,7 +149,7 @@ def test_kernels(machine, dtype):
 
     def log_determinant(lu: Layout, pivots: Layout) -> Plan:
         return Plan(
-            [lu.like((3,)), planners.real_like(lu, (3,))],
+            [lu.like((3,)), plan_builder.real_like(lu, (3,))],
             [
                 Launch(
                     small.log_determinant(lu.dtype),
@@ -169,14 +169,14 @@ def test_kernels(machine, dtype):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
-@pytest.mark.parametrize("version", ["bidiagonal", "small"])
+@pytest.mark.parametrize("version", ["gesvd", "jacobi"])
 def test_versions_of_svd(version, dtype):
     for shape, full in itertools.product(
         [(3, 7, 4), (2, 4, 7), (1, 30, 30), (2, 1, 5)], (True, False)
     ):
         a = rand(np.random.default_rng(0), shape, dtype)
         u, s, vh = run_version(
-            "gpu", lambda x, full=full: svd_dispatch.svd(x, full=full, version=version), a
+            "gpu", lambda x, full=full: dispatch.svd(x, full=full, version=version), a
         )
         theirs = np.linalg.svd(a, full_matrices=full)
         assert (u.shape, vh.shape) == (theirs.U.shape, theirs.Vh.shape)
@@ -190,7 +190,7 @@ def test_versions_of_svd(version, dtype):
                     np.eye(q.shape[-1], dtype=dtype), (shape[0], q.shape[-1], q.shape[-1])
                 ),
             )
-        near(run_version("gpu", lambda x: svd_dispatch.svdvals(x, version=version), a), theirs.S)
+        near(run_version("gpu", lambda x: dispatch.svdvals(x, version=version), a), theirs.S)
 
 
 @pytest.mark.simulator
@@ -250,7 +250,7 @@ def test_triangular_plans_in_the_simulator(fake, monkeypatch, lower, count, n, l
     elif look == "broadcast":
         a = np.broadcast_to(a[:1], a.shape)
     layouts = [Layout.of(x.shape, x.strides, x.dtype, 0) for x in (a, b)]
-    plan = planners.solve_triangular(*layouts, lower=lower, unit=False, version="library")
+    plan = dispatch.solve_triangular(*layouts, lower=lower, unit=False, version="cublas")
     plan.steps = [
         step
         for step in plan.steps
@@ -283,13 +283,13 @@ def test_small_triangular_systems_in_the_simulator(dtype, n, k):
         )
         given = np.ascontiguousarray(poisoned.mT).mT if turned else poisoned
         layouts = [Layout.of(x.shape, x.strides, x.dtype, 0) for x in (given, b)]
-        plan = planners.solve_triangular(*layouts, lower=lower, unit=unit)
+        plan = dispatch.solve_triangular(*layouts, lower=lower, unit=unit)
         assert kernels(plan) == ["solve_small"]
         near(simulate(plan, given, b), np.linalg.solve(clean, b))
     a[1, 0, 0] = 0
     with pytest.raises(IndexError):  # what the simulator makes of any flag
         simulate(
-            planners.solve_triangular(
+            dispatch.solve_triangular(
                 *(Layout.of(x.shape, x.strides, x.dtype, 0) for x in (a, b)), lower=True, unit=False
             ),
             a,
@@ -315,7 +315,7 @@ def test_small_systems_of_factors_in_the_simulator(dtype, n, k):
     ).astype(dtype)
 
     def found(packed: np.ndarray, exchanges: np.ndarray) -> Any:
-        plan = planners.lu_solve(
+        plan = dispatch.lu_solve(
             *(Layout.of(x.shape, x.strides, x.dtype, 0) for x in (packed, b, exchanges))
         )
         assert kernels(plan) == ["solve_factored"]
@@ -346,17 +346,17 @@ def test_factors_of_small_rectangles(machine, dtype):
         if min(shape[-2:]) > 2:
             a.reshape(-1, *shape[-2:])[0, :, 1] = 2
         for given in (a, np.ascontiguousarray(a.mT).mT):
-            packed, pivots = run_version(machine, planners.lu_factor, given)
+            packed, pivots = run_version(machine, dispatch.lu_factor, given)
             want, exchanges = host.lu_factor(a)
             near(packed, want, scale=8)
             np.testing.assert_array_equal(pivots, exchanges)
-            p, low, up = run_version(machine, planners.lu, given)
+            p, low, up = run_version(machine, dispatch.lu, given)
             near(p @ low @ up, a, scale=8)
             np.testing.assert_array_equal(p, host.lu(a)[0])
     layout = Layout.new((2, 5, 3), np.dtype(dtype), 0)
-    assert kernels(planners.lu_factor(layout)) == ["lu_small"]
-    assert kernels(planners.lu(layout)) == ["lu_small", "row_order", "factors"]
-    assert "library" in kernels(planners.lu_factor(Layout.new((2, 5, 65), np.dtype(dtype), 0)))
+    assert kernels(dispatch.lu_factor(layout)) == ["lu_small"]
+    assert kernels(dispatch.lu(layout)) == ["lu_small", "row_order", "factors"]
+    assert "library" in kernels(dispatch.lu_factor(Layout.new((2, 5, 65), np.dtype(dtype), 0)))
 
 
 @pytest.mark.simulator
@@ -411,7 +411,7 @@ def test_systems_of_factors_in_the_simulator(fake, monkeypatch, count, in_column
     monkeypatch.setattr(cusolver, "getrs_batched", stand_in(batched=True))
     given = np.ascontiguousarray(a.mT).mT if in_columns else a
     layouts = [Layout.of(x.shape, x.strides, x.dtype, 0) for x in (given, b, pivots)]
-    plan = planners.lu_solve(*layouts, version="library")
+    plan = dispatch.lu_solve(*layouts, version="cusolver")
     assert len(plan.temps) - 2 == (not in_columns) + (
         count > 1
     )  # rows; info or the table of x; a copy; the table of a
@@ -440,7 +440,7 @@ def test_systems_of_factors_in_the_simulator(fake, monkeypatch, count, in_column
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
-@pytest.mark.parametrize("version", [None, "library"])
+@pytest.mark.parametrize("version", [None, "cusolver"])
 def test_versions_of_lu_solve(version, dtype):
     rng = np.random.default_rng(0)
     for count, n, k in ((1, 1, 1), (1, 32, 40), (3, 20, 3), (2, 5, 17)):
@@ -449,7 +449,7 @@ def test_versions_of_lu_solve(version, dtype):
         for given in (packed, np.ascontiguousarray(packed.mT).mT):
             near(
                 run_version(
-                    "gpu", lambda *x: planners.lu_solve(*x, version=version), given, b, pivots
+                    "gpu", lambda *x: dispatch.lu_solve(*x, version=version), given, b, pivots
                 ),
                 host.lu_solve(packed, b, pivots),
             )
@@ -494,15 +494,15 @@ def test_plans_compile_without_spills():
         (planners.inv(big), [big]),
         (planners.inv_and_sign(a), [a]),
         (planners.slogdet(a), [a]),
-        (planners.lu_factor(t), [t]),
-        (planners.lu(t), [t]),
+        (dispatch.lu_factor(t), [t]),
+        (dispatch.lu(t), [t]),
         (planners.eig(wide), [wide]),
-        (planners.lu_solve(a, b, rows, version="library"), [a, b, rows]),
-        (planners.solve_triangular(a, b, lower=True, unit=False, version="library"), [a, b]),
+        (dispatch.lu_solve(a, b, rows, version="cusolver"), [a, b, rows]),
+        (dispatch.solve_triangular(a, b, lower=True, unit=False, version="cublas"), [a, b]),
         (planners.cholesky(a, upper=False), [a]),
-        (planners.qr(t, complete=True, version="library"), [t]),
-        (svd_dispatch.svd(single, full=True), [single]),
-        (svd_dispatch.svdvals(single), [single]),
+        (dispatch.qr(t, complete=True, version="cusolver"), [t]),
+        (dispatch.svd(single, full=True), [single]),
+        (dispatch.svdvals(single), [single]),
     ]
     for plan, inputs in plans:
         plan.steps = [
@@ -527,16 +527,16 @@ def test_nothing_is_moved_twice():
         assert len(kernels(planners.solve(a, vector))) == 5
         found = kernels(planners.inv(a))
         assert len(found) == 5 and "strided" not in found, found
-        assert kernels(planners.solve_triangular(a, vector, lower=True, unit=True)) == [
+        assert kernels(dispatch.solve_triangular(a, vector, lower=True, unit=True)) == [
             "solve_small"
         ]
         found = kernels(
-            planners.solve_triangular(a, vector, lower=True, unit=True, version="library")
+            dispatch.solve_triangular(a, vector, lower=True, unit=True, version="cublas")
         )
         assert len(found) == 2 and found[-1] == "library"
     assert (
         kernels(
-            planners.solve_triangular(
+            dispatch.solve_triangular(
                 Layout.new((65, 65), np.dtype("f8"), 0),
                 Layout.new((65, 1), np.dtype("f8"), 0),
                 lower=True,
@@ -545,11 +545,9 @@ def test_nothing_is_moved_twice():
         )[-1]
         == "library"
     )
-    assert kernels(svd_dispatch.svd(Layout.new((4, 9), np.dtype("f8"), 0), full=False)) == [
-        "svd_small"
-    ]
+    assert kernels(dispatch.svd(Layout.new((4, 9), np.dtype("f8"), 0), full=False)) == ["svd_small"]
     found = kernels(
-        svd_dispatch.svd(Layout.new((4, 9), np.dtype("f8"), 0), full=False, version="bidiagonal")
+        dispatch.svd(Layout.new((4, 9), np.dtype("f8"), 0), full=False, version="gesvd")
     )
     assert found[1:] == ["library", "check_info"]
 
@@ -692,7 +690,7 @@ def test_library_calls_are_what_the_planners_say():
         == ["getrf", "getrs"]
     )
     assert library(planners.solve(many, many)) == ["getrf_batched", "getrs_batched"]
-    for factor in (planners.lu_factor, planners.lu):
+    for factor in (dispatch.lu_factor, dispatch.lu):
         assert library(factor(many)) == ["getrf_batched"] and library(factor(one)) == ["getrf"]
     for inverse in (planners.inv, planners.inv_and_sign):  # one factorisation
         assert library(inverse(many)) == ["getrf_batched", "getri_batched"] and library(
@@ -700,22 +698,22 @@ def test_library_calls_are_what_the_planners_say():
         ) == ["getrf", "getrs"]
     assert library(planners.cholesky(one, upper=True)) == ["potrf"]
     assert library(planners.cholesky(many, upper=True)) == ["potrf_batched"]
-    assert not library(svd_dispatch.svd(many, full=True)) + library(
-        svd_dispatch.svdvals(one)
+    assert not library(dispatch.svd(many, full=True)) + library(
+        dispatch.svdvals(one)
     )  # by svd_small, values_small
-    assert not library(planners.qr(many, complete=False)) + library(
-        planners.qr_r(one)
+    assert not library(dispatch.qr(many, complete=False)) + library(
+        dispatch.qr_r(one)
     )  # by qr_small, r_small
-    assert library(planners.qr(large, complete=False)) == ["geqrf", "orgqr"]
-    assert library(planners.qr(many, complete=False, version="library")) == ["geqrf_batched"]
-    assert library(planners.qr_r(many, version="library")) == ["geqrf_batched"]
-    assert not library(planners.eigh(many, upper=False)) + library(
-        planners.eigvalsh(one, upper=True)
+    assert library(dispatch.qr(large, complete=False)) == ["geqrf", "orgqr"]
+    assert library(dispatch.qr(many, complete=False, version="cusolver")) == ["geqrf_batched"]
+    assert library(dispatch.qr_r(many, version="cusolver")) == ["geqrf_batched"]
+    assert not library(dispatch.eigh(many, upper=False)) + library(
+        dispatch.eigvalsh(one, upper=True)
     )  # by eigh_small
-    assert library(planners.eigh(many, upper=False, version="library")) == ["syevj_batched"]
-    assert library(planners.eigh(many_large, upper=False)) == ["syev_batched"]
+    assert library(dispatch.eigh(many, upper=False, version="cusolver")) == ["syevj_batched"]
+    assert library(dispatch.eigh(many_large, upper=False)) == ["syev_batched"]
     assert library(planners.solve(many_large, many_large)) == ["getrf_batched", "getrs_batched"]
-    assert library(planners.eigh(large, upper=False)) == ["syevd"]
-    assert library(planners.eigvalsh(one, upper=True, version="library")) == ["syevd"]
+    assert library(dispatch.eigh(large, upper=False)) == ["syevd"]
+    assert library(dispatch.eigvalsh(one, upper=True, version="cusolver")) == ["syevd"]
     assert library(planners.eig(one)) == library(planners.eigvals(many)) == ["geev_on_host"]
     assert library(planners.eig(large)) == library(planners.eigvals(many_large)) == ["geev"]

@@ -15,8 +15,7 @@ from strategies import eps
 
 import cudamath as cm
 from cudamath.core.layout import Layout
-from cudamath.kernels.linalg import lapack_plans as planners
-from cudamath.kernels.linalg import qr_small
+from cudamath.kernels.linalg import dispatch, qr_small
 from cudamath.runtime import device as devices
 
 CASES = {
@@ -55,7 +54,7 @@ def check(q: np.ndarray, r: np.ndarray, a: np.ndarray, complete: bool) -> None:
 
 
 def planned(planner, layout, **how):
-    plan = planner(layout, version="small", **how)
+    plan = planner(layout, version="shared_memory", **how)
     assert names(plan)[-1] == {"qr": "qr_small", "qr_r": "r_small"}[planner.__name__]
     return plan
 
@@ -69,10 +68,10 @@ def test_small_factors(machine, dtype, case):
     a = (a * (1 - 2j) if dtype[0] == "c" else a).astype(dtype, copy=False)
     for complete in (False, True):
         q, r = run_version(
-            machine, lambda x, complete=complete: planned(planners.qr, x, complete=complete), a
+            machine, lambda x, complete=complete: planned(dispatch.qr, x, complete=complete), a
         )
         check(q, r, a, complete)
-    only = run_version(machine, lambda x: planned(planners.qr_r, x), a)
+    only = run_version(machine, lambda x: planned(dispatch.qr_r, x), a)
     np.testing.assert_array_equal(only, r[..., : min(a.shape[-2:]), :])
 
 
@@ -89,20 +88,20 @@ def test_larger_factors(case, dtype):
     a = rand(np.random.default_rng(0), LARGER[case], dtype)
     for complete in (False, True):
         q, r = run_version(
-            "gpu", lambda x, complete=complete: planned(planners.qr, x, complete=complete), a
+            "gpu", lambda x, complete=complete: planned(dispatch.qr, x, complete=complete), a
         )
         check(q, r, a, complete)
-    only = run_version("gpu", lambda x: planned(planners.qr_r, x), a)
+    only = run_version("gpu", lambda x: planned(dispatch.qr_r, x), a)
     np.testing.assert_array_equal(only, r[..., : min(a.shape[-2:]), :])
 
 
 @pytest.mark.gpu
 def test_the_library_by_name():
     a = rand(np.random.default_rng(0), (20, 12), "f8")
-    q, r = run_version("gpu", lambda x: planners.qr(x, complete=False, version="library"), a)
+    q, r = run_version("gpu", lambda x: dispatch.qr(x, complete=False, version="cusolver"), a)
     check(q, r, a, False)
     np.testing.assert_allclose(
-        run_version("gpu", lambda x: planners.qr_r(x, version="library"), a), r, rtol=0, atol=1e-12
+        run_version("gpu", lambda x: dispatch.qr_r(x, version="cusolver"), a), r, rtol=0, atol=1e-12
     )
 
 
@@ -112,7 +111,9 @@ def test_what_is_not_finite_stays_beside_the_rest(machine):
     for value in (np.nan, np.inf):
         a = rand(np.random.default_rng(0), (2, 4, 4), "f4")
         a[1, 2, 1] = value
-        q, r = run_version(machine, lambda x: planners.qr(x, complete=False, version="small"), a)
+        q, r = run_version(
+            machine, lambda x: dispatch.qr(x, complete=False, version="shared_memory"), a
+        )
         check(q[0], r[0], a[0], False)
         assert np.isnan(q[1]).any() and np.isnan(r[1]).any()
 
@@ -132,7 +133,7 @@ def test_which_matrices_are_small():
     def small(shape, dtype="f4", complete=False, capability=(9, 0)):
         with devices.assume(capability):
             a = Layout.new(shape, np.dtype(dtype), 0)
-            return (names(planners.qr(a, complete=complete)), names(planners.qr_r(a))) == (
+            return (names(dispatch.qr(a, complete=complete)), names(dispatch.qr_r(a))) == (
                 ["qr_small"],
                 ["r_small"],
             )
@@ -162,4 +163,4 @@ def test_one_launch(fake, mode):
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
 def test_no_spills(dtype):
     a = Layout.new((60, 20), np.dtype(dtype), 0)
-    check_everywhere(lambda: planners.qr(a, complete=True), [a])
+    check_everywhere(lambda: dispatch.qr(a, complete=True), [a])

@@ -16,8 +16,8 @@ import cudamath as cm
 from cudamath.core.dtypes import real_dtype
 from cudamath.core.layout import Layout
 from cudamath.cpu import decompose as host
+from cudamath.kernels.linalg import dispatch, svd_jacobi
 from cudamath.kernels.linalg import lapack_plans as planners
-from cudamath.kernels.linalg import svd_dispatch, svd_jacobi
 from cudamath.runtime import device as devices
 from cudamath.testing import layout_of, simulate
 
@@ -61,11 +61,11 @@ def test_small_decompositions(machine, dtype, case):
     want = np.linalg.svd(a.astype(exact), compute_uv=False)
     bound = 4 * eps * max(a.shape)
     size = want.max(axis=-1, keepdims=True, initial=0)
-    values = run_version(machine, lambda x: planned(svd_dispatch.svdvals(x), "values_small"), a)
+    values = run_version(machine, lambda x: planned(dispatch.svdvals(x), "values_small"), a)
     assert values.dtype == real_dtype(a.dtype) and (abs(values - want) <= bound * size).all()
     for full in (True, False):
         u, s, vh = run_version(
-            machine, lambda x, full=full: planned(svd_dispatch.svd(x, full=full), "svd_small"), a
+            machine, lambda x, full=full: planned(dispatch.svd(x, full=full), "svd_small"), a
         )
         np.testing.assert_array_equal(s, values)
         m, n = a.shape[-2:]
@@ -88,14 +88,14 @@ def test_small_singular_values_of_graded_matrices_keep_their_digits(machine, dty
     rng = np.random.default_rng(0)
     lengths = np.logspace(0, -12, 6)
     a = (rng.standard_normal((6, 6)) * lengths).astype(dtype)
-    s = run_version(machine, svd_dispatch.svdvals, a)
+    s = run_version(machine, dispatch.svdvals, a)
     want = (
         np.linalg.slogdet(a.astype("f8") / lengths)[1] + np.log(lengths).sum()
     )  # their product is that of the values
     assert abs(np.log(s.astype("f8")).sum() - want) <= 500 * np.finfo(dtype).eps
     diagonal = np.diag(np.logspace(0, -20, 6)).astype(dtype)
     np.testing.assert_array_equal(
-        run_version(machine, svd_dispatch.svdvals, diagonal), np.diag(diagonal)
+        run_version(machine, dispatch.svdvals, diagonal), np.diag(diagonal)
     )
 
 
@@ -104,7 +104,7 @@ def test_small_singular_values_of_graded_matrices_keep_their_digits(machine, dty
 def test_a_matrix_that_is_not_finite_raises_the_flag(bad):
     a = np.eye(4, 3, dtype="f4")
     a[2, 1] = bad
-    for plan in (svd_dispatch.svd(layout_of(a), full=True), svd_dispatch.svdvals(layout_of(a))):
+    for plan in (dispatch.svd(layout_of(a), full=True), dispatch.svdvals(layout_of(a))):
         with pytest.raises(IndexError):  # what the simulator makes of any flag
             simulate(plan, a)
 
@@ -141,7 +141,7 @@ def test_larger_ones(dtype, shape):
     """Those that fit, by the small version; the same bits in every run, alone and in a batch."""
     a = rand(np.random.default_rng(0), shape, dtype)
     gpu = cm.asarray(a, device="cuda")
-    if names_or_none(svd_dispatch.svd(gpu._layout, full=False)) == ["svd_small"]:
+    if names_or_none(dispatch.svd(gpu._layout, full=False)) == ["svd_small"]:
         first, second = (
             cm.linalg.svd(gpu, full_matrices=False),
             cm.linalg.svd(gpu[None], full_matrices=False),
@@ -194,11 +194,11 @@ def test_which_matrices_are_small():
     """Those that fit into shared memory, of at most MOST columns. One of float32 beyond SMALL has a
     faster way, and so have the values alone of any number of them."""
 
-    def first(shape, dtype="f4", full=False, capability=(9, 0), planner=svd_dispatch.svd):
+    def first(shape, dtype="f4", full=False, capability=(9, 0), planner=dispatch.svd):
         with devices.assume(capability):
             step = planner(
                 Layout.new(shape, np.dtype(dtype), 0),
-                **{"full": full} if planner is svd_dispatch.svd else {},
+                **{"full": full} if planner is dispatch.svd else {},
             ).steps[0]
         return getattr(getattr(step, "kernel", None), "__name__", None)
 
@@ -209,7 +209,7 @@ def test_which_matrices_are_small():
         == "svd_small"
         not in (first((65, 65)), first((65, 70), "c8"), first((128, 128)))
     )
-    values = functools.partial(first, planner=svd_dispatch.svdvals)
+    values = functools.partial(first, planner=dispatch.svdvals)
     assert (
         values((64, 64))
         == values((9, 64, 70))
@@ -263,7 +263,7 @@ def test_how_many_launches(fake, call, launches):
 def test_no_spills(dtype):
     """Of the larger of the two kernels, where a thread holds most."""
     a = Layout.new((40, 40), np.dtype(dtype), 0)
-    check_everywhere(lambda: svd_dispatch.svd(a, full=False), [a])
+    check_everywhere(lambda: dispatch.svd(a, full=False), [a])
 
 
 @pytest.mark.gpu

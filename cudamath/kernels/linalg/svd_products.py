@@ -1,5 +1,4 @@
-"""Singular values and vectors: plans. Of small matrices by kernels of our own (svd_jacobi.py), of
-others by products.
+"""Singular values and vectors by products of matrices, and by cuSOLVER. The choice: dispatch.py.
 
 The idea of the products. V, the eigenvectors of A^H A, makes the columns of A V orthogonal to each
 other, and an orthonormal basis Q of these, the largest first, makes Q^H A V = R triangular. R is
@@ -16,9 +15,8 @@ Of -A^H A instead, since eigenvalues come ascending. A wide matrix is decomposed
 A^T = U S V^H gives A = conj(V) S U^T.
 
 The floor: 2 m n^2 operations for A^H A, 9 n^3 for its eigenvectors, some 4 m n^2 for Q R. On an
-H200 512 columns of float32 take 6.6 ms, of float64 7.1, where cuSOLVER's QR algorithm (gesvd,
-version "bidiagonal") takes 49 and 55 and its Jacobi method 17 and 26, with errors that are 20 times
-as large and more.
+H200 512 columns of float32 take 6.6 ms, of float64 7.1. There cuSOLVER's QR algorithm (`gesvd`)
+takes 49 and 55 and its Jacobi method 17 and 26, with errors that are 20 times as large and more.
 """
 
 import functools
@@ -37,12 +35,11 @@ from ..compiler.lazy_numba import cuda
 from ..compiler.storage_types import numba_type
 from ..copy.strided import Part, copy_part
 from .lapack_helpers import triangle
-from .lapack_plans import INT32, Work, batch, in_columns, new_cube, real_like, symmetric, turned
-from .svd_jacobi import arithmetic, decomposed, exponent
+from .lapack_plans import symmetric
+from .plan_builder import INT32, Work, batch, in_columns, new_cube, real_like, turned
+from .problem import SVDProblem
+from .svd_jacobi import arithmetic, exponent
 
-# rows or columns beyond which the singular values of one matrix of float32 come sooner from
-# products
-SMALL = 64
 THREADS = 512
 DOUBLE = np.dtype(np.float64)
 
@@ -272,7 +269,11 @@ class _Products:
         )
 
 
-def _by_products(a: Layout, u: Layout, s: Layout, vh: Layout) -> Plan:
+def svd(p: SVDProblem) -> Plan:
+    """Version "products"."""
+    if not p.vectors:
+        return _values(p)
+    a, (u, s, vh) = p.a, _in_order(p)
     work = Work(u, s, vh)
     left, right, outer = Output(0), Output(2), (u, vh)
     if a.shape[-2] < a.shape[-1]:
@@ -312,74 +313,43 @@ def _by_products(a: Layout, u: Layout, s: Layout, vh: Layout) -> Plan:
     return work.plan()
 
 
-def _small(a: Layout, outputs: list[Layout], version: str | None) -> Plan | None:
-    """The plan by our own kernels, where the matrices fit. They take as long for one as for a
-    hundred, all at once; products of many give their eigenvalues together, but one by one their
-    vectors."""
-    alone = (
-        (batch(a) == 1 or len(outputs) == 1)
-        and real_dtype(a.dtype).itemsize == 4
-        and min(a.shape[-2:]) > SMALL
-    )
-    return decomposed(a, outputs) if version == "small" or version is None and not alone else None
+def _in_order(p: SVDProblem) -> list[Layout]:
+    """u, s, vh: those of a tall matrix in columns."""
+    u, s, vh = p.outputs
+    m, n = p.a.shape[-2:]
+    return [in_columns(u), s, in_columns(vh)] if m >= n else [u, s, vh]
 
 
-def svd(a: Layout, *, full: bool, version: str | None = None) -> Plan:
-    """a: (..., m, n) -> u: (..., m, m or k), s: (..., k), vh: (..., n or k, n), where k = min(m,
-    n).
-
-    version: "small" (svd_small), where it fits, "products", or "bidiagonal" (gesvd).
-    """
-    *lead, m, n = a.shape
-    count, k = batch(a), min(m, n)
-    u, vh = a.like((*lead, m, m if full else k)), a.like((*lead, n if full else k, n))
-    s = real_like(a, (*lead, k))
-    small = _small(a, [u, s, vh], version)
-    if small:
-        return small
-    inner = a.like()
-    if m >= n:
-        u, vh, inner = in_columns(u), in_columns(vh), in_columns(a)
-    if version != "bidiagonal":
-        return _by_products(a, u, s, vh)
-    work = Work(u, s, vh)
-    copied = work.copy(Input(0), a, work.temp(inner), inner)
-    info = work.info(a, count)
-    left, right = (Output(0), Output(2)) if m >= n else (Output(2), Output(0))
-    work.call(
-        cusolver.gesvd(a.dtype, max(m, n), k, "A" if full else "S", count),
-        copied,
-        Output(1),
-        left,
-        right,
-        info,
-    )
-    work.check(info, count)
+def _values(p: SVDProblem) -> Plan:
+    """The singular values alone."""
+    a, k, (s,) = p.a, p.k, p.outputs
+    (m, n), count = a.shape[-2:], batch(a)
+    work = Work(s)
+    on = _Products(work, a if m >= n else turned(a))
+    v, values = on.eigenvectors(not on.single)
+    if on.single:
+        work.launch(
+            root_values(s.dtype), s.size, values, Output(0).view((count, k)), Flag(), Ticket()
+        )
+    else:
+        on.turned_on(on.triangular(v, k)[0], k, False)
     return work.plan()
 
 
-def svdvals(a: Layout, *, version: str | None = None) -> Plan:
-    """a: (..., m, n) -> s: (..., min(m, n)). version: as for `svd`."""
-    *lead, m, n = a.shape
-    count, k = batch(a), min(m, n)
-    s = real_like(a, (*lead, k))
-    small = _small(a, [s], version)
-    if small:
-        return small
-    work = Work(s)
-    if version != "bidiagonal":
-        on = _Products(work, a if m >= n else turned(a))
-        v, values = on.eigenvectors(not on.single)
-        if on.single:
-            work.launch(
-                root_values(s.dtype), s.size, values, Output(0).view((count, k)), Flag(), Ticket()
-            )
-        else:
-            on.turned_on(on.triangular(v, k)[0], k, False)
-        return work.plan()
+def gesvd(p: SVDProblem) -> Plan:
+    """Version "gesvd": cuSOLVER's QR algorithm on two diagonals."""
+    a, k = p.a, p.k
+    (m, n), count = a.shape[-2:], batch(a)
+    outputs = _in_order(p) if p.vectors else p.outputs
+    work = Work(*outputs)
     inner = in_columns(a) if m >= n else a.like()
     copied = work.copy(Input(0), a, work.temp(inner), inner)
     info = work.info(a, count)
-    work.call(cusolver.gesvd(a.dtype, max(m, n), k, "N", count), copied, Output(0), 0, 0, info)
+    left, s, right, job = 0, Output(0), 0, "N"
+    if p.vectors:
+        left, s, right, job = Output(0), Output(1), Output(2), "A" if p.full else "S"
+        if m < n:
+            left, right = right, left
+    work.call(cusolver.gesvd(a.dtype, max(m, n), k, job, count), copied, s, left, right, info)
     work.check(info, count)
     return work.plan()

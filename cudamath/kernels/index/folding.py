@@ -1,0 +1,52 @@
+"""How values are folded into a row: added, multiplied, or the larger or smaller one kept."""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ..compiler.decorators import device
+from ..lib.accumulators import limits
+from ..lib.codec import codec
+
+
+def no_sum(dtype: np.dtype) -> Any:
+    """What changes nothing that it is added to: -0, for 0 would make 0 of -0."""
+    T = codec(dtype)[2]
+    return T(complex(-0.0, -0.0) if dtype.kind == "c" else -0.0)
+
+
+@functools.cache
+def folding(kind: str, dtype: np.dtype) -> tuple[Any, Any]:
+    """(device function that folds a value into a total, the total of nothing): add, multiply, max
+    (NaN wins) or min."""
+    _, _, T = codec(dtype)
+
+    if kind == "add":
+
+        @device
+        def fold(total, value):
+            return total + value
+
+    elif kind == "multiply":
+
+        @device
+        def fold(total, value):
+            return total * value
+
+    elif kind == "max":
+
+        @device
+        def fold(total, value):
+            return total if total >= value or total != total else value
+
+    else:
+
+        @device
+        def fold(total, value):
+            return total if total <= value or total != total else value
+
+    if kind in ("add", "multiply"):
+        return fold, no_sum(dtype) if kind == "add" else T(1)
+    lowest, highest = limits(T)
+    return fold, lowest if kind == "max" else highest

@@ -1,0 +1,226 @@
+"""Rows added into rows chosen by index, in a fixed order, by a sort of the destinations.
+
+Many sources may go to one destination. Float atomics would add them in an order that changes from
+run to run; here the order is that of the sources, so the sum is the same bit for bit every time.
+Three steps:
+
+1. Sort the destinations, keeping each one's source number, by as many bits as the largest
+   destination has (sort/key_steps.py): two passes of 8 bits for a vocabulary of 50,257.
+2. ``sum_chunks``: the sorted sources are cut into chunks of 32. A block walks its chunk in order
+   with a sum per column in registers. A destination that lies within the chunk is written at once;
+   a sum that began in the chunk before or goes on in the next is put aside.
+3. ``join_chunks``: where a destination goes on over chunks, the block of its first chunk adds the
+   sums that were put aside.
+
+So a destination that occurs 16,000 times (padding) costs 500 additions one after another, not
+16,000. The floor is one read of the sources and a read and a write of the destinations that occur:
+(sources + 2 x distinct destinations) x row bytes / bandwidth.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
+from ...core.dtypes import compute_dtype
+from ...core.layout import Layout
+from ..compiler.lazy_numba import cuda
+from ..copy.contiguous import box, dense
+from ..copy.strided import copy_part, fill_part, whole
+from ..lib.codec import codec
+from ..lib.integers import blocks
+from ..sort.key_steps import key_steps
+from ..sort.radix_keys import coding
+from .folding import folding
+from .positions import flat_positions
+from .problem import ScatterAddProblem
+
+CHUNK = 32
+AHEAD = 8  # sources of it whose loads are in flight at once
+THREADS = 256
+
+
+# -------------------- sorting
+
+
+@cuda.jit
+def number_keys(positions, keys, rows):  # positions: (m,) int64, keys: (m,) uint32 or uint64
+    """keys = positions with -1 (out of range) replaced by ``rows``, which sorts last."""
+    j = cuda.grid(1)
+    if j < keys.size:
+        keys[j] = positions[j] if positions[j] >= 0 else rows
+
+
+def sort_steps(
+    positions: Any, m: int, rows: int, device: int, temps: list[Layout]
+) -> tuple[list[Launch], Any, Any]:
+    """Steps that sort ``m`` positions below ``rows``: (steps, sorted keys, source number of each).
+    Keys out of range come last, as ``rows``."""
+    code = coding(np.dtype(np.uint32 if rows < 2**32 else np.uint64))
+    here = len(temps)
+    keys = Layout.new((m,), code.word, device)
+    temps += [keys, keys, Layout.new((m,), np.dtype(np.int64), device)]
+    given, ordered, order = (Temp(here + i) for i in range(3))
+    steps = [
+        Launch(number_keys, blocks(m, THREADS), THREADS, [positions, given, rows]),
+        *key_steps(
+            given, ordered, order, code, (1, m), code.no_flip, device, temps, rows.bit_length()
+        ),
+    ]
+    return steps, ordered, order
+
+
+# -------------------- summing
+
+
+@functools.cache
+def sum_chunks(dtype: np.dtype, kind: str) -> Any:
+    """x[b, key, a] += the sum of the sources of that key, for keys within one chunk; other sums are
+    put aside: aside[0] for a key that began in an earlier chunk, aside[1] for one that goes on in
+    the next."""
+    load, store, T = codec(dtype)
+    fold, nothing = folding(kind, dtype)
+
+    @cuda.jit
+    def sum_chunks(x, values, keys, order, aside):
+        # x: (before, rows, after), values: (before, m, after), keys, order: (m,), aside: (2,
+        # chunks, columns) of T
+        i = cuda.grid(1)  # neighbouring threads: neighbouring columns
+        columns = aside.shape[2]
+        chunk = i // columns
+        column = i - chunk * columns
+        after = values.shape[2]
+        if chunk < aside.shape[1]:
+            b = column // after
+            a = column - b * after
+            first = chunk * CHUNK
+            last = min(first + CHUNK, keys.size)
+            key = keys[first]
+            began_before = first > 0 and keys[first - 1] == key
+            total = nothing
+            before = nothing  # what x holds of this key: nobody else writes there meanwhile
+            v = cuda.local.array(AHEAD, T)
+            held = cuda.local.array(AHEAD, T)
+            for start in range(first, last, AHEAD):
+                for k in range(AHEAD):  # all loads go out before the first is waited for
+                    if start + k < last:
+                        v[k] = load(values[b, order[start + k], a])
+                        if keys[start + k] < x.shape[1]:
+                            held[k] = load(x[b, keys[start + k], a])
+                for k in range(AHEAD):
+                    if start + k < last:
+                        if keys[start + k] != key:
+                            if began_before:
+                                aside[0, chunk, column] = total
+                            elif key < x.shape[1]:
+                                x[b, key, a] = store(fold(before, total))
+                            key = keys[start + k]
+                            began_before = False
+                            total = nothing
+                        before = held[k]
+                        total = fold(total, v[k])
+            if began_before:
+                aside[0, chunk, column] = total
+            elif last < keys.size and keys[last] == key:
+                aside[1, chunk, column] = total
+            elif key < x.shape[1]:
+                x[b, key, a] = store(fold(before, total))
+
+    return sum_chunks
+
+
+@functools.cache
+def join_chunks(dtype: np.dtype, kind: str) -> Any:
+    """For a key that begins in this thread's chunk and goes on: x[b, key, a] += all that was put
+    aside for it."""
+    load, store, _ = codec(dtype)
+    fold, _ = folding(kind, dtype)
+
+    @cuda.jit
+    def join_chunks(
+        x, keys, aside, after
+    ):  # x: (before, rows, after), keys: (m,), aside: (2, chunks, columns) of T
+        i = cuda.grid(1)
+        chunk = i // aside.shape[2]
+        column = i - chunk * aside.shape[2]
+        last = (chunk + 1) * CHUNK
+        if last < keys.size:
+            key = keys[last]
+            begins_here = keys[last - 1] == key and (chunk == 0 or keys[chunk * CHUNK - 1] != key)
+            if begins_here and key < x.shape[1]:
+                total = aside[1, chunk, column]
+                while last < keys.size and keys[last] == key:
+                    total = fold(total, aside[0, last // CHUNK, column])
+                    last += CHUNK
+                b = column // after
+                a = column - b * after
+                x[b, key, a] = store(fold(load(x[b, key, a]), total))
+
+    return join_chunks
+
+
+def add_steps(
+    target: Any,
+    x: Layout,
+    source: Any,
+    positions: Any,
+    m: int,
+    temps: list[Layout],
+    kind: str = "add",
+) -> list[Launch]:
+    """Steps for ``x[:, positions[j], :] += values[:, j, :]``; x: (before, rows, after) with its
+    argument ``target``; ``source``: the argument of the values, contiguous (before, m, after);
+    kind: see ``folding``."""
+    before, rows, after = x.shape
+    steps, keys, order = sort_steps(positions, m, rows, x.device, temps)
+    columns = before * after
+    chunks = blocks(m, CHUNK)
+    temps.append(Layout.new((2, chunks, columns), compute_dtype(x.dtype), x.device))
+    aside = Temp(len(temps) - 1)
+    grid = blocks(chunks * columns, THREADS)
+    values = source.view((before, m, after))
+    return [
+        *steps,
+        Launch(sum_chunks(x.dtype, kind), grid, THREADS, [target, values, keys, order, aside]),
+        Launch(join_chunks(x.dtype, kind), grid, THREADS, [target, keys, aside, after]),
+    ]
+
+
+# -------------------- planners
+
+
+def in_place(p: ScatterAddProblem) -> Plan:
+    temps: list[Layout] = []
+    steps, target, layout, copied = box(Input(0), p.x, p.axis, p.count, temps)
+    again, source = dense(Input(1), p.values, p.values_shape, p.x.dtype, temps)
+    merged, positions = flat_positions(p.indices, p.sizes, 2, temps)
+    added = add_steps(target, layout, source, positions, p.m, temps, p.kind)
+    back = [] if copied is None else copy_part(copied, whole(Input(0), p.x))
+    return Plan([], [*steps, *again, *merged, *added, *back], temps)
+
+
+def in_copy(p: ScatterAddProblem) -> Plan:
+    """Values are added to a copy of x."""
+    out, temps = p.x.like(), []
+    again, source = dense(Input(2), p.values, p.values.shape, p.x.dtype, temps)
+    steps = copy_part(whole(Input(0), p.x), whole(Output(0), out))
+    if p.m:
+        merged, positions = flat_positions(p.indices, p.sizes, 1, temps)
+        added = add_steps(Output(0).view(p.box.shape), p.box, source, positions, p.m, temps)
+        steps += [*again, *merged, *added]
+    return Plan([out], steps, temps)
+
+
+def in_zeros(p: ScatterAddProblem) -> Plan:
+    """The gradient of a gather."""
+    out, temps = p.x.like(), []
+    again, source = dense(Input(0), p.values, p.values.shape, p.x.dtype, temps)
+    steps = fill_part(whole(Output(0), out), np.uint64(0), np.uint64(0), None)
+    if p.values.size:
+        merged, positions = flat_positions(p.indices, p.sizes, 1, temps)
+        added = add_steps(Output(0).view(p.box.shape), p.box, source, positions, p.m, temps)
+        steps += [*again, *merged, *added]
+    return Plan([out], steps, temps)

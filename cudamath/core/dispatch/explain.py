@@ -12,6 +12,7 @@ from ..devices import CPU
 from . import checks
 from . import op as ops
 from .call_record import CallRecord
+from .lazy_import import lazy
 from .plan import Plan
 from .steps import Call, Launch
 
@@ -144,7 +145,8 @@ def _steps(plan: Plan) -> str:
             name = getattr(step.kernel, "__name__", "kernel")
             grid, block = "x".join(map(str, step.grid)), "x".join(map(str, step.block))
             launch = f"{grid} blocks of {block} threads"
-            steps.append(f"{name}{_file(function.__module__)}, {launch}")
+            module = lazy("kernels", "compiler.generated.module_of")(function)
+            steps.append(f"{name}{_file(module)}, {launch}")
         elif isinstance(step, Call):
             name = getattr(step.fn, "__qualname__", repr(step.fn)).replace(".<locals>", "")
             steps.append(f"{name}{_file(getattr(step.fn, '__module__', None))}")

@@ -1,2 +1,2 @@
-"""What an array and an op are: layouts, arrays, plans, op cards, the gradient tape. No maths, no
+"""Arrays and ops: layouts, arrays, plans, op definitions, the gradient tape. No mathematics, no
 kernels."""

@@ -1,4 +1,4 @@
-"""Keys with index arrays and masks in their normal form."""
+"""The normal form of keys with index arrays and masks."""
 
 from __future__ import annotations
 
@@ -14,15 +14,20 @@ from .shapes import Shape
 class Advanced(NamedTuple):
     """The normal form of a key with index arrays.
 
-    shape, strides, offset: the view that the arrays index; offset in bytes from the first element.
-    arrays: one entry an index array, in order: integers of any shape, or a boolean mask whose k
-    dimensions
+    Attributes
+    ----------
+    shape, strides, offset
+        The view that the arrays index; the offset in bytes from the first element.
+    arrays
+        The index arrays, in order: integers of any shape, or a boolean mask whose k dimensions
         cover k neighbouring axes of the view (k >= 1).
-    axes: for each array the first view axis it indexes.
-    position: the dimension of the result at which the common shape of the arrays is put; the view's
-    other axes
-        keep their order around it.
-    truths: which of the arrays are True or False, given as such: masks of one element.
+    axes
+        For each array the first axis of the view that it indexes.
+    position
+        The dimension of the result where the common shape of the arrays begins. The other axes of
+        the view keep their order around it.
+    truths
+        Which of the arrays are the literals True or False: masks of one element.
     """
 
     shape: Shape
@@ -51,8 +56,8 @@ def result_shape(index: Advanced, common: Shape) -> Shape:
 
 
 def advanced(shape: Shape, strides: Shape, key: Any) -> Advanced:
-    """The normal form of any key; see ``Advanced``. Lists become NumPy arrays, other arrays stay
-    what they are.
+    """The normal form of any key; see ``Advanced``. Lists become NumPy arrays; other arrays are
+    not converted.
 
     >>> index = advanced((4, 5, 6), (120, 24, 4), (slice(1, None), [0, 2], 3))
     >>> index.shape, index.offset, index.axes, index.position

@@ -1,8 +1,8 @@
 """The array: a layout, the address of its bytes, and the owner that keeps them alive.
 
 Operators and methods that compute (`+`, `.sum()`, `x[mask]`, ...) are put on the class by
-`ops/methods.py`, because ops stand above this room. Here are creation from foreign objects,
-transfer, views and protocols.
+`ops/methods.py`, because ops are built on this package. This file has creation from foreign
+objects, transfer, views and protocols.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class ndarray:
         if layout.device == CPU:
             if open_records:
                 obstruct("read values")
-            return self._data.view()  # whose shape the caller may change without changing ours
+            return self._data.view()  # a new view: the caller may change its shape
         read = array_readers.get(layout)
         if read is not None:
             return read(self)
@@ -446,15 +446,15 @@ class ndarray:
 
 
 class _Holder:
-    """Describes memory to NumPy by its protocol, and keeps alive what keeps that memory."""
+    """An object that describes memory by NumPy's array interface and keeps its owner alive."""
 
     def __init__(self, held: Any, described: dict[str, Any]):
         self.held, self.__array_interface__ = held, described
 
 
 def numpy_over(owner: Any, address: int, layout: Layout, read_only: bool) -> np.ndarray:
-    """A NumPy array over memory that `held` keeps alive, in any strides. (What lies on a GPU must
-    not be looked at.)"""
+    """A NumPy array with any strides over memory that `owner` keeps alive. The elements of GPU
+    memory must not be read through it."""
     if layout.size == 0:
         return np.empty(layout.shape, layout.dtype)
     return np.asarray(
@@ -511,8 +511,8 @@ def over(layout: Layout, address: Any, owner: Any) -> ndarray:
 
 
 class ReadOnly(memory.Borrowed):
-    """What owns the memory of arrays on a GPU that another library lent to be read. Views of them
-    have the same owner."""
+    """The owner of GPU memory that another library lends for reading only. Views share the
+    owner."""
 
     __slots__ = ()
 
@@ -534,8 +534,8 @@ def refuse_read_only(name: str, x: ndarray) -> None:
 
 
 def refuse_misaligned(name: str, layout: Layout, address: int) -> None:
-    """ValueError for numbers on a GPU between its borders: the first kernel that read one would
-    lose the whole context."""
+    """Raise ValueError for misaligned elements on a GPU: a kernel that read one would lose the
+    context."""
     width = min(layout.itemsize, 8)  # a complex128 is two numbers
     steps = [step for step, n in zip(layout.strides, layout.shape, strict=True) if n > 1]
     if layout.size and any([at % width for at in (address, *steps)]):
@@ -547,8 +547,7 @@ def refuse_misaligned(name: str, layout: Layout, address: int) -> None:
 
 
 def borrowed(name: str, layout: Layout, address: int, lender: Any, reading: bool) -> ndarray:
-    """An array over memory on a GPU of another library's object, to be read alone or to be changed
-    too."""
+    """An array over GPU memory of another library's object, read-only or writable."""
     if not (layout.aligned and layout.contiguous):
         refuse_misaligned(name, layout, address)
     return over(

@@ -1,4 +1,4 @@
-"""What becomes an ndarray: Python numbers, lists, NumPy arrays, arrays of other libraries."""
+"""Conversion to ndarray: of Python numbers, lists, NumPy arrays and arrays of other libraries."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def asarray(
     """`obj` as an ndarray: NumPy arrays, scalars, nested lists, and anything with DLPack or
     `__cuda_array_interface__`.
 
-    Arrays that are already on the wanted device are taken without a copy unless `copy=True` or the
-    dtype changes; `copy=False` raises ValueError where a copy would be needed.
+    Arrays that are already on the requested device are taken without a copy unless `copy=True` or
+    the dtype changes; `copy=False` raises ValueError where a copy would be needed.
     """
     if dtype is None and type(obj) is np.ndarray and copy is not False:
         out = copy_to(obj, index_of(device))

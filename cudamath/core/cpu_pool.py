@@ -1,19 +1,20 @@
-"""Memory of large arrays on the CPU, kept for the next array of the same shape and dtype.
+"""The CPU pool: memory of large arrays is reused for the next array of the same shape and dtype.
 
-The C library returns large blocks to the operating system as they are freed, and the next array of
-that size then pays for fresh pages: zeroed by the kernel, with one page fault per 4 KiB, which
-costs far more than the arithmetic (measured for ``(a + b) + b`` of 10^5 float32 on a virtual
-machine: 350 us, of which 23 are the two sums). So result arrays are remembered here, and one that
-has no other references becomes the next result.
+The C library returns large blocks to the operating system when they are freed. The next array of
+that size then pays for fresh pages, which the kernel zeroes, with one page fault per 4 KiB. That
+costs far more than the arithmetic: ``(a + b) + b`` of 10^5 float32 on a virtual machine takes 350
+us, of which 23 are the two sums. So the pool keeps result arrays, and an array without other
+references becomes the next result.
 
-Whether there are other references is read from the reference count: views of an array, exported
-buffers and the tape all hold one. Without a global interpreter lock the count can change at any
-time; then nothing is reused.
+The reference count shows whether there are other references: views of an array, exported buffers
+and the tape each hold one. Without a global interpreter lock the count can change at any time; then
+nothing is reused.
 
-These arrays begin on a page boundary; the C library's large blocks begin 16 bytes behind one. So no
-stored vector straddles two cache lines. Nor do stores alias later loads in the lower bits of the
-address, by which processors decide that a load has to wait for a store (``a + b`` of 40,000 float32
-takes 35 % longer if the result begins 112 bytes further into its page than the operands).
+Arrays of the pool begin on a page boundary. (Large blocks of the C library begin 16 bytes behind
+one.) So no stored vector straddles two cache lines. Nor do stores alias later loads in the lower
+bits of the address, by which processors decide that a load has to wait for a store: ``a + b`` of
+40,000 float32 takes 35 % longer if the result begins 112 bytes further into its page than the
+operands.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from math import prod
 import numpy as np
 
 SMALLEST = 1 << 16  # bytes; the C library keeps smaller blocks itself
-LIMIT = 1 << 28  # bytes remembered at most, those in use included
+LIMIT = 1 << 28  # bytes of all arrays of the pool, those in use included
 PAGE = 4096  # bytes
-EACH = 4  # arrays remembered of one shape and dtype
-SHAPES = 1024  # shapes and dtypes remembered
+EACH = 4  # arrays of one shape and dtype
+SHAPES = 1024  # shapes and dtypes
 
 _kept: OrderedDict[tuple[tuple[int, ...], np.dtype], list[np.ndarray]] = (
     OrderedDict()
@@ -38,13 +39,13 @@ _kept: OrderedDict[tuple[tuple[int, ...], np.dtype], list[np.ndarray]] = (
 _lock = (
     threading.RLock()
 )  # a collection of garbage may run a finaliser that computes while this thread has it
-_remembering = False  # whether that has happened in the midst of `_remember`
+_adding = False  # whether that has happened inside `_add`
 references = sys.getrefcount
 
 
 def _counted(arrays: list[np.ndarray]) -> int:
-    """What `references` says in a loop over `arrays` of one that only the list refers to (it
-    differs between Pythons)."""
+    """The value of `references` in a loop over `arrays` for an array to which only the list refers
+    (it differs between Python versions)."""
     for array in arrays:
         return references(array)
     raise AssertionError
@@ -64,11 +65,11 @@ Arrays = list[np.ndarray]
 def supply(
     shape: tuple[int, ...], dtype: np.dtype
 ) -> tuple[Arrays, Callable[[], tuple[np.ndarray, Arrays]]]:
-    """Large arrays of this shape and dtype: those remembered, and a function that gives a new one
-    and the list from then on.
+    """The arrays of the pool of this shape and dtype, and a function that returns a new array and
+    the list from then on.
 
-    One of which `references` says FREE, in a loop over the list, is free. The loop is the caller's:
-    after large arrays have gone through the caches, every function called more is felt.
+    An array is free if `references` returns FREE for it in a loop over the list. The caller writes
+    the loop: after large arrays have passed through the caches, each further function call is slow.
     """
     key = shape, dtype
 
@@ -80,8 +81,8 @@ def supply(
 
 
 def taker(shape: tuple[int, ...], dtype: np.dtype) -> Callable[[], np.ndarray]:
-    """A function that gives arrays of this shape and dtype with arbitrary content: one that is
-    free, or a new one."""
+    """A function that returns an array of this shape and dtype with arbitrary content: a free one
+    of the pool, or a new one."""
     if not large(shape, dtype):
         return lambda: np.empty(shape, dtype)
     count, free = references, FREE
@@ -99,16 +100,16 @@ def taker(shape: tuple[int, ...], dtype: np.dtype) -> Callable[[], np.ndarray]:
 
 
 class Memory(np.ndarray):
-    """The bytes behind an array that begins with a page.
+    """The memory of an array that begins on a page boundary.
 
-    NumPy lets a view of a view refer to the first owner of the memory, past the arrays in between,
-    as long as all are of one class. This one is another, so views refer to the array in between,
-    whose references are counted.
+    A view of a view refers to the first owner of the memory as long as all arrays are of one class.
+    This class differs from ndarray, so views refer to the array of the pool, whose references are
+    counted.
     """
 
 
 def _new(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An array with arbitrary content that begins with a page."""
+    """An array with arbitrary content that begins on a page boundary."""
     memory = Memory((prod(shape) * dtype.itemsize + PAGE,), np.uint8)
     return np.ndarray(shape, dtype, memory, -memory.ctypes.data % PAGE)
 
@@ -119,28 +120,28 @@ def owns(array: np.ndarray) -> bool:
 
 
 def release() -> None:
-    """Forget all arrays: what nobody uses goes back to the operating system."""
+    """Drop all arrays: memory without references goes back to the operating system."""
     with _lock:
         for arrays in list(_kept.values()):
             arrays.clear()
 
 
 def remembered() -> int:
-    """Bytes of the arrays that are remembered, those in use included."""
+    """Bytes of the arrays of the pool, those in use included."""
     with _lock:
         return sum([array.nbytes for arrays in list(_kept.values()) for array in arrays])
 
 
 def _add(key: tuple[tuple[int, ...], np.dtype], array: np.ndarray) -> list[np.ndarray]:
-    """The arrays remembered of this shape and dtype, the new one among them unless it is too large;
-    those of other shapes make way for it."""
-    global _remembering
+    """Add an array to the pool, unless it is too large, and return the arrays of its shape and
+    dtype. The least recently extended lists are dropped if the pool is full."""
+    global _adding
     if array.nbytes > LIMIT // EACH:
         return []
     with _lock:
-        if _remembering:  # a finaliser's array, in the midst of what is below
+        if _adding:  # called by a finaliser during the lines below
             return []
-        _remembering = True
+        _adding = True
         try:
             arrays = _kept.setdefault(key, [])
             _kept.move_to_end(key)
@@ -154,5 +155,5 @@ def _add(key: tuple[tuple[int, ...], np.dtype], array: np.ndarray) -> list[np.nd
                 total -= sum(each.nbytes for each in oldest)
                 oldest.clear()
         finally:
-            _remembering = False
+            _adding = False
         return arrays

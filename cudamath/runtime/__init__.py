@@ -1,9 +1,9 @@
-"""The CUDA layer: devices, streams, memory, kernels and libraries, on raw pointers and bytes. Knows
-no arrays and no ops.
+"""The CUDA layer: devices, streams, memory, kernels and libraries, on raw pointers and bytes. It
+contains no arrays and no ops.
 
-The modules stand on floors. A module imports only from the floors below its own, anywhere in its
-text, so no circle of imports can arise (tests/meta/test_imports.py). Where a lower module needs an
-upper one, the upper one registers a function there: `errors.on_lost_context`, `stream.pool_of`,
+The modules form layers. A module imports only from lower layers, anywhere in its text, so there are
+no import cycles (tests/meta/test_imports.py). Where a lower module needs an upper one, the upper
+one registers a function there: `errors.on_lost_context`, `stream.pool_of`,
 `stream.after_synchronize`.
 
     1  state, cubin_cache, library_paths, mpi

@@ -1,17 +1,16 @@
-"""What goes on while the driver wakes up.
+"""Background initialisation: imports and library loading while the driver initialises.
 
-A process's first call on a GPU waits for `cuInit` and for the context of the device: 100 ms each on
-an H200's host, in which the driver is busy and Python is not. Nearly every program goes on to
-import the same few modules and to load cuBLAS, which takes as long. So a thread does that in the
-meantime:
+The first call of a process on a GPU waits for `cuInit` and for the context of the device: 100 ms
+each on an H200's host, during which Python is idle. Nearly every program then imports the same few
+modules and loads cuBLAS, which takes as long. So a thread does that at the same time:
 
-    with meanwhile.busy():
+    with background_init.busy():
         cuInit(0)
 
-It takes one item after another from `items`, stops behind the one at hand when the driver is done,
-and is gone when the block ends: no thread outlives it. What it did not come to, and what failed,
-happens where it is needed, as it would without. A driver that answers within a moment (it was set
-up already, or there is none) has no thread beside it at work.
+The thread takes one item after another from `items` and stops after the current one when the driver
+is done. It ends with the block. Items that it did not reach, or that failed, are initialised where
+they are needed. A driver that returns within a moment (because it was initialised already, or there
+is none) starts no thread.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-MOMENT = 0.003  # seconds; a driver that was set up already answers sooner
+MOMENT = 0.003  # seconds; an initialised driver returns sooner
 
-#: What is still to be done, in this order (core/dispatch/op.py says what). None of it may ask for a
-#: device: it would wait for whom it is to relieve.
+#: Functions to call, in this order (set in core/dispatch/op.py). None may use a device: it would
+#: wait for the thread that initialises the driver.
 items: collections.deque[Callable[[], Any]] = collections.deque()
 
 
 def cublas() -> None:
-    """An item: load cuBLAS and its bindings."""
+    """Load cuBLAS and its bindings: an item."""
     from . import library_paths
 
     library_paths.alone("nvmath.bindings.cublas")
@@ -38,7 +37,7 @@ def cublas() -> None:
 
 
 def cudnn() -> None:
-    """An item: load cuDNN's front end and, where there is one, cuDNN."""
+    """Load cuDNN's front end and, if installed, cuDNN: an item."""
     from . import library_paths
 
     library_paths.alone("cudnn._compiled_module")
@@ -55,13 +54,13 @@ def _work(done: threading.Event) -> None:
 
 @contextlib.contextmanager
 def busy() -> Iterator[None]:
-    """Context: the driver is at work in this thread; another one does some of the items."""
+    """A context for driver calls that block this thread: another thread runs items meanwhile."""
     done = threading.Event()
     thread = threading.Thread(target=_work, args=(done,), name="cudamath meanwhile")
     try:
         if items:
             thread.start()
-    except RuntimeError:  # no thread can be started: the interpreter is on its way out
+    except RuntimeError:  # no thread can be started: the interpreter is shutting down
         pass
     try:
         yield

@@ -1,4 +1,4 @@
-"""Compiled kernels on disk: where they lie, how they are found, linked and cleared."""
+"""The cubin cache: compiled kernels on disk, by key; their linking and removal."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _homeless = functools.cache(tempfile.TemporaryDirectory)  # goes when the interp
 
 
 def _home_cache() -> str:
-    """The cache folder of the user's home; of a user who has none (a container's bare number), this
-    process's own."""
+    """The cache folder in the user's home. For a user without a home (a bare number in a
+    container), a temporary folder of this process."""
     folder = os.path.expanduser("~/.cache")
     return folder if os.path.isabs(folder) else _homeless(prefix="cudamath-").name
 
@@ -44,7 +44,7 @@ def clear_kernel_cache() -> int:
     return count
 
 
-_DIGEST = 16  # bytes behind the machine code (tools that read cubins ignore them)
+_DIGEST = 16  # bytes of the digest after the machine code (tools that read cubins ignore them)
 
 
 def _digest(data: bytes) -> bytes:
@@ -75,7 +75,7 @@ def cached_cubin(key: str, compile: Callable[[], bytes]) -> bytes:
             os.unlink(temporary)
             raise
     except OSError:
-        pass  # a read-only home costs the next process its warm start, nothing else
+        pass  # a read-only home: the next process compiles again
     return data
 
 

@@ -1,11 +1,11 @@
 """cuBLAS and cuBLASLt on raw addresses: one handle per stream, products of row-major matrices.
 
-cuBLAS thinks in columns: a row-major m x n matrix is, to it, an n x m one. So C = A B is requested
-as C^T = B^T A^T, with the operands swapped and nothing moved. That is done here, in `gemm` and
-`_light`, and nowhere else.
+cuBLAS is column-major: it reads a row-major m x n matrix as an n x m one. So C = A B is computed as
+C^T = B^T A^T, with the operands swapped and no copy. Only `gemm` and `_light` do that.
 
-A handle costs milliseconds and 32 MiB of workspace to make, so each stream keeps one. The workspace
-is given to cuBLAS in advance: a product then allocates nothing, and can be captured into a graph.
+Creating a handle takes milliseconds and 32 MiB of workspace, so each stream keeps one. The
+workspace is allocated in advance: a product then allocates nothing, and can be captured into a
+graph.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _DEFAULT_ALGORITHM = -1
 
 
 class Matrix(NamedTuple):
-    """How cuBLAS reads an operand: `transposed` if columns, not rows, are contiguous; distances in
+    """The form of an operand: `transposed` if its columns, not its rows, are contiguous; strides in
     elements."""
 
     transposed: int
@@ -70,7 +70,7 @@ def matrix(
     rows: int, columns: int, row_stride: int, column_stride: int, batch_stride: int = 0
 ) -> Matrix | None:
     """Describe a rows x columns operand with these strides (in elements), or None if cuBLAS cannot
-    read it as it lies."""
+    read it without a copy."""
     if (
         (column_stride == 1 or columns == 1)
         and (row_stride >= columns or rows == 1)
@@ -176,8 +176,8 @@ def gemm(
     row-major matrices.
 
     A: m x k, B: k x n, C: m x n (not transposed); `count` of them, `Matrix.batch` elements apart.
-    All that does not change from call to call is fixed here; a call is a dictionary look-up and one
-    call of the library.
+    The function holds all that does not change from call to call. A call is a dictionary look-up
+    and one library call.
     """
     kind = DTYPES[dtype]
     compute = _COMPUTE_TF32 if tf32 and dtype == np.float32 else kind.compute
@@ -262,11 +262,11 @@ def gemm(
 _EPILOGUE, _EPILOGUE_BIAS = (
     1,
     4,
-)  # cublasLtEpilogue_t: nothing, or a bias, is added to C on its way out
+)  # cublasLtEpilogue_t: none, or a bias added to C
 
 
 class _Side(NamedTuple):
-    """A row-major operand of cuBLASLt: its dtype's number, its sizes, and how it lies."""
+    """A row-major operand of cuBLASLt: its dtype's number, its sizes and strides."""
 
     data: int  # cudaDataType
     rows: int
@@ -285,9 +285,9 @@ def _light(
 ) -> Callable[..., None]:
     """A function (stream, address of A, of B, of C, *addresses) for C = A B by cuBLASLt.
 
-    fixed: attributes of the product, as ctypes values; pointers: attributes that the addresses are
-    for. What is fixed is described at the first call, when the algorithm, too, is requested: the
-    first of cuBLASLt's suggestions.
+    fixed: attributes of the product, as ctypes values; pointers: attributes that the addresses set.
+    The first call creates the descriptors and chooses the algorithm, the first of cuBLASLt's
+    suggestions.
     """
     lt = _lt_bindings()
     keep, at_alpha, at_beta = _scalars(kind.scalar, 1, 0)
@@ -396,8 +396,8 @@ _OUTER = ctypes.c_int32(
 
 @device_cache
 def multiplies_float8(outer: bool) -> bool:
-    """Whether cuBLASLt can be asked for products of float8; outer: with scales of rows and columns,
-    not of whole matrices."""
+    """Whether cuBLASLt supports products of float8; outer: with scales of rows and columns, not of
+    whole matrices."""
     return available() and _lt_bindings().get_version() >= (120900 if outer else 120000)
 
 
@@ -409,8 +409,8 @@ def gemm_float8(
 
     A (m, k) and B (k, n) of float8_e4m3, both contiguous along k, sizes k and n multiples of 16; C
     (m, n) and bias (n,) of float16 or bfloat16. Scales float32: (m,) and (n,) if `outer`, else one
-    number each. Sums are kept as the tensor cores make them (CUBLASLT_MATMUL_DESC_FAST_ACCUM),
-    without being taken over into float32 registers every 128 numbers.
+    number each. Sums stay in the accumulators of the tensor cores
+    (CUBLASLT_MATMUL_DESC_FAST_ACCUM); they are not moved into float32 registers every 128 elements.
     """
     fixed: dict[str, Any] = {
         "FAST_ACCUM": ctypes.c_int8(1),
@@ -429,4 +429,4 @@ def gemm_float8(
         _Side(data, m, n, Matrix(0, n)),
         fixed,
         ["B_SCALE_POINTER", "A_SCALE_POINTER", *["BIAS_POINTER"] * bias],
-    )  # A and B are exchanged
+    )  # A and B are swapped

@@ -1,15 +1,15 @@
 """cuDNN on raw addresses: convolutions through its Python front end, one handle per stream.
 
-cuDNN is asked for an *execution plan*: one operation on tensors of known shapes and strides, for
-which its heuristics name kernels in the order of their promise. Making a plan takes milliseconds,
-running one microseconds, so `convolution` makes it once and returns a function of addresses. What
-the plan needs as workspace it says beforehand, and the caller brings it: a call allocates nothing
-and can be captured into a graph.
+An *execution plan* of cuDNN is one operation on tensors of given shapes and strides. Heuristics of
+cuDNN rank kernels for it. Making a plan takes milliseconds, running it microseconds, so
+`convolution` makes it once and returns a function of addresses. The plan states the size of its
+workspace, and the caller passes the workspace: a call allocates nothing and can be captured into a
+graph.
 
-Kernels that add in no fixed order, or that round float32 to fewer bits, are not taken. Some of
-those for float32 go through Winograd's or Fourier's transforms: their errors are as small as those
-of sums beside the largest number of the result, not beside each. Those that say so are taken by
-name only: the names come from measurements of errors as well (tuning.py).
+Kernels that add in no fixed order, or that round float32 to fewer bits, are excluded. Some float32
+kernels use Winograd's or Fourier's transforms: their error is small relative to the largest element
+of the result, not relative to each element. Such kernels are chosen only by name; the names come
+from measurements that include errors (tuning.py).
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ def available() -> bool:
 
 @functools.cache
 def _bindings() -> Any:
-    """The front end's compiled module, told which cuDNN to use. (The Python around it takes longer
-    to import than a first convolution; a graph's `_make_tensor` and a tensor's `_set_data_type` are
-    what it gives names without the dash.)"""
+    """The front end's compiled module, set to the cuDNN of `library_paths`. (The Python package
+    around it takes longer to import than a first convolution. It only renames a graph's
+    `_make_tensor` and a tensor's `_set_data_type`.)"""
     module = library_paths.alone(
         "cudnn.Release._compiled_module" if sys.platform == "win32" else "cudnn._compiled_module"
     )
@@ -104,8 +104,8 @@ handle = _handles.of
 
 
 class Convolution:
-    """A plan of cuDNN's: called with (stream, x, w, y[, bias], workspace), all addresses;
-    `workspace`: bytes it needs."""
+    """A plan of cuDNN, called with (stream, x, w, y[, bias], workspace), all addresses.
+    `workspace`: its size in bytes."""
 
     __slots__ = ("graph", "workspace", "what", "__name__")
 
@@ -138,12 +138,11 @@ def convolution(
     device: int = 0,
     plan: str = "",
 ) -> Convolution | None:
-    """What computes y = x * w ("forward"), the gradient in place of x ("input") or of w ("weight");
-    None: cuDNN has nothing.
+    """A plan for y = x * w ("forward"), or for the gradient of x ("input", in place of x) or of w
+    ("weight"). None if cuDNN has none.
 
     before, after: padding at the two ends of each spatial axis. The groups follow from the channels
-    of x and w. plan: the name of the one to take, where this cuDNN offers it; else the most
-    promising.
+    of x and w. plan: the name of a plan, if this cuDNN has it; otherwise the best-ranked one.
     """
     cudnn = _bindings()
     build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, bias, tf32, device)
@@ -181,7 +180,7 @@ def plans(
     dilation: tuple[int, ...],
     device: int = 0,
 ) -> list[str]:
-    """The names of all plans that `convolution` could take, the most promising first."""
+    """The names of all plans that `convolution` accepts, the best-ranked first."""
     build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, False, False, device)
     refusal = _bindings().cudnnGraphNotSupportedError
 
@@ -193,7 +192,7 @@ def plans(
             except (
                 RuntimeError,
                 refusal,
-            ):  # one of those that are not taken, or that this device cannot run
+            ):  # an excluded plan, or one that this device cannot run
                 continue
             plans.append(graph.get_plan_name_at_index(i))
         return plans
@@ -223,8 +222,8 @@ def _builder(
     tf32: bool,
     device: int,
 ) -> Callable[[tuple[str, ...]], Any]:
-    """What makes the graph of a convolution, with those plans that may be taken; given further
-    reasons to refuse one."""
+    """A function that builds the graph of a convolution with its admissible plans; its argument
+    lists further reasons to exclude a plan."""
     cudnn = _bindings()
     kinds = cudnn.data_type
     computed = kinds.DOUBLE if dtype == np.float64 else kinds.FLOAT

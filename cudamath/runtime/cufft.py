@@ -1,10 +1,10 @@
-"""cuFFT on raw addresses: plans, their cache, and the memory they work in.
+"""cuFFT on raw addresses: plans, their cache, and their workspace.
 
-A cuFFT plan costs a millisecond or more to make and a few microseconds to use, so the latest ones
-are kept, per device; the one unused for longest goes when there are too many. A plan's workspace is
-taken from our pool for the duration of a call: it is counted by `memory_stats`, shared by all
-plans, and two streams that use one plan never share it. The tables that cuFFT makes for itself
-(twiddle factors, generated code) are the library's own and are not counted.
+Making a cuFFT plan takes a millisecond or more, using it a few microseconds. So each device caches
+plans, and drops the least recently used one when there are too many. A plan's workspace comes from
+the pool for the duration of a call: `memory_stats` counts it, all plans share it, and two streams
+never share it. The tables that cuFFT allocates itself (twiddle factors, generated code) are not
+counted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .errors import DeviceError, library_error
 from .memory import Buffer, pool_of, relaxed
 from .state import runtime
 
-MOST_PLANS = 64  # per device: each holds device memory of cuFFT's
+MOST_PLANS = 64  # per device: each one holds device memory
 
 #: (dtype of the input, dtype of the output) -> cufftType.
 KINDS = {
@@ -49,8 +49,8 @@ _EXECUTE = {
 
 
 class Walk(NamedTuple):
-    """How cuFFT walks an array, in elements: its storage along the transformed axes, the step along
-    the last of them, and the step from one transform of the batch to the next."""
+    """The layout of an array for cuFFT, in elements: its storage along the transformed axes, the
+    stride along the last of them, and the stride from one transform of the batch to the next."""
 
     embed: tuple[int, ...]
     step: int
@@ -77,8 +77,7 @@ def _explain(error: Exception, spec: Spec) -> Exception:
 
 @devices.finalised
 class Plan:
-    """A cuFFT plan. `lock` is held while its stream and workspace are set and the transform is
-    queued."""
+    """A cuFFT plan. A thread takes `lock` to set stream and workspace and queue the transform."""
 
     __slots__ = ("handle", "work", "lock", "device", "execute", "directed", "__weakref__")
 
@@ -138,9 +137,9 @@ _lock = threading.Lock()
 
 
 def plan(spec: Spec, index: int) -> Plan:
-    """The plan of a transform on a device, made on first use or when it has been forgotten."""
+    """The plan of a transform on a device, from the cache or new."""
     with _lock:
-        # the plans of a device, the latest used at the end
+        # the plans of a device, the most recently used last
         plans: collections.OrderedDict[Spec, Plan] = runtime.fft_plans.setdefault(
             index, collections.OrderedDict()
         )
@@ -148,7 +147,7 @@ def plan(spec: Spec, index: int) -> Plan:
             plans.move_to_end(spec)
             return plans[spec]
     fresh = Plan(spec, index)
-    dropped: list[Plan] = []  # destroyed when this list goes, outside the lock
+    dropped: list[Plan] = []  # destroyed with this list, outside the lock
     with _lock:
         chosen = plans.setdefault(spec, fresh)
         while len(plans) > MOST_PLANS:
@@ -166,9 +165,11 @@ def transform(spec: Spec, inverse: bool) -> Callable[[Any, int, int], None]:
     def transform(stream: Any, x: int, y: int) -> None:
         plans = runtime.fft_plans.get(stream.device, {})
         one = plans.get(spec)
-        if one is None or len(plans) * 2 > MOST_PLANS:  # the order matters only when plans may go
+        if (
+            one is None or len(plans) * 2 > MOST_PLANS
+        ):  # the order matters only if plans may be dropped
             one = plan(spec, stream.device)
-        if stream.capturing:  # the graph needs its tables, however many plans are made afterwards
+        if stream.capturing:  # the graph uses the plan's tables: keep the plan
             stream.kept[id(one)] = one
         work = Buffer(one.work, stream) if one.work else None
         cufft = _bindings()

@@ -1,17 +1,16 @@
-"""cuSOLVER, and the batched half of linear algebra that lives in cuBLAS, on raw addresses: a handle
-per stream.
+"""cuSOLVER, and the batched linear algebra of cuBLAS, on raw addresses: one handle per stream.
 
-Both libraries think in columns: every matrix here is column-major, given by its address and leading
-dimension; the planners (kernels/linalg/lapack_plans.py) lay arrays out accordingly. Each function
-below fixes what does not change from call to call and returns a function of (stream, addresses)
-that queues the work for `count` matrices lying one after another.
+Both libraries are column-major: every matrix here is column-major, described by its address and
+leading dimension; the planners (kernels/linalg/lapack_plans.py) arrange arrays accordingly. Each
+function below holds what does not change from call to call, and returns a function of (stream,
+addresses) that queues the work for `count` consecutive matrices.
 
-Workspace comes from our pool for the duration of a call. `info`, one int32 a matrix, stays on the
+Workspace comes from the pool for the duration of a call. `info`, one int32 per matrix, stays on the
 device: a kernel reads it there, and a failure is raised at the next synchronisation (see
 runtime/kernel_errors.py).
 
-cuSOLVER may wait for the device or allocate inside a call, so its calls are refused while a graph
-is captured.
+cuSOLVER may wait for the device or allocate inside a call, so its calls are refused during the
+capture of a graph.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ def _errors() -> tuple[type[Exception], ...]:
 
 
 class _Handle:
-    """cuSOLVER's handle of one stream, its parameters, and its settings of Jacobi's method, left as
-    they are."""
+    """cuSOLVER's handle of one stream, its parameters, and the default settings of Jacobi's
+    method."""
 
     __slots__ = ("solver", "params", "jacobi", "jacobi_svd", "device", "hosts", "__weakref__")
 
@@ -93,7 +92,7 @@ class _Handle:
         return space
 
     def close(self) -> None:
-        """Destroy what was made."""
+        """Destroy the handle and its parameters."""
         dn = _bindings()
         with streams.in_context(self.device), relaxed():
             dn.destroy_syevj_info(self.jacobi)
@@ -272,7 +271,7 @@ def orgqr(dtype: np.dtype, m: int, n: int, k: int, count: int) -> Function:
 
 def syevd(dtype: np.dtype, n: int, triangle: int, vectors: bool, count: int) -> Function:
     """run(stream, a, w, info): ascending eigenvalues of Hermitian A; its eigenvectors in place of A
-    if wanted."""
+    if requested."""
     kind, _, real = DTYPES[dtype]
     item, size = dtype.itemsize, 4 << real
     routine = _routine("xsyevd", f"cusolverDnXsyevd ({n}, {n}) {dtype}")
@@ -442,7 +441,7 @@ def gesvdj(dtype: np.dtype, n: int, vectors: bool, count: int) -> Function:
 
 
 def geev(dtype: np.dtype, n: int, vectors: bool, count: int) -> Function:
-    """run(stream, a, w, v, info): eigenvalues (complex) and, if wanted, right eigenvectors of A,
+    """run(stream, a, w, v, info): eigenvalues (complex) and, if requested, right eigenvectors of A,
     which is destroyed. Those of a real A are real: a conjugate pair of vectors x + i y and x - i y
     takes two columns, x and y."""
     kind, _, real = DTYPES[dtype]

@@ -1,7 +1,7 @@
 """Devices and their primary contexts.
 
-Nothing here runs at import: the driver is loaded when a device is first asked for. Where there is
-none, `device_count()` is 0 and `missing()` says what was looked for.
+Nothing runs at import: the driver is loaded when a device is first used. Without a driver,
+`device_count()` is 0 and `missing()` says what was searched for.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ T = TypeVar("T", bound=type)
 
 
 def driver() -> Any:
-    """The cuda.bindings driver module, imported on first use. It is `runtime.driver` from then on,
-    where tests put a fake."""
+    """The cuda.bindings driver module, imported on first use and stored as `runtime.driver`. Tests
+    put a fake driver there."""
     cu = runtime.driver
     if cu is None:
         from cuda.bindings import driver as bindings
@@ -71,9 +71,8 @@ class DeviceInfo:
     clock: float = 0.0
 
 
-#: One lock for all bookkeeping of the runtime: contexts, streams, pools, loaded kernels. Only slow
-#: paths take it; a finaliser may run anywhere, inside any of them, and with several locks two
-#: threads could wait for each other.
+#: One lock for all tables of the runtime: contexts, streams, pools, loaded kernels. Only slow paths
+#: take it. A finaliser may run inside any of them, so several locks could deadlock.
 lock = threading.RLock()
 
 
@@ -145,7 +144,10 @@ def context(index: int) -> Any:
     handle = runtime.contexts.get(index)
     if handle is None:
         validate(index)
-        with background_init.busy(), lock:  # whose thread is joined after the lock is given back
+        with (
+            background_init.busy(),
+            lock,
+        ):  # the background thread is joined after the release of the lock
             handle = runtime.contexts.get(index)
             if handle is None:
                 cu = driver()
@@ -201,7 +203,7 @@ def multiprocessors(index: int) -> int:
 
 
 def name(index: int) -> str:
-    """A device's name as the driver tells it, or "assumed"."""
+    """The driver's name of a device, or "assumed"."""
     return _assumed[-1].name if _assumed else info(index).name
 
 
@@ -229,11 +231,11 @@ _finalised: list[Any] = []
 
 
 def finalised(cls: T) -> T:
-    """Class decorator: the class gives something back to the driver in `__del__`, but not once the
+    """Class decorator: `__del__`, which releases a resource of the driver, does nothing once the
     interpreter exits.
 
-    Python then takes modules, streams and blocks apart in no order, and the driver takes back
-    everything anyway.
+    At exit Python finalises modules, streams and blocks in no fixed order, and the driver releases
+    all resources anyway.
     """
     _finalised.append(cls)
     return cls

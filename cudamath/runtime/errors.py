@@ -40,13 +40,13 @@ class OutOfMemoryError(MemoryError):
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether the driver, or a library through its bindings, says that there is no more memory."""
+    """Whether an error of the driver or of a library means that memory is exhausted."""
     return isinstance(error, OutOfMemoryError) or "ALLOC_FAILED" in str(error)
 
 
 def library_error(error: Exception, what: str) -> CudaError | OutOfMemoryError:
-    """The exception that belongs to an error of the bindings of cuBLAS and its relatives, status
-    name included."""
+    """The exception for an error of the bindings of cuBLAS, cuSOLVER or cuFFT, with the name of the
+    status."""
     message = f"{what}: {error}"
     return (
         OutOfMemoryError(message)
@@ -59,8 +59,8 @@ def _no_streams() -> str:
     return ""
 
 
-#: on_lost_context() makes the context of this thread's device current again where it is not, and
-#: says so for an error message; "" where it was current. stream.py puts its function here.
+#: on_lost_context() makes the context of this thread's device current again if it is not, and
+#: returns a sentence for the error message; "" if it was current. Set by stream.py.
 on_lost_context: Callable[[], str] = _no_streams
 
 _OURS = (
@@ -74,12 +74,12 @@ def is_ours(code: Any) -> bool:
     return code.co_filename.startswith(_OURS)
 
 
-_files: dict[str, bool] = {}  # of code that was looked at: whether it is ours
+_files: dict[str, bool] = {}  # file name -> whether it belongs to this package
 
 
 def user_place(above: int = 1) -> tuple[Any, int]:
-    """What called cudamath, the innermost frame that is none of ours: its code and where it is in
-    it, for `line_of`. above: so many frames from here on are known to be ours, if there are more.
+    """The caller of cudamath: the innermost frame outside this package, as its code and position,
+    for `line_of`. above: the number of frames that belong to this package for certain.
     """
     try:
         frame = sys._getframe(above)
@@ -90,16 +90,14 @@ def user_place(above: int = 1) -> tuple[Any, int]:
         ours = _files.get(code.co_filename)
         if ours is None:
             ours = _files[code.co_filename] = code.co_filename.startswith(_OURS)
-        back = (
-            frame.f_back if ours else None
-        )  # which Python makes an object for: not before it is needed
+        back = frame.f_back if ours else None  # Python creates an object for it: only when needed
         if back is None:
             return code, frame.f_lasti
         frame = back
 
 
 def line_of(place: tuple[Any, int]) -> str:
-    """The Python line ("file:number") of a place. Finding the number takes longer than remembering
+    """The Python line ("file:number") of a place. Computing the number takes longer than storing
     the place."""
     code, at = place
     line = next((number for start, stop, number in code.co_lines() if start <= at < stop), None)
@@ -107,13 +105,13 @@ def line_of(place: tuple[Any, int]) -> str:
 
 
 def user_line() -> str:
-    """The Python line ("file:number") that called cudamath: the innermost frame that is none of
-    ours."""
+    """The Python line ("file:number") that called cudamath: of the innermost frame outside this
+    package."""
     return line_of(user_place())
 
 
 def record_with_line(launch: Any) -> None:
-    """Put into the recent launches with the user's line: about 0.5 us, so only on demand."""
+    """Add the user's line to the recent launches: about 0.5 us, so only on demand."""
     runtime.recent_launches.append(f"{launch} at {user_line()}")
 
 
@@ -133,8 +131,8 @@ _STICKY = (
 
 
 def check(result: tuple) -> Any:
-    """Unpack what a cuda.bindings call returned: raise if its status is not success, else give back
-    its value(s)."""
+    """Unpack the result of a cuda.bindings call: raise if its status is an error, else return its
+    value(s)."""
     status = result[0]
     if status:
         fail(status)
@@ -144,7 +142,7 @@ def check(result: tuple) -> Any:
 
 
 def fail(status: Any, what: str = "") -> None:
-    """Raise the exception that belongs to a non-zero CUDA status."""
+    """Raise the exception for a non-zero CUDA status."""
     name = getattr(status, "name", str(status))
     message = f"{what}: {name}" if what else name
     if "INVALID_CONTEXT" in name or "INVALID_HANDLE" in name:

@@ -1,23 +1,22 @@
 """CUDA graphs: launches recorded once and replayed with one driver call.
 
-While a graph is captured nothing runs: launches and copies become its nodes. What the nodes point
-to must be there at each replay, so memory is kept as follows.
+During the capture nothing runs: launches and copies become nodes of the graph. The memory that
+nodes refer to must be valid at each replay:
 
-- What is allocated during the capture comes from a stream of the graph's own; its free blocks are
-  neither trimmed nor handed to anyone else while the graph lives. Where it has none, it takes over
-  a free block of the stream around it: the same work was done there a moment ago, and both would
-  hold as much memory otherwise.
-- Buffers of other streams that the graph uses live as long as it does (`Buffer.used_on`), whoever
-  drops them.
-- Host memory is read at the capture, into a block kept with the graph (`memory.graph_constant`): a
-  replay never touches it.
+- Memory allocated during the capture comes from a stream of the graph's own. Its free blocks are
+  neither trimmed nor passed to other streams while the graph lives. If it has no free block, it
+  takes one of the surrounding stream: that stream ran the same work before, and two sets of blocks
+  would take twice the memory.
+- Buffers of other streams that the graph uses live as long as the graph (`Buffer.used_on`).
+- Host memory is read during the capture, into a block that belongs to the graph
+  (`memory.graph_constant`). A replay does not read it again.
 
-What is new at each replay comes from *feeds*: functions, left on the stream during the capture,
-that write a few bytes into such a block before each launch (a random generator's place in its
-sequence).
+Values that change at each replay come from *feeds*: functions, registered on the stream during the
+capture, that write a few bytes into such a block before each launch (for example a random
+generator's position in its sequence).
 
-What a graph cannot hold is refused with a RuntimeError that says so (`Stream.refuse_capture`):
-waiting for the device, copies to the host, other streams and devices.
+Operations that a graph cannot contain raise RuntimeError (`Stream.refuse_capture`): waiting for the
+device, copies to the host, other streams and devices.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ __all__ = ["Capture", "Graph", "refuse_capture"]
 
 @devices.finalised
 class Graph:
-    """Recorded work. `nodes`: how many kernels and copies; `stream`: the one whose memory the graph
-    uses."""
+    """A captured graph. `nodes`: number of kernels and copies; `stream`: the stream whose memory
+    the graph uses."""
 
     def __init__(self, executable: Any, nodes: int, stream: streams.Stream):
         self.executable, self.nodes, self.stream = executable, nodes, stream
         self.feeds = tuple(stream.feeds.values())
-        self.last = stream  # where it was launched last; before that, where its memory comes from
+        self.last = stream  # of the last launch; before the first, the graph's own
         # In a cycle of garbage the stream could otherwise be finalised before its graph.
         runtime.graph_streams[id(self)] = stream
 
@@ -78,7 +77,7 @@ class Graph:
 
     def __del__(self) -> None:
         try:
-            with streams.relaxed():  # this thread may be capturing the next one
+            with streams.relaxed():  # this thread may be capturing another graph
                 check(
                     devices.driver().cuGraphExecDestroy(self.executable)
                 )  # the driver lets a running replay end first
@@ -92,7 +91,7 @@ class Graph:
 
 
 def _release(stream: streams.Stream) -> None:
-    """Give back the memory that was held for a graph, in order after the work on its stream."""
+    """Release the memory of a graph, in order after the work on its stream."""
     stream.feeds.clear()
     owners = {
         id(owner): owner
@@ -107,8 +106,7 @@ def _release(stream: streams.Stream) -> None:
 
 
 class Capture:
-    """Context: this thread's work on a device is recorded, not run; `.graph` is there
-    afterwards."""
+    """Context: this thread's work on a device is captured, not run; `.graph` is set at its end."""
 
     graph: Graph
 
@@ -120,11 +118,11 @@ class Capture:
 
     def __enter__(self) -> Capture:
         cu = devices.driver()
-        gc.collect()  # so that finalisers, which call the driver, are few during the capture
+        gc.collect()  # so that few finalisers, which call the driver, run during the capture
         outer = streams.current_stream(self.device)
         outer.refuse_capture("graph", "graphs do not nest")
         memory.borrow_blocks(self.stream, outer)
-        self.stream.wait(outer)  # after the last use of what was borrowed
+        self.stream.wait(outer)  # after the last use of borrowed blocks
         self.stream.__enter__()
         library_handles.capture_begins()
         try:

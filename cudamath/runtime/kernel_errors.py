@@ -1,4 +1,4 @@
-"""Errors that only a kernel can see (an index out of range, a singular matrix), raised at the next
+"""Errors that kernels detect (an index out of range, a singular matrix), raised at the next
 synchronising call.
 
 A kernel that meets a bad value writes the call's *ticket* into the device's flag, one int64 in
@@ -42,36 +42,35 @@ def address(index: int) -> int:
 
 
 def view(index: int) -> memoryview:
-    """The device's flag, as the host sees it: one int64, not zero where there is something to
+    """The device's flag on the host: one int64, non-zero if there is an error for
     `raise_pending`."""
     return _flag(index)[1]
 
 
 def ticket(op: str) -> int:
-    """A number for the call of `op` now under way; remembers the user's line.
-    (core/dispatch/plan.py writes this out.)"""
+    """A ticket for the current call of `op`; stores the user's line.
+    (core/dispatch/plan_codegen.py generates the same code inline.)"""
     number = next_ticket()
     calls[number % RING] = (number, op, user_place())
     return number
 
 
 def mark() -> int:
-    """Tickets given out from now on are greater."""
+    """A ticket that is smaller than all later ones."""
     return next_ticket()
 
 
 def keep(first: int) -> None:
-    """Never forget the calls since `mark` gave `first`: a graph was captured of them, and each
-    replay has their tickets."""
+    """Keep the calls since `mark` returned `first`: they were captured into a graph, and each
+    replay uses their tickets."""
     if len(runtime.graph_calls) > _MOST_GRAPH_CALLS:
         runtime.graph_calls.clear()
     runtime.graph_calls.update({call[0]: call for call in calls if call[0] > first})
 
 
-#: What it means when a call of this op fails as a whole: message of the LinAlgError. Put here by
-#: the planners.
+#: Op -> message of the LinAlgError when a call fails as a whole. Set by the planners.
 failures: dict[str, str] = {}
-#: Where that is another exception.
+#: Op -> exception, where it is not LinAlgError.
 exceptions: dict[str, type[Exception]] = {}
 
 
@@ -88,7 +87,7 @@ def raise_pending(index: int) -> None:
     flag[0] = 0
     number = abs(value)
     called, op, place = runtime.graph_calls.get(number) or calls[number % RING]
-    in_ring = called == number  # else the call is too old: a later one has taken its place
+    in_ring = called == number  # else a later call has overwritten the entry
     where = f", called at {line_of(place)}" if in_ring else ""
     if value < 0:
         what = f"{op}: {failures[op]}" if in_ring else "linalg: a decomposition failed"

@@ -1,9 +1,8 @@
-"""Handles of a library, one for each stream: they cost milliseconds to make, and work goes to the
-stream of its handle.
+"""Library handles, one for each stream: creating a handle takes milliseconds, and its work goes to
+its stream.
 
-Closing one waits for the whole device, which a capture under way on it does not survive, in
-whatever mode: so what ends during a capture (the handles of an earlier graph's stream) is closed
-after it.
+Closing a handle waits for the whole device, which invalidates a capture in progress, in any mode.
+So a handle that ends during a capture (of an earlier graph's stream) is closed after the capture.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ _lock = threading.RLock()  # reentrant: whatever is collected while it is held m
 
 
 def capture_begins() -> None:
-    """From now on nothing is closed, until `capture_ends`."""
+    """Defer all closing until `capture_ends`."""
     with _lock:
         runtime.captures += 1
 
 
 def capture_ends() -> None:
-    """Close what waited for the last capture to end."""
+    """Close the deferred handles if no other capture is in progress."""
     with _lock:
         runtime.captures -= 1
         ready = [] if runtime.captures else runtime.deferred_closes[:]
@@ -38,7 +37,7 @@ def capture_ends() -> None:
 
 
 def after_captures(close: Callable[[], None]) -> None:
-    """Call `close` now, or as soon as no capture is under way."""
+    """Call `close` now, or when no capture is in progress."""
     with _lock:
         if runtime.captures:
             runtime.deferred_closes.append(close)
@@ -47,8 +46,8 @@ def after_captures(close: Callable[[], None]) -> None:
 
 
 class Handles(dict[int, H], Generic[H]):
-    """Handles by id(stream). `make(stream)` makes one, on first use; it is closed (`.close()`) when
-    its stream goes."""
+    """Handles by id(stream). `make(stream)` creates one on first use; it is closed (`.close()`)
+    when its stream is finalised."""
 
     def __init__(self, make: Callable[[Stream], H]):
         super().__init__()
@@ -69,7 +68,7 @@ class Handles(dict[int, H], Generic[H]):
         return handle
 
     def forget(self, key: int) -> None:
-        """Close the handle of a stream that is gone."""
+        """Close the handle of a finalised stream."""
         gone = self.pop(key, None)
         if gone is not None:
             after_captures(gone.close)  # type: ignore[attr-defined]

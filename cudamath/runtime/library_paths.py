@@ -1,8 +1,8 @@
-"""Where the CUDA libraries are: driver, compilers, cuBLAS and its relatives, cuDNN.
+"""Paths and versions of the CUDA libraries: driver, compilers, cuBLAS, cuSOLVER, cuFFT, cuDNN.
 
-Searched in the order of cuda.pathfinder: pip packages, conda, the system's loader, then CUDA_PATH
-or CUDA_HOME. cuDNN is looked for below CUDNN_PATH first. Finding a library loads it; nothing here
-creates a CUDA context.
+The search follows cuda.pathfinder: pip packages, conda, the system's loader, then CUDA_PATH or
+CUDA_HOME. cuDNN is searched below CUDNN_PATH first. Finding a library loads it. No CUDA context is
+created.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Library:
-    """One library: `path` and `version` are None where it was not found, and `looked` then says
-    where it was sought."""
+    """One library. If it is missing, `path` and `version` are None and `looked` says where the
+    search was."""
 
     name: str
     purpose: str
@@ -75,7 +75,7 @@ def _by_number(function: str) -> Callable[[ctypes.CDLL], str]:
 _DRIVER = "an NVIDIA driver (the 580 series or newer)"
 _COMPILER = "pip install 'cudamath[cu13]', or a CUDA 13 toolkit named by CUDA_PATH"
 
-# pathfinder's name -> (shown name, what it is for, what brings it, how to ask for its version)
+# pathfinder's name -> (shown name, purpose, package to install, function that returns its version)
 _LIBRARIES: dict[str, tuple[str, str, str, Callable[[ctypes.CDLL], str]]] = {
     "cuda": ("driver", "everything on the GPU", _DRIVER, _by_number("cuDriverGetVersion")),
     "nvvm": ("NVVM", "compiles kernels", _COMPILER, _by_pair("nvvmVersion")),
@@ -104,11 +104,11 @@ _LIBRARIES: dict[str, tuple[str, str, str, Callable[[ctypes.CDLL], str]]] = {
     ),
 }
 
-_FILE = {"cuda": "libcuda.so.1 or nvcuda.dll"}  # what pathfinder does not name
+_FILE = {"cuda": "libcuda.so.1 or nvcuda.dll"}  # not named by pathfinder
 
 
 def _below_cudnn_path() -> tuple[str | None, str]:
-    """(cuDNN below CUDNN_PATH or None, where it was sought)."""
+    """(cuDNN below CUDNN_PATH or None, the places that were searched)."""
     root = os.environ.get("CUDNN_PATH")
     if not root:
         return None, ""
@@ -126,8 +126,7 @@ def find(name: str) -> Library:
 
     Args:
         name: pathfinder's name of it: "cuda" (the driver), "nvvm", "nvrtc", "nvJitLink", "cudart",
-        "cublas",
-            "cublasLt", "cusolver", "cufft" or "cudnn".
+            "cublas", "cublasLt", "cusolver", "cufft" or "cudnn".
 
     Returns:
         a Library; its `path` is None if it was not found.
@@ -169,8 +168,8 @@ _importing = threading.RLock()
 
 
 class _Hollow(types.ModuleType):
-    """A package that stands in for itself, not loaded (see `alone`). Another thread that meets it
-    gets what the package has."""
+    """An empty stand-in for a package that is not loaded (see `alone`). In another thread,
+    attribute access loads the package."""
 
     def __getattr__(self, name: str) -> Any:
         if (
@@ -188,9 +187,9 @@ def alone(name: str) -> Any:
     """A compiled module of bindings, "nvmath.bindings.cublas" for example. ImportError where it is
     not installed.
 
-    The packages around it import all there is of them, for longer than everything else that a first
-    result waits for, and such a module needs nothing of it. So while it is imported, hollow
-    packages stand in for those that are not there yet.
+    The parent packages import all of their modules, which takes longer than anything else before a
+    first result, and the module needs none of them. So empty packages stand in for the missing
+    parents during its import.
     """
     parts = name.split(".")
     with _importing:

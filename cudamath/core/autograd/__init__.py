@@ -1,1 +1,1 @@
-"""The tape on which gradients are recorded, and the walk back over it."""
+"""The gradient tape and the backward pass."""

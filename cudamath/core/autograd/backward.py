@@ -1,4 +1,5 @@
-"""The backward pass: it walks the nodes from the newest to the oldest and adds up gradients."""
+"""The backward pass: it visits the nodes from the newest to the oldest and accumulates
+gradients."""
 
 from __future__ import annotations
 
@@ -21,12 +22,11 @@ _age = operator.attrgetter("order")
 
 
 class _Since:
-    """What was changed in place since a node was made, for nodes from the newest to the oldest:
-    ranges of bytes in order, of which no two meet, and the changed places in each, layout ->
-    addresses."""
+    """Changes in place since a node was recorded, for nodes from the newest to the oldest: disjoint
+    ranges of bytes in order, and the changed places in each range, layout -> addresses."""
 
     def __init__(self, writes: dict[tuple, int]):
-        self.left = list(writes.copy().items())  # another thread may go on writing
+        self.left = list(writes.copy().items())  # a copy: another thread may add changes
         self.lows: list[int] = []
         self.highs: list[int] = []
         self.places: list[dict[tuple, list[int]]] = []
@@ -66,9 +66,8 @@ class _Since:
         return False
 
     def check(self, node: Node) -> None:
-        """Refuse to compute a gradient from kept arrays that were changed after the call that kept
-        them. Inputs that are no arrays (of `checkpoint`, `custom_vjp`) say by `arrays()` which ones
-        they hold."""
+        """Raise RuntimeError if an array that a node saved was changed after the call. Inputs other
+        than arrays (of `checkpoint`, `custom_vjp`) list their arrays by `arrays()`."""
         while self.left and self.left[-1][1] > node.order:
             self._add(self.left.pop()[0])
         if not self.places:
@@ -93,13 +92,13 @@ class _Since:
 def _meet(*places: tuple) -> bool:
     try:
         return shapes.share_memory(*places, max_work=100_000)
-    except np.exceptions.TooHardError:  # better an error for nothing than a wrong gradient
+    except np.exceptions.TooHardError:  # undecided: an error is safer than a wrong gradient
         return True
 
 
 def _chain(node: Node, needed: set, oldest: int) -> list[Node] | None:
-    """`reachable` from one node, where no node on the way has more than one parent on the way, as
-    in most losses of a few steps: nothing is sorted or looked up twice. None where one has more."""
+    """`reachable` from one node, if the nodes form a chain, as in most losses of a few steps:
+    without sorting. None if a node has more than one parent that matters."""
     chosen: list[Node] = []
     leading = 0  # how many of these lead to a needed node
     if node in needed:
@@ -124,8 +123,8 @@ def _chain(node: Node, needed: set, oldest: int) -> list[Node] | None:
 
 
 def reachable(roots: Sequence[Node | Part], needed: set[Node]) -> list[Node]:
-    """The nodes between those needed and `roots`, newest first: those whose gradient depends on a
-    needed one. Some needed ones may be among them."""
+    """The nodes between `roots` and the needed nodes, newest first: all nodes on a path from a root
+    to a needed one. It may include needed ones."""
     oldest = min([node.order for node in needed])
     if len(roots) == 1:
         chain = _chain(owner(roots[0]), needed, oldest)
@@ -163,12 +162,23 @@ def backward(
     *,
     release: bool,
 ) -> list[ndarray | None]:
-    """Gradients at `wanted` of the sum over roots of <gradient, root>, not through one wanted node
-    to another; `release` drops residuals on the way. writes: what was changed in place up to now.
+    """Gradients at `leaves` of the sum over roots of <cotangent, root>.
 
-    A gradient lives until the rule has run that takes it in, and what that rule used goes with it.
-    Sums are arrays of our own, so what comes from parts of an array (op.add_into) is added in
-    place.
+    Parameters
+    ----------
+    roots
+        Pairs of a node and the cotangent of its result.
+    leaves
+        The nodes whose gradients are returned. No gradient passes through one leaf to another.
+    writes
+        Changes in place up to now.
+    release
+        Whether to drop the saved values of each node after its rule has run.
+
+    Notes
+    -----
+    A gradient is freed after the rule that consumes it, together with the values that the rule
+    used. Sums are new arrays, so gradients of parts of an array (`op.add_into`) are added in place.
     """
     gradients: dict[Node, Any] = {}
     own: set[Any] = set()
@@ -199,12 +209,12 @@ def backward(
             (parent,) = parents
             if parent in own and into(_gradient_of(gradients, parent), g, **params):
                 continue
-            own.add(parent)  # what is about to be put there is new
+            own.add(parent)  # the rule returns a new array
         y, rules = _with_nodes(node) if recording else node.results, op.vjp
         if y is None and op.several:
             y = (None,) * len(node.outputs)
         local: Any
-        if type(rules) is tuple:  # one rule an input: only those that lead somewhere are evaluated
+        if type(rules) is tuple:  # one rule per input: only the needed ones are evaluated
             local = [
                 None if parent is None else rule(g, y, *inputs, **params)
                 for rule, parent in zip(rules, parents, strict=True)
@@ -225,7 +235,7 @@ def backward(
                     parent.outputs if type(parent) is Node else parent.node.outputs[parent.index]
                 )
                 if g._layout is not layout:
-                    if layout.dtype.kind in "biu":  # nothing flows through integers
+                    if layout.dtype.kind in "biu":  # integers have no gradient
                         continue
                     g = _fit(op, g, layout)
                 _add(gradients, parent, g)
@@ -234,7 +244,7 @@ def backward(
 
 
 def _with_nodes(node: Node) -> Any:
-    """The kept result as a differentiable array, for a gradient of a gradient."""
+    """The saved result as a differentiable array, for a gradient of a gradient."""
     if node.results is None:
         return None
     if not node.op.several:
@@ -249,17 +259,16 @@ def _with_nodes(node: Node) -> Any:
 
 
 class _Two(tuple):
-    """A gradient that two users gave, not yet added: what a rule reads for the sum it need not
-    write first."""
+    """The sum of two gradients, not yet added. A rule that reads both saves writing the sum."""
 
 
 def terms(g: Any) -> tuple:
-    """The arrays that a gradient is the sum of, as the rule of an op that `adds` is given it."""
+    """The terms of a gradient, for the rule of an op that `adds`."""
     return g if type(g) is _Two else (g,)
 
 
 def total(g: Any) -> Any:
-    """That gradient as one array."""
+    """A gradient as one array: the sum of its terms."""
     return g[0] + g[1] if type(g) is _Two else g
 
 
@@ -290,8 +299,8 @@ def _gradient_of(gradients: dict[Node, Any], node: Node | Part) -> ndarray | Non
 
 
 def _fit(op: Any, g: ndarray, layout: Layout) -> ndarray:
-    """A gradient in the shape and dtype of the input it belongs to: sums over what was broadcast,
-    undoes promotion."""
+    """A gradient in the shape and dtype of its input: summed over broadcast axes, and cast back
+    from the promoted dtype."""
     if op.broadcasts and g._layout.shape != layout.shape:
         g = unbroadcast(g, layout.shape)
     if g._layout.shape != layout.shape:

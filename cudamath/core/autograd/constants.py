@@ -1,8 +1,7 @@
-"""Numbers on a GPU that are written once and stay, for whatever only reads them: where gradients
-begin.
+"""Constants on a GPU: scalars that are written once, shared, and never freed.
 
-To fill an array with the 1 that is the gradient of a loss by itself costs the host as much as any
-other launch.
+The backward pass begins with a 1, the gradient of a loss with respect to itself. Filling a new
+array with it would cost the host as much as any other launch.
 """
 
 from __future__ import annotations
@@ -18,12 +17,11 @@ from ..array import ndarray
 from ..layout import Layout
 
 _PRECISE = np.dtype(np.float32), np.dtype(np.float64)
-_MOST = 512  # different numbers: their memory is never given back
+_MOST = 512  # constants: their memory is never freed
 
 
 class Lasting:
-    """The owner of such a number, whose memory is the same for all streams: none needs to be waited
-    for, now or later."""
+    """The owner of a constant. Its memory is valid on all streams without synchronisation."""
 
     __slots__ = ("value", "whole")
 
@@ -31,14 +29,13 @@ class Lasting:
 
     def __init__(self, value: float):
         self.value = value
-        self.whole: Any = None  # the array of it that `number` gave first
+        self.whole: Any = None  # the first array of this constant
 
     def used_on(self, stream: Any) -> None:
-        """Nothing to note: this memory is not used again."""
+        """Do nothing: this memory is never reused."""
 
 
-#: `full(shape, value, dtype, device=...)` and `full_like(x, value)`: ops/creation.py, which stands
-#: above this file, sets them.
+#: `full(shape, value, dtype, device=...)` and `full_like(x, value)`, set by ops/creation.py.
 full: Callable[..., ndarray]
 full_like: Callable[..., ndarray]
 
@@ -47,8 +44,8 @@ made: dict[tuple[float, Layout], ndarray] = device_table()
 
 
 def number(value: float, layout: Layout) -> ndarray | None:
-    """A number as an array of this layout, of one element in C order on a GPU, that nobody may
-    change; None where there are too many of them already."""
+    """A number as a constant of this layout (one element, on a GPU), which must not be written;
+    None if there are _MOST constants already."""
     whole = made.get((value, layout))
     if whole is None:
         if len(made) >= _MOST:
@@ -61,8 +58,8 @@ def number(value: float, layout: Layout) -> ndarray | None:
 
 
 def divided(x: ndarray, divisor: int) -> ndarray | None:
-    """x / divisor for a view of a number that lasts, which is one of another that lasts; None for
-    any other array, for which that is to be computed."""
+    """x / divisor for a view of a constant, as a view of another constant; None for any other
+    array."""
     owner = x._owner
     if type(owner) is not Lasting or not divisor or x._layout.dtype not in _PRECISE:
         return None

@@ -1,4 +1,4 @@
-"""Changes in place: where and when memory was written while gradients may still be taken."""
+"""Changes in place: where and when memory was written while gradients can still be taken."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from ..array import ndarray
 from ..devices import TRACED
 from .tape import _order
 
-#: Who may still take gradients, by id, and the order of their oldest node: functions that are being
-#: recorded, and what `vjp` recorded. As long as there are any, in whatever thread, changes in place
-#: are noted: threads share memory.
+#: Holders of recorded nodes (by id) and the order of their oldest node: functions that are being
+#: recorded, and the results of `vjp`. Changes in place are noted while there are any, in whatever
+#: thread, because threads share memory.
 holders: dict[int, int] = {}
 
 
 class Kept:
-    """As long as this object lives, changes in place are noted: somebody holds the nodes of a
-    holder and may still take gradients from them."""
+    """A token: while it lives, changes in place are noted, because gradients of its holder's nodes
+    can still be taken."""
 
     def __init__(self, holder: object):
         holders[id(self)] = holders[id(holder)]
@@ -26,26 +26,24 @@ class Kept:
 
 
 class _Changes:
-    """Where memory was changed in place, and when, the last change last; of all threads."""
+    """Changes in place of all threads: place and time, the latest last."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.writes: dict[
-            tuple, int
-        ] = {}  # replaced, not cut: who took it out has all that it held
+        self.writes: dict[tuple, int] = {}  # replaced, not cleared: a reader keeps the old dict
         self.newest = -1
         self.most = _FEW
 
     def hold(self, holder: object) -> None:
-        """`holder` will hold nodes, from now on."""
+        """Register a holder of nodes."""
         with self.lock:
             if not holders:
                 self.writes = {}
             holders[id(holder)] = next(_order)
 
     def note(self, place: tuple) -> None:
-        """A change of this place, now. What is older than all nodes that somebody holds is
-        forgotten from time to time."""
+        """Note a change of this place, now. Changes older than all nodes of the holders are dropped
+        from time to time."""
         with self.lock:
             self.newest = next(_order)
             self.writes.pop(place, None)
@@ -56,14 +54,14 @@ class _Changes:
                 self.most = 2 * len(self.writes) + _FEW
 
 
-_FEW = 1024  # changes, which cost nothing to remember
+_FEW = 1024  # changes that are kept without a clean-up
 changes = _Changes()
 
 
 def wrote(x: ndarray) -> None:
-    """Note that `x` is changed in place, where gradients may still be taken: nothing that a
-    gradient rule will read may lie there (`_Since`). Nothing is noted where arrays are kept, which
-    is what happens often."""
+    """Note that `x` is changed in place, if gradients can still be taken: a gradient rule that
+    reads this memory later raises an error (`_Since`). Without holders nothing is noted, which is
+    the common case."""
     if holders and x._layout.size and x._layout.device != TRACED:
         changes.note(_place(x))
 

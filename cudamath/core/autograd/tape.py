@@ -1,13 +1,12 @@
-"""Recording of gradients.
+"""The tape: recording of gradients.
 
-An op whose input carries a node makes a node for its result: what was called, with which arrays, by
-which gradient rule. `backward` walks the nodes from the newest to the oldest. Nodes live only as
-long as the arrays that carry them, and what nothing differentiates carries none: for such a call
-recording costs one test.
+An op whose input carries a node makes a node for its result: the op, its inputs, and the values
+that the gradient rule needs. `backward` visits the nodes from the newest to the oldest. A node
+lives as long as the arrays that carry it. Without a node on any input, recording costs one test.
 
-Gradient rules are written with public operations. At the outermost level they run unrecorded; while
-a gradient is itself being differentiated they are recorded like any other call, which is all that
-higher orders need.
+Gradient rules are written with public operations. At the outermost level they run unrecorded. While
+a gradient is itself differentiated they are recorded like any other call, which gives higher
+orders.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ _new = object.__new__
 class Node:
     """One recorded call. `parents[i]` is the node of input i, or None.
 
-    `outputs` is the layout of its result and `results` the result, if the rule uses it; tuples of
-    them for an op that has several. `inputs`: those that the rule uses, None in place of the
-    others, and None altogether once released.
+    `outputs` is the layout of the result, and `results` the result itself if the rule uses it;
+    tuples for an op with several results. `inputs` are the inputs that the rule uses, with None in
+    place of the others; None as a whole once released.
     """
 
     __slots__ = ("order", "op", "parents", "inputs", "results", "params", "outputs")
@@ -46,7 +45,7 @@ class Node:
 
 
 class Part:
-    """The i-th result of a node that has several."""
+    """The i-th result of a node with several results."""
 
     __slots__ = ("node", "index")
 
@@ -57,7 +56,7 @@ class Part:
 def node_of(
     op: Any, parents: tuple, inputs: tuple, results: Any, params: dict, outputs: Any
 ) -> Node:
-    """A new node, the newest of all."""
+    """A new node, newer than all others."""
     node = _new(Node)
     node.order, node.op, node.parents, node.inputs = next(_order), op, parents, inputs
     node.results, node.params, node.outputs = results, params, outputs
@@ -65,7 +64,7 @@ def node_of(
 
 
 class _Leaf:
-    """The op of a leaf: passes a gradient on to what lay behind it."""
+    """The op of a leaf: it passes the gradient on to the node that `x` had before."""
 
     name = "leaf"
     broadcasts = False
@@ -77,7 +76,7 @@ class _Leaf:
 
 
 def now() -> int:
-    """Nodes made from now on are of this order or newer."""
+    """A time stamp: nodes that are recorded later have a greater order."""
     return next(_order)
 
 
@@ -91,9 +90,9 @@ def leaf(x: ndarray, level: dict[str, bool] | None = None) -> ndarray:
 
 
 def depends(x: ndarray) -> bool:
-    """Whether `x` depends on an argument of a function that is being recorded. What has a node need
-    not: gradients that were taken inside of such a function depend on the arguments of their own
-    function, whose gradients nobody takes any more."""
+    """Whether `x` depends on an argument of a function that is still being recorded. An array with
+    a node need not: it may depend only on the arguments of an inner function whose gradients have
+    been taken already."""
     if x._node is None:
         return False
     stack = [owner(x._node)]
@@ -109,8 +108,8 @@ def depends(x: ndarray) -> bool:
 
 
 def uses(rule: Callable | tuple[Callable, ...] | None) -> tuple[bool, tuple[bool, ...] | None]:
-    """Which of (y, each input) a gradient rule `rule(g, y, *inputs, **params)` uses; inputs None:
-    every one."""
+    """Which values a gradient rule `rule(g, y, *inputs, **params)` uses: (y, (input 0, ...)). None
+    in place of the inputs: all of them."""
     if rule is None:
         return False, ()
     if isinstance(rule, tuple):
@@ -132,8 +131,8 @@ def uses(rule: Callable | tuple[Callable, ...] | None) -> tuple[bool, tuple[bool
 
 @functools.lru_cache(4096)
 def _kept(op: Any, leading: tuple[bool, ...]) -> tuple[bool, tuple[bool, ...]]:
-    """What is kept of a call of which some inputs carry no node: (output?, (input 0?, ...)). Of a
-    tuple of rules, one an input, only those at `leading` will be evaluated: x * c keeps c alone."""
+    """Which values of a call to save: (the output, (input 0, ...)). Of a tuple of rules, one per
+    input, only those at `leading` will be evaluated, so x * c with a constant c saves only c."""
     out, inputs = op.saves(len(leading))
     if type(op.vjp) is not tuple:
         return out, inputs
@@ -150,11 +149,11 @@ def _kept(op: Any, leading: tuple[bool, ...]) -> tuple[bool, tuple[bool, ...]]:
 
 
 def record(op: Any, inputs: Sequence[Any], output: Any, params: dict) -> None:
-    """Make the node of a call and hang it on the result(s). What the gradient rule does not use is
-    not kept.
+    """Make the node of a call and attach it to the results. Values that the gradient rule does not
+    use are not saved.
 
-    Inputs are arrays, or, without a node, None or Python scalars. A kept result is kept without its
-    node: an array and a node that held each other would outlive their last user.
+    Inputs are arrays, None or Python scalars. A result is saved without its node: an array and a
+    node that refer to each other would not be freed with their last user.
     """
     if state.paused or op.vjp is None:
         return
@@ -201,8 +200,8 @@ def record(op: Any, inputs: Sequence[Any], output: Any, params: dict) -> None:
 
 
 def not_needed(x: ndarray) -> None:
-    """Say that the gradient rule of the call that made `x`, one of several results, will not use
-    `x` this time."""
+    """Drop the saved value of `x`, one of several results of a call, whose gradient rule will not
+    use it this time."""
     part = x._node
     if part is not None and part.node.results is not None:
         if open_records:
@@ -213,5 +212,5 @@ def not_needed(x: ndarray) -> None:
 
 
 def owner(node: Node | Part) -> Node:
-    """The node itself, or the one a part belongs to."""
+    """The node itself, or the node of a part."""
     return node.node if type(node) is Part else node  # type: ignore[return-value]

@@ -1,1 +1,1 @@
-"""From an op and its arrays to a call: op cards, plans, generated code, measured choices."""
+"""From an op and its arrays to a call: ops, plans, the fast path, generated code, autotuning."""

@@ -1,19 +1,23 @@
-"""Which implementation of an op is fastest: measured once, remembered in a file.
+"""Autotuning: tables of measured times, from which planners choose the fastest implementation.
 
-Libraries and our kernels, each with its tile sizes, are *candidates* for the same op. Which one
-wins depends on device, dtype, layout and sizes; a planner asks here (`lookup`) and otherwise
-follows a rule of its own.
+Libraries and the package's kernels, each with its tile sizes, are *candidates* for the same op. The
+fastest one depends on device, dtype, layout and sizes. A planner consults `lookup`, and follows a
+rule of its own where there is no measurement.
 
-Two tables answer, in this order. What `python -m cudamath tune` has measured on this machine: a
-JSON file, at the path in CUDAMATH_TUNE_CACHE or in the user's cache folder. And what was measured
-beforehand on devices of that name: the JSON files of the package `tuned`, so that nothing needs
-tuning to be good. Both hold
+There are two tables, consulted in this order:
+
+1. Measurements of `python -m cudamath tune` on this machine: a JSON file, at the path in
+   CUDAMATH_TUNE_CACHE or in the user's cache folder.
+2. Measurements that the package ships for devices of that name: the JSON files of the package
+   `tuned`.
+
+Both have the form
 
     {device: {op: {kind: {"4096x4096x4096": {candidate: microseconds, ..}, ..}}}}
 
-where `kind` is whatever decides besides the sizes (dtype and layout). Sizes in between take the
-nearest entry: the sum of the sizes' ratios, in powers of two, is at most NEAR. Sizes beyond LARGE
-are alike.
+where `kind` names what decides besides the sizes (dtype and layout). Other sizes take the nearest
+entry: the sum of the ratios of the sizes, in powers of two, is at most NEAR. All sizes beyond LARGE
+count as LARGE.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ from ...runtime import device as devices
 from . import tuned
 
 NEAR = 1.0
-LARGE = 16384  # larger sizes count as this: a device is full long before
+LARGE = 16384  # larger sizes count as this one: smaller ones fill a device already
 
 Entry = dict[str, float]  # candidate -> microseconds
 
@@ -67,8 +71,8 @@ def _own(file: pathlib.Path) -> dict[str, Any]:
 
 @functools.cache
 def _shipped() -> dict[str, Any]:
-    """The tables that come along. That there are none is an error: without them every choice would
-    be a guess, and nobody would notice."""
+    """The tables of the package. An empty set is an error: every choice would silently be a
+    guess."""
     table: dict[str, Any] = {}
     files = importlib.resources.files(tuned).iterdir()
     for file in sorted(files, key=lambda file: file.name):
@@ -80,7 +84,7 @@ def _shipped() -> dict[str, Any]:
 
 
 def forget() -> None:
-    """Read the files again when next asked."""
+    """Read the files again at the next look-up."""
     _own.cache_clear()
     _shipped.cache_clear()
 

@@ -1,4 +1,4 @@
-"""Checks of what the user passed, and the errors that name the op."""
+"""Checks of arguments, and errors that name the op."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..dtypes import ANY, COMPLEX, Category
 
 
 def require(name: str, x: Any, category: Category = ANY, what: str = "") -> ndarray:
-    """`x` as an ndarray whose dtype belongs to `category`; TypeError naming op, dtype and what was
-    wanted."""
+    """`x` as an ndarray whose dtype belongs to `category`; TypeError that names the op, the dtype
+    and the category."""
     if type(x) is not ndarray:
         x = asarray(x, name=name)
     if x._layout.dtype not in category:
@@ -31,7 +31,7 @@ def _described(x: Any) -> str:
 
 
 def members(name: str, values: Any, what: str = "arrays") -> tuple:
-    """The members of a sequence; TypeError naming the op for what has none."""
+    """The members of a sequence; TypeError that names the op for another object."""
     try:
         each = iter(values)
     except TypeError:  # a number, None, an array without axes
@@ -40,15 +40,14 @@ def members(name: str, values: Any, what: str = "arrays") -> tuple:
 
 
 def require_function(name: str, value: Any, what: str = "a function") -> None:
-    """TypeError unless `value` can be called: said where it is given, not where it would be
-    used."""
+    """Raise TypeError unless `value` is callable, where it is passed and not where it is used."""
     if not callable(value):
         raise TypeError(f"{name}: wants {what}, got {_described(value)}")
 
 
 def coerce(name: str, operands: tuple, category: Category = ANY) -> list[ndarray]:
-    """Operands as ndarrays on one device: host objects (NumPy arrays, lists, scalars) go where the
-    first ndarray is."""
+    """Operands as ndarrays on one device: host objects (NumPy arrays, lists, scalars) go to the
+    device of the first ndarray."""
     place = next((x.device for x in operands if type(x) is ndarray), None)
     out = []
     for x in operands:
@@ -66,21 +65,20 @@ def coerce(name: str, operands: tuple, category: Category = ANY) -> list[ndarray
 
 
 def keeps_imaginary(name: str, x: ndarray, kind: np.dtype) -> None:
-    """TypeError where complex numbers would lose their imaginary parts in the dtype that was
-    requested."""
+    """Raise TypeError if the requested dtype would drop imaginary parts."""
     if x.dtype in COMPLEX and kind not in COMPLEX:
         raise TypeError(
             f"{name}: {x.dtype} of shape {x.shape} would lose its imaginary part in dtype {kind}"
         )
 
 
-#: What a function of ours raises for bad input.
+#: Exceptions that functions of this package raise for bad input.
 MISTAKES = TypeError, ValueError, IndexError, OverflowError
 
 
 def as_of(name: str, error: Exception) -> Exception:
-    """An error of a function that another one, `name`, is made of, as the other's own; Python's and
-    NumPy's get the name."""
+    """An error of an inner function as an error of the outer function `name`. Messages of Python
+    and NumPy get the name as a prefix."""
     inner, colon, rest = str(error).partition(": ")
     if colon and inner.replace(".", "_").isidentifier():
         return type(error)(f"{name}: {rest}")
@@ -90,7 +88,7 @@ def as_of(name: str, error: Exception) -> Exception:
 
 
 def speaks_for(name: str) -> Callable[[Callable], Callable]:
-    """Decorates a function that `name` is made of: its errors begin with that name."""
+    """Decorator of an inner function of `name`: its errors begin with that name."""
 
     def decorate(function: Callable) -> Callable:
         @functools.wraps(function)
@@ -107,12 +105,12 @@ def speaks_for(name: str) -> Callable[[Callable], Callable]:
 
 def as_numbers(name: str, kind: str, *values: Any) -> list[Any]:
     """The values as Python numbers, arrays of one element and NumPy's scalars too; TypeError for
-    anything else. wanted: "real numbers", or "numbers", which may be complex."""
+    anything else. kind: "real numbers", or "numbers", which may be complex."""
     try:
         numbers = [
             v.item() if isinstance(v, ndarray | np.generic | np.ndarray) else v for v in values
         ]
-    except ValueError as error:  # more elements than one
+    except ValueError as error:  # more than one element
         raise as_of(name, error) from None
     for number in numbers:
         if not hasattr(number, "__float__") and not (

@@ -1,10 +1,10 @@
-"""Elementwise ops and copies on the CPU for known layouts: one call of NumPy or of a compiled loop,
-and little else.
+"""Code generation for elementwise ops and copies on the CPU: one call of NumPy or of a compiled
+loop.
 
-An array of 10^5 numbers evicts most other data from the caches, so everything else that a call
-touches is a cache miss: each Python frame, closure cell or object less is measurable. So a plan's
-function is generated for its case, as the functions of GPU plans are (plan.py), with everything it
-needs as defaults of its parameters.
+An array of 10^5 elements evicts most other data from the caches, so everything else that a call
+touches is a cache miss. Each Python frame, closure cell or object less is measurable. So the
+function of an op is generated for its layouts, as those of GPU plans are (plan.py), with all
+constants as defaults of its parameters.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ..array import ndarray, wrap
 from ..fp_errors import quiet
 from ..layout import Layout
 
-#: Numbers of elements for which compiled loops are worthwhile (in larger arrays a call costs
-#: nothing, and NumPy's loops are as fast), and after how many calls: these take about as long as
-#: compiling does.
+#: Numbers of elements for which compiled loops are used (in larger arrays the cost of a call is
+#: negligible, and NumPy's loops are as fast), and after how many calls: together these take about
+#: as long as the compilation.
 WORTH, OFTEN = range(1 << 15, 1 << 20), 1000
 
-#: The array for the result is the last positional argument, which is quicker than `out=`; but of
-#: these two NumPy does not like it, since `np.maximum(a, b, c)` looks like the largest of three.
+#: The array for the result is the last positional argument, which is faster than `out=`. For these
+#: two NumPy rejects that, because `np.maximum(a, b, c)` looks like the maximum of three.
 _BY_NAME = np.maximum, np.minimum
 
 _TAKE = """
@@ -77,8 +77,8 @@ def make(function, as_array, layout, free, arrays, more, left, compiled):
 
 @functools.cache
 def _written(scalars: tuple[bool, ...], call: str, out: str, first: bool = False) -> Callable:
-    """`make` of the functions that take arrays and Python scalars in these places. first: until
-    there is a compiled loop."""
+    """`make` of the functions with arrays and Python scalars at these positions. first: the
+    function that is used until there is a compiled loop."""
     names = "xyz"[: len(scalars)]
     inputs = ", ".join(
         f"array_{name}" if s else f"{name}._data" for name, s in zip(names, scalars, strict=True)
@@ -109,7 +109,7 @@ def _written(scalars: tuple[bool, ...], call: str, out: str, first: bool = False
 
 
 def _first(layouts: list[Layout], data: np.ndarray) -> Layout:
-    """The layout of the first result, which is that of all."""
+    """The layout of the first result. All later results have it."""
     layouts[0] = wrap(data)._layout
     return layouts[0]
 

@@ -1,1 +1,1 @@
-"""What the CPU functions and the kernels of an op both have to know."""
+"""Definitions that the CPU function and the kernel of an op share."""

@@ -1,26 +1,26 @@
-"""How near the functions are to the exact answer: `python -m benchmarks.accuracy [--device cuda]`.
+"""The accuracy of the functions: `python -m benchmarks.accuracy [--device cuda]`.
 
-Every function of the tests' records, in every floating-point dtype, on random numbers that are
-first rounded to that dtype; the truth is NumPy's in float64 (long double for float64). What is
-written down is the largest error found:
+Every function of the tests' records is computed in every floating-point dtype, on random numbers
+that are first rounded to that dtype. The reference is NumPy's result in float64 (long double for
+float64). The record holds the largest error:
 
-elementwise functions   in units in the last place (ulp) of the exact result, over COUNT numbers
-all others              in epsilons of the dtype, relative to the largest number of the result, over
-                        SEEDS draws
-their gradients         the same, against the gradient in float64, which the tests hold against
-                        central differences
+- elementwise functions: in units in the last place (ulp) of the exact result, over COUNT numbers;
+- all others: in epsilons of the dtype, relative to the largest element of the result, over SEEDS
+  draws;
+- gradients: likewise, against the gradient in float64, which the tests compare with central
+  differences.
 
-(What is said of float64 beyond elementwise functions holds NumPy's own rounding too.)
+(For float64 beyond elementwise functions the error includes NumPy's own rounding.)
 
-The records' arrays are small. `LARGE` has the sizes at which sums grow long. Results go to
-results/<device>/accuracy.json; results/accuracy.md is made of all of them (`--table` makes it
-again, `--check` says whether it is up to date). A record that lacks functions is outdated
-(outdated.py). Measured elsewhere, perhaps in parts:
+The records' arrays are small. `LARGE` has the sizes at which sums are long. Results go to
+results/<device>/accuracy.json; results/accuracy.md is generated from all of them (`--table` writes
+it again, `--check` reports whether it is up to date). A record that lacks functions is outdated
+(outdated.py). To measure in parts, perhaps in parallel on several GPUs, and merge into
+results/<device>/ and the table:
 
-    python -m benchmarks.accuracy --part 1/2 --jobs 14 --out a      (and 2/2 to b, perhaps at the
-        same time on another GPU)
-    python -m benchmarks.accuracy --take a/accuracy.json b/accuracy.json        into
-        results/<device>/, and the table
+    python -m benchmarks.accuracy --part 1/2 --jobs 14 --out a
+    python -m benchmarks.accuracy --part 2/2 --jobs 14 --out b
+    python -m benchmarks.accuracy --take a/accuracy.json b/accuracy.json
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The CPU rows beside NumPy, which is measured twice in each of them.
 
-Most elementwise rows spend all but a microsecond in the same loops of NumPy, so their ratios lie
-close to 1. How far from 1 a ratio has to be to mean anything is shown by NumPy against itself.
+Most elementwise rows spend all but a microsecond in the same NumPy loops, so their ratios are close
+to 1. The ratio of NumPy's two measurements shows which deviations from 1 are significant.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Charts of a results folder, drawn by `python -m benchmarks.report` from its rows.json.
 
-`speedups.png`, and `headlines.png` of README's rows: a bar a row, the best peer's time as a
-multiple of cudamath's, on a logarithmic axis; right of 1 cudamath is faster. `roofline.png`:
-products and convolutions by their operations per byte of operands and result, beside what memory
-and arithmetic allow: the copy's rate and the fastest product of the same records.
+`speedups.png`, and `headlines.png` of README's rows: one bar per row, the time of the best peer as
+a multiple of cudamath's, on a logarithmic axis; right of 1 cudamath is faster. `roofline.png`:
+products and convolutions by their operations per byte of operands and result, under the bounds of
+memory and arithmetic: the rate of a copy and of the fastest product in the same records.
 """
 
 from __future__ import annotations

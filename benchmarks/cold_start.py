@@ -1,13 +1,14 @@
-"""How soon a new process has its first results: `python -m benchmarks.cold_start`.
+"""Time from the start of a process to its first results: `python -m benchmarks.cold_start`.
 
-Each library gets new processes that import it, multiply two matrices, convolve an image and take a
-softmax, each result brought back to the host. What is recorded is the time from the start of the
-interpreter to each of them, the context of the GPU included: the median over processes that take
-turns, with the disk caches warm. CuPy has no convolution; so that its softmax has its like, further
-processes of the others go from the product to the softmax ("short"). A process that follows a large
-one begins later, up to a tenth of a second: so each follows one of the same library, after a pause.
-Beside it: how long each kernel of cudamath takes to compile in a process with an empty cache; of
-its variants, the one that takes longest.
+Each library runs in new processes that import it, multiply two matrices, convolve an image and
+compute a softmax; each result is copied to the host. The record holds the time from the start of
+the interpreter to each result, including the context of the GPU: the median over processes that
+take turns, with warm disk caches. CuPy has no convolution; for comparison with its softmax, further
+processes of the others skip the convolution ("short").
+
+A process that follows a large one starts up to a tenth of a second later. So each process follows
+one of the same library, after a pause. A second table holds the compile time of each kernel of
+cudamath in a process with an empty cache: of its variants, the slowest.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ import cudamath as cm
 done("import")
 a = cm.asarray(np.ones((512, 512), np.float32))
 (a @ a).to_numpy(); done("matmul")
-x, w = cm.asarray(np.ones((8, 16, 32, 32), np.float32)), cm.asarray(np.ones((32, 16, 3, 3), np.float32))
-cm.ml.conv2d(x, w, padding=1).to_numpy(); done("conv2d")
+x, w = cm.asarray(np.ones((8, 16, 32, 32), np.float32)), cm.asarray(np.ones((32, 16, 3, 3),
+np.float32)) cm.ml.conv2d(x, w, padding=1).to_numpy(); done("conv2d")
 cm.ml.softmax(a).to_numpy(); done("softmax")
 """,  # noqa: E501
     "torch": """
@@ -55,8 +56,8 @@ torch.backends.cudnn.allow_tf32 = False
 done("import")
 a = torch.from_numpy(np.ones((512, 512), np.float32)).to(device)
 (a @ a).cpu(); done("matmul")
-x, w = (torch.from_numpy(np.ones(s, np.float32)).to(device) for s in ((8, 16, 32, 32), (32, 16, 3, 3)))
-torch.nn.functional.conv2d(x, w, padding=1).cpu(); done("conv2d")
+x, w = (torch.from_numpy(np.ones(s, np.float32)).to(device) for s in ((8, 16, 32, 32), (32, 16, 3,
+3))) torch.nn.functional.conv2d(x, w, padding=1).cpu(); done("conv2d")
 torch.softmax(a, -1).cpu(); done("softmax")
 """,  # noqa: E501
     "cupy": """
@@ -76,8 +77,8 @@ whole = build.compile_now
 def timed(kernel, arguments, cc):
     start = time.perf_counter()
     result = whole(kernel, arguments, cc)
-    print(json.dumps(["compile " + kernel.py_func.__name__, time.perf_counter() - start]), flush=True)
-    return result
+    print(json.dumps(["compile " + kernel.py_func.__name__, time.perf_counter() - start]),
+    flush=True) return result
 build.compile_now = timed
 """  # noqa: E501
 #: Every `parts`-th of the cases that reach the kernels of all families, versions by name among
@@ -86,7 +87,8 @@ VERSIONS = """
 import cudamath as cm
 from benchmarks import sanitize_cases as cases
 made = {}
-for family in (cases.products, cases.convolutions, cases.attentions, cases.packed, cases.versions, cases.families):
+for family in (cases.products, cases.convolutions, cases.attentions, cases.packed, cases.versions,
+cases.families):
     made |= family()
 for name, call in [*made.items()][%d::%d]:
     try:

@@ -1,12 +1,11 @@
-"""GPT-2 writing one token after the other with weights of 16, 8 and 4 bits: loss and tokens per
-second.
+"""Token-by-token generation of GPT-2 with 16-, 8- and 4-bit weights: loss and tokens per second.
 
     python -m benchmarks.decode_gpt2 tests/data/tinyshakespeare.txt --json gpt2_decode.json
 
-The model is first trained for some steps on the bytes of the text, because quantizing fresh random
-weights says nothing. The loss is that of sequences of the text. Then each kind of weights writes
-for one reader (batch 1, the cache of keys and values, one CUDA graph a token), interleaved in
-random order; all are as far in their sequences as the others.
+The model is first trained for some steps on the bytes of the text, because the quantization of
+random initial weights says nothing. The loss is that of sequences of the text. Then each kind of
+weights generates at batch size 1, with a cache of keys and values and one CUDA graph per token. The
+kinds take turns in random order, all at the same position of their sequences.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Figures as people read them."""
+"""Formatting of figures for people."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Every function family of array math as CuPy has it too, for `python -m benchmarks.versus_cupy`.
+"""Every family of array functions that CuPy has too, for `python -m benchmarks.versus_cupy`.
 
-A case is one expression, with arguments that grow with n, the number of elements: SIZES says which
-n are measured. The expression is written once and runs in cudamath, CuPy and (in the tests, for
-truth) NumPy; where CuPy has it under another name, the case says so.
+A case is one expression whose arguments grow with n, the number of elements; SIZES lists the
+measured n. The expression is written once and runs in cudamath, CuPy and (in the tests, as the
+reference) NumPy. A case states CuPy's name of the function where it differs.
 """
 
 from __future__ import annotations

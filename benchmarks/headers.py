@@ -1,15 +1,14 @@
-"""Kernel files' headers hold the measured table of their versions: written by `python -m
+"""The tables of measured versions in the headers of kernel files, written by `python -m
 benchmarks.report` from the records.
 
-A header says where, and of which row (rows_versions.py; any row will do), between two lines of its
-own:
+A header marks the place and the row (of rows_versions.py, or any other) by two lines:
 
     Measured (row NAME):
     (end of what was measured)
 
-What stands between them is replaced by a table for each device that has a record of that row: each
-version's rate and its share of the last one's, the library (rows of operations), or of a device
-copy in the same run (rows of bytes).
+The text between them is replaced by a table for each device that has a record of that row: the rate
+of each version, and its share of the library's rate (rows of operations) or of a device copy in the
+same run (rows of bytes).
 """
 
 from __future__ import annotations

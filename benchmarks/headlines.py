@@ -1,10 +1,9 @@
-"""What others advertise, measured: `python -m benchmarks.headlines [--out DIR]` on a machine with a
-GPU writes headlines.json.
+"""Comparisons that other projects advertise, measured: `python -m benchmarks.headlines [--out DIR]`
+on a machine with a GPU writes headlines.json.
 
-Each is a time from the call to the result's end, arrays at rest where the library works: a GPU
-beside all cores of the CPU of the same machine, or beside loops that somebody wrote without a
-library. Such ratios say what a GPU is, more than what a library is; those beside other GPU
-libraries are the rows of run.py.
+Each row is the time from a call to the end of its result, with arrays in the memory of the device
+that computes: a GPU against all cores of the same machine's CPU, or against hand-written loops.
+Such ratios describe a GPU more than a library. run.py has the comparisons with other GPU libraries.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""What a call costs the host, for many public functions beside PyTorch's: `python -m
-benchmarks.host_costs`.
+"""Host time of calls of many public functions, beside PyTorch: `python -m benchmarks.host_costs`.
 
-Arrays are so small that the device is done before the host is: what is timed is checks, planning,
-allocation and launch, from the public call to its return. The record goes to
-benchmarks/results/<gpu>/host_costs.json; README's table is made of it.
+The arrays are so small that the device finishes before the host. The measured time covers checks,
+planning, allocation and launch, from the public call to its return. The record goes to
+benchmarks/results/<gpu>/host_costs.json; README's table is generated from it.
 
-No other library is imported: some add an audit hook to Python (`sys.addaudithook`; JAX brings one,
-by filelock), which costs every call that looks at Python's frames half a microsecond, here those
-whose errors will name the line that made them.
+No other library is imported: some add an audit hook to Python (`sys.addaudithook`; JAX does, by
+filelock). The hook costs half a microsecond in every call that inspects Python's frames, as calls
+do whose errors name the user's line.
 """
 
 from __future__ import annotations

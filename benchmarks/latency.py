@@ -1,4 +1,4 @@
-"""What report.py shows of host_costs.json, cold_start.json and sweep.json: tables, and a chart."""
+"""Tables and a chart of host_costs.json, cold_start.json and sweep.json, for report.py."""
 
 from __future__ import annotations
 

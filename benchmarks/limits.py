@@ -1,11 +1,11 @@
-"""Where another library is faster, and where our kernel misses its target: what limits ours, and
-what was tried.
+"""Rows in which another library is faster, and kernels below their target: the limiting resource,
+and what was tried.
 
-The two tables on a folder's page are made of this. limits.toml holds the reasons of rows in which
-another library is faster; those within NOISE of the best peer need none. targets.toml holds what
-the kernels are to reach, a family of rows after the other, as a share of a copy's rate (or of a
-large product's) in the same run or of the best peer's speed, and the reasons of the rows that are
-below. The tests ask for a reason for each such row of a GPU's on record.
+The two tables on a folder's page come from this module. limits.toml holds the reasons of the rows
+in which another library is faster; rows within NOISE of the best peer need none. targets.toml holds
+the targets of the kernels, by family of rows, as a share of a copy's rate (or of a large product's)
+in the same run or of the best peer's speed, and the reasons of the rows below. The tests require a
+reason for each such row of a recorded GPU.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which records below benchmarks/results/ are outdated: `python -m benchmarks.outdated`.
+"""Outdated records below benchmarks/results/: `python -m benchmarks.outdated`.
 
-A record is of one device, and only who has that device can measure it anew. So the tests ask that
-the record of the device they run on is complete, and of others they only report what is said here:
-functions and benchmark rows that a record lacks, or that it holds and that are no more.
+A record belongs to one device, and only a machine with that device can measure it again. So the
+tests require a complete record of the device they run on. For other devices they only report the
+differences: functions and benchmark rows that a record lacks, or that no longer exist.
 """
 
 from __future__ import annotations

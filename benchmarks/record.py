@@ -1,5 +1,5 @@
-"""A pytest plugin for GPU tests: says how many were skipped for want of a GPU, and keeps a record
-of a run.
+"""A pytest plugin for GPU tests: it reports how many tests were skipped without a GPU, and records
+a run.
 
 python -m pytest -p benchmarks.record -m gpu --record benchmarks/results/<gpu>/tests.json
 """

@@ -1,11 +1,10 @@
-"""Writes README's tables and those in kernel files' headers from benchmarks/results/: `python -m
-benchmarks.report`.
+"""Writes README's tables and those in the headers of kernel files from benchmarks/results/: `python
+-m benchmarks.report`.
 
-README gets a few highlights and a summary of each folder of records, each between two markers; the
-folder gets a page of its own with all of them, and kernel files the tables that headers.py makes.
-With --check nothing is written, and the exit status says whether everything is up to date. Where
-there are no records, there is no table. Records that lack functions or rows are named
-(outdated.py).
+README gets highlights and a summary of each folder of records, between two markers each. The folder
+gets a page with all of its records, and kernel files get the tables of headers.py. With --check
+nothing is written, and the exit status says whether everything is up to date. Without records there
+is no table. Records that lack functions or rows are listed (outdated.py).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The rows: what is measured. A row names an operation, its arguments, and how each library is
-asked for it.
+"""The benchmark rows. A row names an operation, its arguments, and the call of each library.
 
 Kinds of rows:
-    host     what a call costs the host: public call to return, output allocated; the device works
-             behind
-    device   time on the GPU by events; `work` is the floor in bytes moved or the flops, whichever
+
+    host     host time of a call: public call to return, output allocated; the device works later
+    device   time on the GPU by events; `work` is the floor: bytes moved or operations, whichever
              limits
     cpu      time on the CPU, from call to result
+
 A library takes part in a row if the row's `calls` has an entry for it, and if it is installed.
 """
 

@@ -2,9 +2,8 @@
 numbers, sequences of various lengths, decoding with a cache of keys and values, and fused beside
 unfused.
 
-torch is asked in both of its fused back ends, cuDNN's and FlashAttention-2; the row keeps the one
-that is faster there. Gradients are counted as five products of the forward's two; "causal" as half
-of them.
+torch runs with both of its fused back ends, cuDNN's and FlashAttention-2; the row keeps the faster
+one. Gradients count as five products where the forward pass counts two; "causal" as half of them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Rows of convolutions: ResNet-50's layers at 64 images, a large one, and such as have groups or
-gaps between taps; forward and both gradients.
+"""Rows of convolutions: ResNet-50's layers at 64 images, a large one, and some with groups or
+dilation; forward and both gradients.
 
-bfloat16 and TF32 arrays lie channels last, which is the best layout of both libraries; float32
-arrays lie in C order, in which torch was the faster in all but 2 of 24 such rows. torch may time
-its candidates first (cudnn.benchmark). "cudamath" is what the public function does; the other names
-are versions of it.
+bfloat16 and TF32 arrays are channels last, the best layout of both libraries. float32 arrays are in
+C order, in which torch was faster in all but 2 of 24 such rows. torch may time its candidates first
+(cudnn.benchmark). "cudamath" is the public function; the other names are versions of it.
 """
 
 from __future__ import annotations

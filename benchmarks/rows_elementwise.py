@@ -1,6 +1,7 @@
 """Rows on the CPU: elementwise operations of 100,000 numbers beside NumPy, where the cost of a call
-still shows (issue 2: no slower from there up). The arguments are NumPy's arrays as they are, shared
-with ours without a copy."""
+is still visible (issue 2: no slower from there up). The arguments are NumPy's arrays, shared with
+cudamath without a copy.
+"""
 
 from __future__ import annotations
 

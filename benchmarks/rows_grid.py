@@ -1,8 +1,8 @@
 """Rows over a grid: elementwise functions of one to four inputs, reductions along each axis and
 scans; dtypes, memory layouts, and sizes from 1 MB to 4 GB per array.
 
-In reports they form a table of their own, a line an expression and a column a size (`section`). 4
-GB of a 16-bit dtype are 2^31 numbers, which 32-bit indices do not reach.
+In reports they form a table of their own, with a line per expression and a column per size
+(`section`). 4 GB of a 16-bit dtype are 2^31 elements, beyond 32-bit indices.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Rows of 16-bit pools, transposes, joins, gathers, embeddings and dropout, and of what has no row
-in float32 elsewhere.
+"""Rows of 16-bit pools, transposes, joins, gathers, embeddings and dropout, and of functions
+without a float32 row elsewhere.
 
 `work` is the floor in bytes, as in rows_bandwidth.py.
 """

@@ -1,5 +1,5 @@
-"""Rows of further layers that memory limits: losses of pairs of numbers, resizing, padding,
-activations and their gradients.
+"""Rows of further memory-bound layers: elementwise losses, resizing, padding, activations and their
+gradients.
 
 `work` is the floor in bytes, as in rows_bandwidth.py.
 """

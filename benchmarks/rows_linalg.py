@@ -1,6 +1,6 @@
 """Rows of Fourier transforms and linear algebra. cuFFT and cuSOLVER do the work for cudamath, CuPy
-and torch alike: what differs is the host's part, the copies around the library, and which of its
-routines is asked.
+and torch alike. The differences are host time, copies around the library, and the choice of
+routine.
 """
 
 from __future__ import annotations

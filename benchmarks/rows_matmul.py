@@ -1,9 +1,9 @@
 """Rows of matrix products: squares, the layers of GPT-2 and Llama, transposed operands, odd sizes,
-many small ones, also of different sizes; the fully connected layer with what follows it.
+many small ones, also of different sizes; the fully connected layer with its epilogue.
 
-"cudamath" is what the public function does, the other names (NUMBERS) are kernels of it. Operands
-are drawn in float32 and rounded by each library. Layouts are those of BLAS: in "nt" the second
-operand lies transposed.
+"cudamath" is the public function; the other names (NUMBERS) are its kernels. Operands are drawn in
+float32 and rounded by each library. Layouts are those of BLAS: in "nt" the second operand is
+transposed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Rows of softmax, losses and normalisation, forward and with gradients, over rows of 64 to 131,072
-numbers.
+elements.
 
-`work` is the floor in bytes, as in rows_bandwidth.py. torch is asked as it is and by torch.compile;
-the faster one counts.
+`work` is the floor in bytes, as in rows_bandwidth.py. torch runs eagerly and by torch.compile; the
+faster one counts.
 """
 
 from __future__ import annotations

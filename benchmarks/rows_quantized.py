@@ -1,11 +1,11 @@
-"""Rows of quantized numbers: one token through layers with packed weights, products of 8-bit
-matrices, quantizing itself.
+"""Rows of quantized arithmetic: one token through layers with packed weights, products of 8-bit
+matrices, and quantization itself.
 
-What torch does beside: bfloat16 weights where it has no kernel for packed ones that is worth it
-(that for int8 takes ten times as long as bfloat16), `_weight_int4pack_mm` for int4 in groups,
-`_int_mm` for int8 products, `_scaled_mm` with scales of rows and columns for float8, at its faster
-accumulation, which keeps as many bits as ours. One token takes the device less time than a call
-takes the host: in a language model these layers are parts of a graph.
+What torch runs: bfloat16 weights where it has no useful kernel for packed ones (that for int8 takes
+ten times as long as bfloat16), `_weight_int4pack_mm` for int4 in groups, `_int_mm` for int8
+products, `_scaled_mm` with scales of rows and columns for float8, with its faster accumulation,
+which keeps as many bits as cudamath's. The device time of one token is shorter than the host time
+of the call: in a language model these layers are parts of a graph.
 """
 
 from __future__ import annotations

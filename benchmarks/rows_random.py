@@ -1,9 +1,8 @@
-"""Rows of random numbers: what a draw costs the host, and draws of 2^20 to 2^30 elements on the
-GPU.
+"""Rows of random numbers: host time of a draw, and draws of 2^20 to 2^30 elements on the GPU.
 
-`work` is the floor in bytes: what is drawn is written once; dropout also reads. CuPy draws by its
-new Generator (XORWOW by default), torch by Philox4x32-10, as cudamath does. Permutations are
-torch's and CuPy's sorts of random keys, and here a bijection; see `Generator.permutation`.
+`work` is the floor in bytes: the result is written once; dropout also reads. CuPy draws by its new
+Generator (XORWOW by default), torch by Philox4x32-10, as cudamath does. torch and CuPy permute by
+sorting random keys, cudamath by a bijection; see `Generator.permutation`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Rows of sorting, running totals, searching and counting, beside CuPy (Thrust and CUB) and
-torch."""
+"""Rows of sorting, scans, searching and counting, beside CuPy (Thrust and CUB) and torch."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Rows of the versions that a kernel file tells of, from naive to the limit, at one size, beside
-the library.
+"""Rows of the versions that the header of a kernel file lists, from naive to the limit, at one
+size, beside the library.
 
-What these rows record stands in the kernel files' headers, not in README (headers.py). In `calls`,
-the names are those of the header's story, in its order; the library comes last. To add a family: a
+The records of these rows appear in the headers of kernel files, not in README (headers.py). The
+names in `calls` are those of the header, in its order; the library comes last. To add a family: a
 row here, named "versions_..", and in the header the lines
 
     Measured (row versions_..):

@@ -1,5 +1,6 @@
-"""Rows of the versions of kernels that memory limits (see rows_versions.py): bytes moved once,
-beside a device copy."""
+"""Rows of the versions of memory-bound kernels (see rows_versions.py): bytes moved once, beside a
+device copy.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Rows of the versions of kernels that sort and gather, and of the loss that leaves its gradient
-(see rows_versions.py)."""
+"""Rows of the versions of kernels that sort and gather, and of the loss that stores its gradient
+(see rows_versions.py).
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Measure rows and keep the figures: `python -m benchmarks.run [NAMES...] [--device D] [--out
+"""Measures rows and records the figures: `python -m benchmarks.run [NAMES...] [--device D] [--out
 DIR]`.
 
-Records go to benchmarks/results/<processor>/rows.json, each with what it ran on and beside: commit,
-versions, device, and the ceilings (device copy, large matrix product) measured in the same run. A
-row that was there before is replaced. README's tables come from these files by `python -m
-benchmarks.report`.
+Records go to benchmarks/results/<processor>/rows.json, each with its environment: commit, versions,
+device, and the ceilings (device copy, large matrix product) measured in the same run. An older
+record of a row is replaced. `python -m benchmarks.report` generates README's tables from these
+files.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 memcheck racecheck]`.
 
 Each version of each matrix kernel, one call of every other family and every function with its
-gradient (sanitize_cases.py) runs at one small size under each tool, in a few processes side by
-side, after a run without a tool that fills the cache of compiled kernels. What the tool reports is
-counted for the case that was running. Errors that the driver returns to a caller who asked (is this
-pointer known to you?) are part of its protocol and are not reported. A process that takes too long
-is stopped; the record then names the case it was at.
+gradient (sanitize_cases.py) runs at one small size under each tool. A first run without a tool
+fills the cache of compiled kernels; then a few processes run side by side. A report of the tool
+counts for the case that was running. Errors that the driver returns as answers to a query (whether
+it knows a pointer) are part of its protocol and are not reported. A process that exceeds its time
+limit is stopped; the record names its last case.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What `benchmarks.sanitize` checks, each at one small size: every version of every matrix kernel
-by name, calls of every other family of kernels, the versions that planners leave to other machines,
-and every function of the tests' records with its gradient. Together they reach every kernel of the
-package, which tests/meta/test_compile.py proves."""
+"""The cases of `benchmarks.sanitize`, each at one small size: every version of every matrix kernel
+by name, calls of every other family of kernels, the versions that planners choose only on other
+machines, and every function of the tests' records with its gradient. Together they reach every
+kernel of the package; tests/meta/test_compile.py checks that.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What benchmarks share with the tests: the records, one row for each function, and their numbers.
+"""Helpers that benchmarks share with the tests: the records, one row for each function, and their
+arguments.
 
-The tests' helper modules lie where pyproject.toml tells pytest to look for them (`pythonpath`).
+The tests' helper modules are in the folders of `pythonpath` in pyproject.toml.
 """
 
 from __future__ import annotations

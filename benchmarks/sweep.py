@@ -1,9 +1,9 @@
-"""Host and device time against size, from a thousand elements to the memory's limit: `python -m
-benchmarks.sweep`.
+"""Host and device time against size, from a thousand elements to the limit of the memory: `python
+-m benchmarks.sweep`.
 
-For add, sum, softmax (rows of 1,024) and matmul, float32, in each library that is installed, on the
-same arrays (handed on without a copy). Small arrays show what a call costs the host, large ones the
-memory's or the arithmetic's speed; beyond 2^31 elements, that 64-bit indexing works. The record is
+It measures add, sum, softmax (rows of 1,024) and matmul in float32, in each installed library, on
+the same arrays (shared without a copy). Small arrays show the host time of a call, large ones the
+rate of memory or arithmetic; beyond 2^31 elements, that 64-bit indexing works. The record is
 sweep.json in benchmarks/results/<gpu>/; benchmarks.report draws it.
 """
 

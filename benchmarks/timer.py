@@ -2,13 +2,14 @@
 
 Host cost and CPU time come from cudamath.timing (turns in random order, median over the rounds).
 Time on the GPU comes from CUDA events around a turn of calls (cudamath, torch and CuPy all work in
-CUDA's default stream). There the device is kept busy from the first turn to the last, because a GPU
-that has just idled clocks higher than one at its power limit, and whoever is timed first after a
-pause would win by up to a tenth. Calls walk through copies of their arguments that together exceed
-the second-level cache, so that nothing is timed out of a cache which a real program would not find
-filled. Work that takes the device less time than the host needs to ask for it waits, where a row
-says so (`hide_host`), in the queue behind large products until all of its turn has been requested:
-what is timed is the device.
+CUDA's default stream).
+
+The device is kept busy from the first turn to the last: a GPU that was idle clocks higher than one
+at its power limit, and the first library after a pause would be up to a tenth faster. Calls cycle
+through copies of their arguments that together exceed the L2 cache, so that no operand is read from
+a cache that a real program would not find filled. If the device needs less time than the host takes
+to launch, a row can set `hide_host`: the turn is then queued behind large products until all of its
+launches have been issued, so that only the device is timed.
 """
 
 from __future__ import annotations

@@ -1,32 +1,34 @@
 """Training GPT-2 beside PyTorch: tokens per second, peak memory, share of the GPU's nominal rate.
 
-    python -m benchmarks.train_gpt2 --size 124m --batches 16,32 --json gpt2.json     timings
-    python -m benchmarks.train_gpt2 --merge a.json b.json --json gpt2.json           one record of
-        several runs
-    python -m benchmarks.train_gpt2 --check TEXT --json gpt2_losses.json             the same
-        losses?
-    python -m benchmarks.train_gpt2 --profile --batches 32                           time a kernel,
-        ours and torch's
+    python -m benchmarks.train_gpt2 --size 124m --batches 16,32 --json gpt2.json
+        timings
+    python -m benchmarks.train_gpt2 --merge a.json b.json --json gpt2.json
+        one record of several runs
+    python -m benchmarks.train_gpt2 --check TEXT --json gpt2_losses.json
+        compares losses
+    python -m benchmarks.train_gpt2 --profile --batches 32
+        time of each kernel, cudamath's and torch's
 
 All work on the same weights and tokens in one process, in turns of a few steps in random order. A
 step: forward and backward in bfloat16 with float32 master weights, gradients clipped to norm 1,
-AdamW. PyTorch runs the usual way: autocast, scaled_dot_product_attention (flash attention), fused
-AdamW, the table of tokens padded as ours.
+AdamW. PyTorch runs in its usual way: autocast, scaled_dot_product_attention (flash attention),
+fused AdamW, the table of tokens padded as cudamath's.
 
---check trains from the same weights on the same sequences of a text, the learning rate rising to
-CHECKED_RATE for WARMUP steps, and asks (differences are relative to the loss; the noise of PyTorch
-is how far one more run of it is from the first, from weights that differ in the last bit):
-float32   are the first 20 losses PyTorch's to 1e-4, and is the whole curve no farther from
-          PyTorch's than twice its noise?
-bfloat16  are the means of ten losses each within 1 % of PyTorch's, from the first to the last?
-(PyTorch's autocast keeps the
-          residual stream in float32, ours is in bfloat16 throughout.)
-both      is a second run of ours, which is stopped half-way and goes on from its checkpoint, the
-          same bit for bit?
+--check trains from the same weights on the same sequences of a text, with a learning rate that
+rises to CHECKED_RATE over WARMUP steps. Differences are relative to the loss. The noise of PyTorch
+is the distance between two of its runs whose weights differ in the last bit.
 
-Where a step of ours goes: 124m, 16 sequences of 1,024, one H200, the two linear layers as one
-`ml.mlp`; 26.6 ms of kernels (--profile), 28.5 with the gaps between 530 of them. In brackets what
-it would take at the rate of the best kernel of its kind, or of a device copy (4.3 TB/s):
+    float32    the first 20 losses agree with PyTorch's to 1e-4, and the whole curve is no farther
+               from PyTorch's than twice its noise
+    bfloat16   the means of ten losses each agree with PyTorch's within 1 %, from the first to the
+               last (PyTorch's autocast keeps the residual stream in float32, cudamath's is
+               bfloat16)
+    both       a second run of cudamath, stopped half-way and resumed from its checkpoint, is equal
+               bit for bit
+
+Where the time of a step goes: 124m, 16 sequences of 1,024, one H200, the two linear layers as one
+`ml.mlp`; 26.6 ms of kernels (--profile), 28.5 with the gaps between 530 of them. In brackets the
+time at the rate of the best kernel of its kind, or of a device copy (4.3 TB/s):
 
     products, 12.2 TFLOP                      17.6 ms   (14.5: 840 TFLOP/s, the head's)
     attention and its gradient, 1.1 TFLOP      4.1      (2.5: 430 TFLOP/s, long sequences')

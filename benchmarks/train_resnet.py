@@ -1,15 +1,16 @@
-"""Training a ResNet-50 beside PyTorch: images a second and peak memory, on random images.
+"""Training a ResNet-50 beside PyTorch: images per second and peak memory, on random images.
 
-    python -m benchmarks.train_resnet --batches 64,128,256 --json resnet.json    timings
-    python -m benchmarks.train_resnet --check                                    the same losses and
-        gradients?
-    python -m benchmarks.train_resnet --profile --batches 128                    time a kernel, ours
-        and torch's
+    python -m benchmarks.train_resnet --batches 64,128,256 --json resnet.json
+        timings
+    python -m benchmarks.train_resnet --check
+        compares losses and gradients
+    python -m benchmarks.train_resnet --profile --batches 128
+        time of each kernel, cudamath's and torch's
 
 All work on the same weights and images in one process, in turns of a few steps in random order. A
 step: forward and backward in bfloat16 with float32 master weights, SGD with momentum and weight
-decay; ours is one CUDA graph. PyTorch runs the usual way: autocast, channels last, cudnn.benchmark,
-fused SGD; eager, and forward and backward by torch.compile.
+decay; cudamath's is one CUDA graph. PyTorch runs in its usual way: autocast, channels last,
+cudnn.benchmark, fused SGD; eagerly, and with forward and backward by torch.compile.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Whether the libraries of a row compute the same, before they are timed: `python -m cudamath bench
+"""Comparison of the results of a row's libraries before they are timed: `python -m cudamath bench
 --verify`.
 
 The error of a peer against cudamath is the largest difference of two results, over the largest
-absolute value. At most MOST elements of a result are compared, evenly spaced, since a gigabyte
-takes longer to fetch than to compute.
+absolute value. At most MOST elements of a result are compared, evenly spaced, because copying a
+gigabyte to the host takes longer than computing it.
 """
 
 from __future__ import annotations

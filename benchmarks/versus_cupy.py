@@ -1,13 +1,13 @@
-"""Every function family beside CuPy, in one process: `python -m benchmarks.versus_cupy [PARTS OF
-FAMILIES OR TITLES]`.
+"""Every family of functions beside CuPy, in one process: `python -m benchmarks.versus_cupy [PARTS
+OF FAMILIES OR TITLES]`.
 
-For each case of benchmarks/functions.py, at three sizes: what a call costs the host (call to
-return, the device works behind), and the time a call takes when many follow each other, by events
-on the device. Speed is CuPy's time over ours: 2 means twice as fast. A family's speed is the
-geometric mean over its cases. Records go to benchmarks/results/<processor>/cupy.json; README's
-table is made from them by `python -m benchmarks.report`.
+For each case of benchmarks/functions.py, at three sizes: the host time of a call (call to return),
+and the time per call of many calls in a row, by events on the device. The speedup is CuPy's time
+over cudamath's: 2 means twice as fast. The speedup of a family is the geometric mean over its
+cases. Records go to benchmarks/results/<processor>/cupy.json; `python -m benchmarks.report`
+generates README's table from them.
 
-Kernels of both libraries are compiled beforehand by several processes (--warm), because that takes
+Several processes compile the kernels of both libraries beforehand (--warm), because that takes
 longer than measuring.
 """
 

@@ -1,8 +1,8 @@
-"""The user's own elementwise functions and reductions, from scalar Python functions.
+"""User-defined elementwise functions and reductions, from scalar Python functions.
 
-The scalar function is compiled by Numba: for a GPU it goes into the kernels of
-kernels/elementwise/generator.py and kernels/reduce/dispatch.py, all their versions included; on the
-CPU into a NumPy ufunc or a compiled loop.
+Numba compiles the scalar function. For a GPU it becomes part of the kernels of
+kernels/elementwise/generator.py and kernels/reduce/dispatch.py, in all their versions; for the CPU
+it becomes a NumPy ufunc or a compiled loop.
 """
 
 from __future__ import annotations
@@ -270,8 +270,8 @@ def elementwise(
     Examples
     --------
     >>> import math, cudamath as cm
-    >>> @cm.elementwise(gradients=[lambda x, y: y * math.cos(x * y), lambda x, y: x * math.cos(x * y)])
-    ... def wave(x, y):
+    >>> @cm.elementwise(gradients=[lambda x, y: y * math.cos(x * y), lambda x, y: x * math.cos(x *
+    y)]) ... def wave(x, y):
     ...     return math.sin(x * y) if x > 0.0 else 0.0
     >>> wave(cm.array([-1.0, 1.0]), 2.0).round(4).tolist()
     [0.0, 0.9093]

@@ -1,11 +1,11 @@
-"""`fuse`: a Python function of arrays becomes one generated kernel.
+"""`fuse`: a Python function of arrays is compiled to one generated kernel.
 
-The function is called once with arrays that have a shape and a dtype but no bytes
-(core/tracing.py); what it does to them is a graph of elementwise cards, reductions and views. The
-graph is cut into stages: everything that can be computed row by row is one kernel
-(kernels/generated/fusion.py), and a reduction along other axes than the last is a stage of its own,
-whose result the next one reads. Gradients come the same way: the gradient rules of the cards are
-called on such arrays too, and what they compute is fused again.
+The function is called once with traced arrays, which have a shape and a dtype but no data
+(core/tracing.py). Its operations form a graph of elementwise ops, reductions and views. The graph
+is cut into stages: all that can be computed row by row is one kernel
+(kernels/generated/fusion.py); a reduction along other axes than the last is a stage of its own,
+whose result the next stage reads. Gradients are fused in the same way: the gradient rules of the
+ops are called on traced arrays.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The calls whose cost to the host is measured (`benchmarks.host_costs`): each in cudamath's words
-and in PyTorch's.
+"""The calls whose host cost `benchmarks.host_costs` measures, in cudamath's form and in PyTorch's.
 
-A file for each kind of call; a test checks that no title stands in two of them.
+There is one file for each kind of call; a test checks that all titles are distinct.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What the calls are given: small arrays in one library; and the forms in which a call is written
-for two libraries."""
+"""Arguments of the calls: small arrays in one library; and helpers to write a call for two
+libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays made, viewed, indexed, written into, joined and copied."""
+"""Creation, views, indexing, assignment, joins and copies of arrays."""
 
 from __future__ import annotations
 

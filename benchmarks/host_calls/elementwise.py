@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons, functions of every element."""
+"""Arithmetic, comparisons and elementwise functions."""
 
 from __future__ import annotations
 

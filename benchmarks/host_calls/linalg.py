@@ -1,8 +1,8 @@
 """Linear algebra: decompositions, systems, norms and products, of a matrix of 64 rows and of four
 matrices of 16.
 
-PyTorch's `inv`, `solve`, `cholesky`, `eigh` and `lu_factor` wait for the device to say whether they
-failed; ours say so at the next synchronisation.
+PyTorch's `inv`, `solve`, `cholesky`, `eigh` and `lu_factor` wait for the device to report failures;
+cudamath reports them at the next synchronisation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the calls of linear algebra are given: matrices of 64 rows, and four of 16."""
+"""Arguments of the linear algebra calls: matrices of 64 rows, and four of 16."""
 
 from __future__ import annotations
 

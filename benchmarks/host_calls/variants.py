@@ -1,5 +1,6 @@
-"""Other dtypes, dimensions, layouts and options of common calls: they go other ways through the
-code than the plain ones."""
+"""Other dtypes, dimensions, layouts and options of common calls, which take other paths through the
+code.
+"""
 
 from __future__ import annotations
 

@@ -1,17 +1,15 @@
-"""`checkpoint`: intermediate results computed again where the gradient needs them, in place of
-being kept.
+"""`checkpoint`: intermediate results are recomputed for the gradient instead of being stored.
 
-The function runs as ever, recorded. Then the nodes between its results and what it took from
-outside (arguments, and arrays it closes over) are replaced by a single one, and with them goes what
-they kept. The rule of that node runs the function again, recorded, and takes the gradient through
-what was recorded.
+The function runs and is recorded as usual. Then one node replaces all nodes between its results and
+its inputs (arguments, and arrays in its closure), and the values that they saved are freed. The
+rule of the new node runs the function again, recorded, and takes the gradient through that record.
 
-Random draws must give the same numbers the second time. So the generator's answers (key, stream,
-counter) are noted down during the first run and handed out again during the second, in order, while
-the generator itself stays where it is.
+Random draws must give the same numbers in the second run. So the positions in the random sequence
+(key, stream, counter) are stored during the first run and reused in order during the second, while
+the generator itself does not advance.
 
-The second run sees the variables around the function (those it closes over, globals) as they were
-at the first: layers are often functions made in a loop, whose variable has its last value by then.
+In the second run the variables around the function (closure and globals) have the values of the
+first: layers are often functions made in a loop, whose loop variable has its last value by then.
 """
 
 from __future__ import annotations

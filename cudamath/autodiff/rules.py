@@ -1,4 +1,4 @@
-"""`custom_vjp`: a function with a gradient rule of one's own."""
+"""`custom_vjp`: functions with a user-defined gradient rule."""
 
 from __future__ import annotations
 

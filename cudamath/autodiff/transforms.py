@@ -1,4 +1,4 @@
-"""Functions of functions: `grad`, `value_and_grad`, `vjp`, `jvp`, `stop_gradient`."""
+"""Transforms of functions: `grad`, `value_and_grad`, `vjp`, `jvp`, `stop_gradient`."""
 
 from __future__ import annotations
 
@@ -182,7 +182,8 @@ def value_and_grad(
     Examples
     --------
     >>> import cudamath as cm
-    >>> value, gradient = cm.value_and_grad(lambda w: (w["a"] ** 2).sum())({"a": cm.array([1.0, 2.0])})
+    >>> value, gradient = cm.value_and_grad(lambda w: (w["a"] ** 2).sum())({"a": cm.array([1.0,
+    2.0])})
     >>> float(value), gradient["a"].tolist()
     (5.0, [2.0, 4.0])
     """  # noqa: E501
@@ -458,7 +459,8 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     Examples
     --------
     >>> import cudamath as cm
-    >>> y, dy = cm.jvp(lambda x, n: x ** n, (cm.array([1.0, 2.0]), 3), (cm.array([1.0, 10.0]), None))
+    >>> y, dy = cm.jvp(lambda x, n: x ** n, (cm.array([1.0, 2.0]), 3), (cm.array([1.0, 10.0]),
+    None))
     >>> y.tolist(), dy.tolist()
     ([1.0, 8.0], [3.0, 120.0])
     >>> f = lambda x: (x ** 3).sum()

@@ -1,5 +1,5 @@
-"""Convolutions of volumes and their gradients: those of images (conv.py), one tap along the depth
-after another.
+"""Convolutions of volumes and their gradients: a sum of image convolutions (conv.py) over the taps
+along the depth.
 
 `library` is for GPUs.
 """

@@ -1,22 +1,23 @@
-"""Depthwise convolution on the CPU: as many channels beside each other as a vector has lanes.
+"""Depthwise convolution on the CPU: a vector holds as many neighbouring channels as it has lanes.
 
-Every channel has a filter of its own, so a row of one channel is all that a loop over its columns
-can run along: seven numbers of a 7 x 7 image. Here `lanes` channels of an image are turned to lie
-beside each other, with their padding,
+Every channel has a filter of its own, so a loop over columns would be as short as a row of one
+channel: seven elements of a 7 x 7 image. Instead `lanes` channels of an image are transposed so
+that they are neighbours, with their padding,
 
     line[plane, row, column, channel],          planes, shifts and all other tables as in conv.py,
 
-and every tap multiplies a vector of the channels' numbers with a vector of their weights, whatever
-the rows' length:
+and every tap multiplies a vector of channels by the vector of their weights, whatever the length of
+the rows:
 
     y[row, column, :] = bias + sum_j  w[j, :] * line[shift[j] + (row, column), :]
 
-TILE columns at a time keep their sums in registers. The results are turned back. The weight
-gradient sums over the positions instead, a few taps at a time, in vectors as well: w[j, :] = sum_p
-dy[p, :] * line[shift[j] + p, :].
+TILE columns at a time keep their sums in registers. The results are transposed back. The weight
+gradient sums over the positions, a few taps at a time, also in vectors: w[j, :] = sum_p dy[p, :] *
+line[shift[j] + p, :].
 
-Channels are turned in squares of `lanes` x `lanes` numbers, by shuffles between registers:
-log2(lanes) a vector. The floor is the products' loads: one vector a product, one product a cycle.
+The transposes move squares of `lanes` x `lanes` elements by shuffles between registers:
+log2(lanes) per vector. The floor is the loads of the products: one vector per product, one product
+per cycle.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Matrix decompositions on the CPU: NumPy's, that is LAPACK's, and what NumPy lacks in NumPy
-itself.
+"""Matrix decompositions on the CPU: NumPy's (LAPACK's), and in NumPy those that it lacks.
 
-LU and triangular systems are written here in blocks: within a block of BLOCK columns each step is a
-handful of vector operations over the whole batch, and everything between blocks is a matrix
-product, which is where the operations are.
+LU and triangular systems are computed in blocks: within a block of BLOCK columns each step is a few
+vector operations over the whole batch. Everything between blocks is a matrix product, which does
+most of the operations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Slopes along an axis: see kernels/numeric/finite_differences.py."""
+"""Finite differences along an axis; see kernels/numeric/finite_differences.py."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Mantissas and exponents: see kernels/numeric/frexp.py."""
+"""Mantissas and exponents; see kernels/numeric/frexp.py."""
 
 import numpy as np
 

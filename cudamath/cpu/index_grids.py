@@ -1,4 +1,4 @@
-"""Arrays that are made of their indices alone: see kernels/shape/index_grids.py."""
+"""Arrays computed from their indices alone; see kernels/shape/index_grids.py."""
 
 import math
 

@@ -1,4 +1,5 @@
-"""Cross entropy of scores that nobody else wants; their gradient takes the scores' place."""
+"""Cross entropy of a linear layer whose scores are not returned. The gradient overwrites the
+scores."""
 
 import numpy as np
 

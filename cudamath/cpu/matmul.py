@@ -1,6 +1,6 @@
-"""Matrix products on the CPU: NumPy's, that is its BLAS; 16-bit floats go through float32.
+"""Matrix products on the CPU: NumPy's, that is its BLAS; 16-bit floats are computed in float32.
 
-What does not fit becomes infinite, without a word, as on a GPU.
+A result that overflows is infinite, without a warning, as on a GPU.
 """
 
 from __future__ import annotations

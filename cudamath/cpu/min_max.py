@@ -1,15 +1,19 @@
-"""Largest, smallest, their places, any and all on the CPU, of contiguous arrays: (outer, n, inner)
+"""Minima, maxima, their positions, any and all on the CPU, of contiguous arrays: (outer, n, inner)
 -> (outer, inner).
 
-NumPy looks at one vector of numbers after the other for `argmax`, converts for `any`, goes through
-memory across the rows for both along the first axis, and adds half a microsecond before and after.
-Here lines are read at the pace of the nearest caches: the best number of a line by four vectors of
-best numbers side by side (NaN where one was seen, as NumPy's); its place by the best number of
-every PIECE, after which one piece is searched, STEP numbers at a time; rows by blocks of columns
-whose results stay in the nearest cache. `any` stops at the piece that decides.
+NumPy's `argmax` compares one vector after the other, `any` converts its input, both read memory
+across the rows for the first axis, and a call adds half a microsecond. Here lines are read at the
+rate of the nearest caches:
 
-Zeros of either sign are equal here: which one is the largest is not said. The first of equal
-numbers has the place, and the first NaN before all.
+- the extreme of a line is collected in four vectors side by side (NaN if there is one, as in
+  NumPy);
+- its position: the extreme of every PIECE is computed, then one piece is searched, STEP elements at
+  a time;
+- rows are reduced by blocks of columns whose results stay in the nearest cache;
+- `any` stops at the piece that decides.
+
+Zeros of either sign are equal; which of them is returned is unspecified. The position is that of
+the first of equal elements, or of the first NaN.
 """
 
 from __future__ import annotations

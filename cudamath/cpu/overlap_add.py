@@ -1,4 +1,4 @@
-"""Overlap-add of planes along the depth, see kernels/conv/overlap_add.py."""
+"""Overlap-add of planes along the depth; see kernels/conv/overlap_add.py."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Quantiles among sorted numbers: where they lie, and those of lines with NaN; see
+"""Quantiles of sorted numbers: their positions, and lines with NaN; see
 kernels/sort/quantiles.py."""
 
 import numpy as np

@@ -3,18 +3,17 @@ kernels/random/distributions.py.
 
 A counter-based generator has no state to advance: block `c` of four 32-bit words is a keyed mixing
 of the number `c` itself. So element i of a draw depends only on (key, stream, offset, i), any
-thread may compute any part, and the GPU gets the same numbers in another order of work.
+thread may compute any part, and the GPU computes the same numbers in another order.
 
-    counter = (offset + i // 4, attempt, stream)    128 bits: 56 bits of block number, 8 of attempt,
-        64 of stream
-    words   = philox(counter, key)                  four uint32: elements 4 (i // 4) ... + 3 of the
-            draw
-                                                    (64-bit results take two words each)
+    counter = (offset + i // 4, attempt, stream)
+              128 bits: 56 bits of block number, 8 of attempt, 64 of stream
+    words   = philox(counter, key)
+              four uint32: elements 4 (i // 4) ... + 3 of the draw (64-bit results take two words)
 
-`attempt` counts the rejections of a bounded integer; 255 is kept for `spawn`
+`attempt` counts the rejections of a bounded integer; 255 is reserved for `spawn`
 (ops/random/module.py).
 
-What must be bit for bit equal to the GPU uses only operations that IEEE 754 fixes
+Results that must equal the GPU's bit for bit use only operations that IEEE 754 defines
 (reproducible_math.py).
 
 Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.

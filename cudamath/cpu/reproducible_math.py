@@ -1,10 +1,10 @@
-"""Logarithm, exponential, sine, cosine and what random numbers make of them: the functions of
+"""Logarithm, exponential, sine and cosine, and the transforms of random numbers: the functions of
 kernels/random/reproducible_math.py.
 
-Fixed sequences of operations that IEEE 754 defines (+, *, /, sqrt and fma), because libm's
-functions differ from machine to machine and this package draws the same numbers on all. What
-follows in float32 is Cephes', in float64 fdlibm's, in fused form. Only Weibull and Pareto numbers
-end in a function of libm.
+They are fixed sequences of operations that IEEE 754 defines (+, *, /, sqrt and fma). libm's
+functions differ from machine to machine, and this package draws the same numbers on all. The
+float32 functions follow Cephes, the float64 functions fdlibm, in fused form. Only Weibull and
+Pareto numbers end in a function of libm.
 """
 
 import numpy as np

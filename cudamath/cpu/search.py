@@ -1,4 +1,4 @@
-"""Places in a sorted array, and membership, in NumPy."""
+"""Positions in a sorted array, and membership, in NumPy."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Self-attention on queries, keys and values side by side: see attention.py."""
+"""Self-attention on packed queries, keys and values; see attention.py."""
 
 import numpy as np
 

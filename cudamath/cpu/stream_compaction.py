@@ -1,5 +1,6 @@
-"""Selection by masks on the CPU: kernels/index/stream_compaction.py tells what each function is
-for. None needs to be told how many there are."""
+"""Selection by masks on the CPU. kernels/index/stream_compaction.py describes the functions; the
+count of selected elements, which the kernels take, is not needed here.
+"""
 
 import numpy as np
 

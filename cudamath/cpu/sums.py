@@ -1,15 +1,16 @@
 """Sums on the CPU of contiguous float32 and float64 arrays, compiled by Numba: (outer, n, inner) ->
 (outer, inner).
 
-NumPy adds up a vector at the pace of one core's additions, and rows at the pace of reading and
-writing the total for every row. Here a vector is cut into pieces of PIECE numbers, each added in as
-many lanes as the machine has, and rows are added eight at a time (squares four), the total of a
-block of columns staying in the nearest cache. A variance reads the array twice and writes nothing;
-NumPy's writes the differences from the mean and reads them again.
+NumPy adds a vector at the rate of one core's additions, and rows at the rate of reading and writing
+the total for every row. Here a vector is cut into pieces of PIECE elements, each added in as many
+lanes as the machine has. Rows are added eight at a time (squares four), with the totals of a block
+of columns in the nearest cache. A variance reads the array twice and writes nothing; NumPy writes
+the differences from the mean and reads them again.
 
-Accuracy is that of a pairwise sum: pieces (of a vector) and runs of rows are added like the digits
-of a binary counter, so that a number takes part in about PIECE / lanes + log2(n / PIECE) roundings,
-or RUN / 8 + 3 + log2(n / RUN). The order depends on the shape alone: calls agree bit for bit.
+The accuracy is that of a pairwise sum: pieces (of a vector) and runs of rows are added like the
+digits of a binary counter, so that an element takes part in about PIECE / lanes + log2(n / PIECE)
+roundings, or RUN / 8 + 3 + log2(n / RUN). The order depends on the shape alone, so calls agree bit
+for bit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Matrices of which only a band of diagonals is filled: see kernels/shape/triangles.py."""
+"""Matrices with a band of diagonals; see kernels/shape/triangles.py."""
 
 import numpy as np
 

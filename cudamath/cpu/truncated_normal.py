@@ -1,5 +1,6 @@
-"""Truncated normal numbers out of uniform ones on the CPU: the same bits as
-kernels/random/truncated_normal.py."""
+"""Truncated normal numbers from uniform ones on the CPU: the same bits as
+kernels/random/truncated_normal.py.
+"""
 
 import math
 

@@ -1,9 +1,9 @@
-"""`cudamath.cuda`: devices, streams, memory, graphs, profiling, your own kernels: the CudaBackend
-side of the package.
+"""`cudamath.cuda`: devices, streams, memory, graphs, profiling, user kernels: the CudaBackend side
+of the package.
 
-Importing it creates no CUDA context and imports no CUDA library. Without a GPU `is_available()` is
-False, `device_count()` 0, `devices()` empty, and the functions that only look at memory answer for
-an empty device; all else raises a DeviceError that says what was looked for and not found.
+The import creates no CUDA context and loads no CUDA library. Without a GPU `is_available()` is
+False, `device_count()` is 0, `devices()` is empty, and functions that only report memory report an
+empty device. All other functions raise DeviceError, which lists what is missing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Devices: what there is, which one is active, waiting for it, copies between two."""
+"""Devices: list, active device, synchronisation, copies between two devices."""
 
 from __future__ import annotations
 

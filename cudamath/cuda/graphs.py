@@ -1,5 +1,6 @@
-"""CUDA graphs of functions of arrays: `graph(fn)`, and `capture()` for those who keep their own
-static arrays."""
+"""CUDA graphs of functions of arrays: `graph(fn)`, and `capture()` for programs that manage their
+own static arrays.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Your own `@cuda.jit` kernels on cudamath arrays, by the launch path of the package's kernels."""
+"""User `@cuda.jit` kernels on cudamath arrays, by the launch path of the package's kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory: statistics, limits, who holds what, page-locked and managed arrays."""
+"""Memory: statistics, limits, the users of memory, page-locked and managed arrays."""
 
 from __future__ import annotations
 

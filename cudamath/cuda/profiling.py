@@ -1,4 +1,4 @@
-"""Profiling: what ran on the GPU and for how long; kernel cache; warming up."""
+"""Profiling of kernels on the GPU; the kernel cache; warming up."""
 
 from __future__ import annotations
 

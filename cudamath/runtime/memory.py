@@ -1,17 +1,17 @@
 """Device memory: stream-ordered pools, statistics and limits; copies.
 
-Blocks come from the driver's stream-ordered allocator and, once freed, wait in the free list of
-their size on the stream that used them last: taking one again costs a list pop (0.06 us beside 0.95
-us for the driver's allocate + free). Sizes are rounded so that similar arrays share blocks: to 512
-bytes below 1 MiB, to an eighth of a power of two above (at most 12.5 % lost).
+Blocks come from the driver's stream-ordered allocator. A freed block goes to the free list of its
+size, on the stream that used it last. Taking a block from a free list costs a list pop (0.06 us,
+against 0.95 us for the driver's allocate and free). Sizes are rounded so that similar arrays share
+blocks: to 512 bytes below 1 MiB, to an eighth of a power of two above (at most 12.5 % lost).
 
-`Buffer` owns one block and gives it back when it dies. A block used on a second stream is returned
-only after the owning stream has been made to wait for that use, so that nobody has to keep arrays
-alive by hand.
+`Buffer` owns one block and returns it when it is finalised. A block that was used on a second
+stream is returned only after the owning stream has been made to wait for that use, so the user need
+not keep arrays alive.
 
-A stream carries four fields of this module: `pool`, the pool of its device, and what `Pool.attach`
-adds: `free`, its free lists by size, and, while a graph is captured, `borrowed`, the free lists
-that it took over from the stream `lender`.
+A stream carries four fields of this module: `pool`, the pool of its device, and three fields that
+`Pool.attach` adds: `free`, its free lists by size, and, during the capture of a graph, `borrowed`,
+the free lists that it took over from the stream `lender`.
 """
 
 from __future__ import annotations

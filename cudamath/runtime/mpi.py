@@ -1,9 +1,9 @@
 """Several processes that compute together: MPI, on bytes in host memory.
 
-`mpiexec -n 4 python program.py` runs a program four times; each process has a number, its rank,
-from 0 on. A process knows from its environment that it was started so; all others are alone, a
-world of one, and never import mpi4py. MPI moves bytes here and computes nothing: sums are taken in
-the order of the ranks by who calls this, so they do not depend on the MPI library.
+`mpiexec -n 4 python program.py` runs a program as four processes; each has a number, its rank, from
+0 on. A process reads from its environment whether a launcher started it. Any other process is a
+world of one and never imports mpi4py. MPI moves bytes and computes nothing: the caller adds in the
+order of the ranks, so sums do not depend on the MPI library.
 """
 
 from __future__ import annotations

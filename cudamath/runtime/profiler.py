@@ -1,10 +1,10 @@
-"""Device times of kernels, library calls and copies, taken with events; JSON and a trace for
-chrome://tracing.
+"""Device times of kernels, library calls and copies, measured with events; export as JSON and as a
+trace for chrome://tracing.
 
 While profiling is on, the launcher's `launch` (see runtime/kernel_launch.py) is replaced by one
-that records an event before and one after each launch; library calls and copies go through the
-same. Off, nothing is measured and nothing is paid. Two events cost about 2 us of host time a
-launch, so sums of device times are right while gaps between them are not.
+that records an event before and after each launch; library calls and copies are wrapped likewise.
+While it is off, there is no overhead. Two events cost about 2 us of host time per launch, so sums
+of device times are correct but gaps between them are not.
 """
 
 from __future__ import annotations

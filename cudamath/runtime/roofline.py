@@ -1,9 +1,8 @@
-"""What a launch or a library call has to do, and how fast a device could at most: what the
-profiler's roofline is made of.
+"""The roofline model: operations and bytes of launches and library calls, and the rates of devices.
 
-Each launch's argument block (module.Block) ends with words that no kernel reads, its operations and
-their unit. They are written once, with the block, so a launch costs the same whether somebody
-profiles or not.
+The argument block of each launch (kernel_launch.Block) ends with words that no kernel reads: the
+number of operations and their unit. They are written once, with the block, so a launch costs the
+same with and without profiling.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Streams, events and each thread's current stream.
+"""Streams, events, and the current stream of each thread.
 
-`runtime.local.stream` is the current stream of the calling thread; it also says which device is
-active (its context is current in this thread). The launch path reads that one attribute.
+`runtime.local.stream` is the current stream of the calling thread. It determines the active device,
+whose context is current in this thread. The launch path reads this one attribute.
 
-A stream carries the free lists of the memory blocks last used on it. The policy of these lists is
-in memory.py, which is above this module and puts its function `pool_of` here. The error flags are
-above it too: kernel_errors.py puts its function `after_synchronize` here.
+A stream carries the free lists of the memory blocks that were last used on it. The policy of these
+lists is in memory.py, an upper layer, which sets `pool_of` here. The error flags are in an upper
+layer too: kernel_errors.py sets `after_synchronize` here.
 """
 
 from __future__ import annotations

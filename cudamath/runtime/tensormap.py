@@ -1,22 +1,22 @@
-"""Tensor maps: what the tensor memory accelerator (TMA, compute capability 9.0) must know of a
-tensor.
+"""Tensor maps: descriptors of arrays for the tensor memory accelerator (TMA, compute capability
+9.0).
 
 A map is 128 opaque bytes that the driver encodes from address, sizes, strides, box and swizzle. A
-kernel needs its address.
+kernel takes the address of the map.
 
-Where maps live. CUDA C++ passes them as kernel arguments; Numba's arguments are 8-byte words
-without that alignment, so ours lie in device memory. They depend on the tensor's address, which
-differs from call to call; but our pools hand out the same blocks again and again. Hence each
-template (everything but the address) keeps a dictionary: tensor address -> address of its map. A
-call pays the look-up; only an address never seen before pays for encoding and an upload.
+Where maps are stored. CUDA C++ passes maps as kernel arguments. Numba's arguments are 8-byte words
+without the required alignment, so the maps lie in device memory. A map depends on the address of
+its array, which differs from call to call, but the pools return the same blocks again and again. So
+each template (everything but the address) has a dictionary: array address -> address of its map. A
+call pays for a look-up; only a new address pays for encoding and an upload.
 
-Why this is safe. A slot of the table is written once, before any launch knows its address: the
-upload runs on a stream of its own and is waited for, so every stream may use the map from then on.
-Slots are never rewritten while anything may still read them: when one half of the table is full,
-all dictionaries are emptied, the streams of the device are waited for, and the other half, whose
-maps nobody has looked up since the last such turn, is filled anew. A graph under capture gets maps
-of its own, which live as long as the graph (`memory.graph_constant`). Each device has a table and
-dictionaries of its own.
+Why this is safe. A slot of the table is written once, before any launch has its address: the upload
+runs on a stream of its own and is waited for, so every stream may use the map afterwards. A slot is
+rewritten only when nothing can still read it: when one half of the table is full, all dictionaries
+are emptied, the streams of the device are waited for, and the other half, whose maps were not
+looked up since the last such turn, is filled anew. A graph under capture gets maps of its own,
+which live as long as the graph (`memory.graph_constant`). Each device has its own table and
+dictionaries.
 """
 
 from __future__ import annotations

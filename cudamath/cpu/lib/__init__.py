@@ -1,1 +1,1 @@
-"""What CPU functions are built on: loops and vectors in LLVM, Numba functions without dispatch."""
+"""Compilers of CPU functions: loops and vectors in LLVM, Numba functions without dispatch."""

@@ -1,10 +1,9 @@
-"""What the CPU versions of softmax, norms and losses share: widening of 16-bit floats and careful
-float32 sums.
+"""Helpers of softmax, norms and losses on the CPU: widening of 16-bit floats, and accurate float32
+sums.
 
-NumPy's `sum` is pairwise along a contiguous last axis only; along other axes, and in `einsum`, it
+NumPy's `sum` is pairwise only along a contiguous last axis. Along other axes, and in `einsum`, it
 adds one element after the other. The sums here add short runs in the array's own precision and the
-runs in float64, which costs nothing measurable and keeps float32 results as accurate as pairwise
-ones.
+runs in float64. That has no measurable cost and keeps float32 results as accurate as pairwise sums.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""Vectors of numbers in compiled loops on the CPU.
+"""SIMD vectors in compiled loops on the CPU.
 
-Numba has no vector type. Loops that have to keep sums in registers are therefore written as LLVM's
-operations on vectors, in Numba intrinsics: `Emit` is the few of them that they are made of.
+Numba has no vector type. Loops that keep sums in vector registers are therefore written as LLVM
+vector operations, in Numba intrinsics. `Emit` provides the operations they need.
 """
 
 import llvmlite.binding

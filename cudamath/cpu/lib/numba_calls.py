@@ -1,10 +1,10 @@
-"""How functions compiled by Numba are called.
+"""Calls of functions that Numba compiled.
 
-`entry`: as NumPy's own are, without a look at the arguments. Numba's dispatcher finds out their
-types at each call, which takes as long as adding a thousand numbers. Where a plan knows them
-beforehand, it calls what the dispatcher would, on arrays that are `Borrowed`.
+`entry`: calls without Numba's dispatcher, which determines the argument types at each call; that
+takes as long as adding a thousand numbers. Where a plan determines the types beforehand, it calls
+the compiled function directly, on arrays that are `Borrowed`.
 
-`parallel`: on all cores, also in a process that was forked.
+`parallel`: functions that run on all cores, also in a forked process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The user's scalar functions on the CPU: compiled by Numba into a NumPy ufunc, or into a loop over
+"""The user's scalar functions on the CPU: compiled by Numba to a NumPy ufunc, or to a loop over
 lines."""
 
 import functools

@@ -37,7 +37,7 @@ from ..lib.integers import blocks
 from ..lib.plan_edit import renumber
 from ..matmul.dispatch import contenders as matmul_contenders
 from ..matmul.dispatch import matmul
-from ..matmul.measured import turned
+from ..matmul.problem import transpose
 from .wgrad_simt import sum_partials
 
 Pair = tuple[int, int]
@@ -73,7 +73,7 @@ def operands(kind: str, first: Layout, second: Layout) -> tuple[Layout, Layout]:
     a, b = [
         Layout.new((x.size // x.shape[1], x.shape[1]), x.dtype, x.device) for x in (first, second)
     ]
-    return turned(a) if kind == "weight" else a, turned(b) if kind == "forward" else b
+    return transpose(a) if kind == "weight" else a, transpose(b) if kind == "forward" else b
 
 
 def contenders(kind: str, first: Layout, second: Layout) -> list[str]:

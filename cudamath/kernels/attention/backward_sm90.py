@@ -10,35 +10,34 @@ A block owns 128 keys and walks over the tiles of queries: dk and dv stay in reg
 block has a part of every dq. Parts are added up in float32 in memory (`cp.reduce.async.bulk`: TMA
 adds a tile of shared memory to global memory), and a last kernel rounds the sums.
 
-    transposed scores         rows are keys: p and ds come out of wgmma as its next A operand wants
-                              them, in registers
+    transposed scores         rows are keys: wgmma leaves p and ds in registers in the layout of its
+                              next A operand
     ds through shared memory  once, because dq needs it with rows and columns exchanged: both
-    warpgroups' halves of it
+                              warpgroups' halves of it
     the loop is rotated       dk(j), dq(j) and s(j + 1) are in flight together; then dp(j + 1); the
-                              exponentials run while
-                              dp is multiplied, the subtraction while dv is
+                              exponentials run while dp is multiplied, the subtraction while dv is
     writers                   two more warps of the producer's warpgroup hand the parts of dq to TMA
 
 Determinism. Float sums depend on their order, so the order is fixed: dq of a tile of queries is
-added in ascending order of the keys. A counter for each tile says whose turn it is; the first
-visitor stores instead of adding. A block waits only for the block before it, which was launched
-before it, so nobody waits for a block that cannot run. All blocks walk over the queries from the
-last tile to the first, so they follow each other like the hands of a team passing bricks; heads are
-interleaved so that neighbours in the chain do not run at the same time. Measured against unordered
-adding this costs between nothing and a tenth.
+added in ascending order of the keys. A counter for each tile says whose turn it is; the first block
+stores instead of adding. A block waits only for the block before it, which was launched before it,
+so it always runs. All blocks walk over the queries from the last tile to the first, so each follows
+the one before it at a distance of one tile. Heads are interleaved so that neighbours in this chain
+do not run at the same time. Measured against unordered adding this costs between nothing and a
+tenth.
 
 Queries of heads that share keys are walked over one head after the other. Queries beyond the end
 have lse = 1e30 in the padded copy, so their p is 0; of keys beyond the end ds is set to 0. Where
-lengths are given, tiles wholly beyond them are not visited, and what a tile has beyond them is
-cleared in shared memory, since it may be no number.
+lengths are given, tiles wholly beyond them are not visited, and the rows of a tile beyond them are
+cleared in shared memory, because they may hold NaN.
 
     attention_grad_prepare    mean, lse log2 e, both padded to whole tiles; counters set to 0
     attention_grad_wgmma      dk, dv and the parts of dq
     attention_grad_finish     dq from its sums
 
 The floor: 10 Sq Sk D operations (half of it if causal) at the speed of the tensor cores, as in
-forward_sm90.py. What is measured is in benchmarks/results (rows attention_*_gradients). If
-causal, blocks of a head differ in length, and the more heads are interleaved the better: 1 x 32 x
+forward_sm90.py. Measurements are in benchmarks/results (rows attention_*_gradients). If causal,
+blocks of a head differ in length, and the more heads are interleaved the better: 1 x 32 x
 16,384 x 64 ran at 400, 444, 477, 495 TFLOP/s with 2, 4, 8, 32 of them.
 
 Source: Dao, "FlashAttention-2", 2023; Shah et al., "FlashAttention-3", 2024.

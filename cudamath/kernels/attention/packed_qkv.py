@@ -3,8 +3,8 @@ them.
 
     qkv (B, S, 3, H, D) -> y (B, S, H, D)          g (B, S, H, D) -> dqkv (B, S, 3, H, D)
 
-The kernels are those of dispatch.py, which take rows of any strides: they read a third of qkv each
-and write where the next matrix product wants to read. With separate arrays, taking qkv apart,
+The kernels of dispatch.py take rows of any strides: they read a third of qkv each and write in the
+layout that the next matrix product reads. With separate arrays, taking qkv apart,
 moving the heads and putting the gradients together again moves 14 arrays of y's size, as much as
 everything else that a block of a language model does with attention's operands.
 """
@@ -17,7 +17,7 @@ from ..lib.versions import choose
 from .dispatch import BACKWARD, FORWARD
 from .problem import Problem
 
-Place = tuple[ArrayArg, Layout]  # an argument of the plan, and how dispatch.py is to see it
+Place = tuple[ArrayArg, Layout]  # an argument of the plan, and its layout for dispatch.py
 
 
 def _parts(argument: ArrayArg, packed: Layout, heads: int) -> list[Place]:

@@ -4,12 +4,13 @@ computed again.
 The idea. Softmax needs a row's maximum and sum before its first weight is known; but both can be
 kept *so far*:
 
-    m' = max(m, max of the new scores)     l' = l exp(m - m') + sum exp(s - m')     o' = o exp(m -
-                                           m') + exp(s - m') v
+    m' = max(m, max of the new scores)
+    l' = l exp(m - m') + sum exp(s - m')
+    o' = o exp(m - m') + exp(s - m') v
 
 so keys and values pass by once, a tile at a time, and no row of scores is ever whole (Milakov &
-Gimelshein, 2018). What is kept for the gradients is lse = m + log l: p = exp(s - lse) is then
-computed again, tile by tile.
+Gimelshein, 2018). The gradients need lse = m + log l alone: they compute p = exp(s - lse) again,
+tile by tile.
 
 A block owns a tile of queries (of keys in `attention_grad_keys`) and walks over the tiles of the
 other side. SIDE x SIDE threads share the tile of scores: thread (y, x) holds rows y, y + SIDE, ...
@@ -17,15 +18,14 @@ and columns x, x + SIDE, ..., PER of each. Both factors pass through shared memo
 the depth at a time, so a thread does PER^2 multiply-adds for 2 PER numbers read. Weights go through
 shared memory to meet the values, PER * SIDE columns at a time.
 
-    attention_plain            y and lse                                  2 products, 4 Sq Sk D
-                               operations
+    attention_plain            y and lse: 2 products, 4 Sq Sk D operations
     attention_mean             sum over the depth of g y, one thread per row
-    attention_grad_queries     dq: a tile of queries, all keys            3 products
+    attention_grad_queries     dq: a tile of queries, all keys; 3 products
     attention_grad_keys        dk and dv: a tile of keys, all queries of the heads that share them;
                                4 products
 
-Everything is summed by one thread in a fixed order, so there is nothing to be undetermined. The
-price of two gradient kernels is that scores and their gradients are computed twice: 7 products
+Each sum is taken by one thread in a fixed order, so results are reproducible bit for bit. The price
+of two gradient kernels is that scores and their gradients are computed twice: 7 products
 instead of 5.
 
 The floor is 2 operations a multiply-add at the speed of the float32 (float64) units: 60 TFLOP/s on

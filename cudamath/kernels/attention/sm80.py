@@ -1,11 +1,10 @@
-"""Attention of 16-bit numbers by mma.sync (compute capability 8.0 on): everything that
-simt.py can do, on tensor cores: masks, dropout, lengths, any depth that is a multiple of
-8.
+"""Attention of 16-bit numbers by mma.sync, on compute capability 8.0 and later: masks, dropout,
+lengths, any depth that is a multiple of 8.
 
-The idea is that of simt.py; the products are made otherwise. A block of four warps owns
-64 rows, 16 per warp, and walks over tiles of the other side. Tiles come by cp.async into shared
-memory as rows whose 16-byte chunks are permuted (chunk c of row r lies at c xor r % 8), so that
-ldmatrix, which reads eight rows of one chunk at a time, hits all banks.
+The idea is that of simt.py, on tensor cores. A block of four warps owns 64 rows, 16 per warp, and
+walks over tiles of the other side. Tiles come by cp.async into shared memory as rows whose 16-byte
+chunks are permuted (chunk c of row r lies at c xor r % 8), so that ldmatrix, which reads eight rows
+of one chunk at a time, hits all banks.
 
     scores       s = own rows x other rows, both contiguous along the depth: ldmatrix gives both
                  fragments as they are
@@ -13,18 +12,18 @@ ldmatrix, which reads eight rows of one chunk at a time, hits all banks.
                  operand: no memory between
     sums         weights x other rows, now summed over the rows: ldmatrix transposes on the way
 
-    attention_mma                own q; others k, v:   y, lse
+    attention_mma                own q; others k, v: y, lse
     attention_grad_mma_queries   own q, g; others k, v: dq += ds k
     attention_grad_mma_keys      own k, v; others q, g: dv += p g, dk += ds q (for depths beyond 128
-                                 one of the two at a time:
-                                 registers)
+                                 one of the two at a time: registers)
 
 While scores are computed the next tile of values is in flight, and the next keys while values are
 multiplied. Sums are taken by one warp in a fixed order.
 
 The floor: 4 Sq Sk D operations (gradients 14: scores and slopes are made twice) at the speed of
-mma.sync, which on an H200 is about 60 % of wgmma's. These kernels stay below it: each 512 bytes
-that ldmatrix reads serve two instructions only, so shared memory is as busy as the tensor cores.
+mma.sync, which on an H200 is about 60 % of that of wgmma. These kernels stay below it: each 512
+bytes that ldmatrix reads serve two instructions only, so shared memory is as busy as the tensor
+cores.
 
 Source: Dao, "FlashAttention-2", 2023.
 """

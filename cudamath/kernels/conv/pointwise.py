@@ -37,7 +37,7 @@ from ..lib.integers import blocks
 from ..lib.plan_edit import renumber
 from ..matmul.dispatch import contenders as matmul_contenders
 from ..matmul.dispatch import matmul
-from ..matmul.measured import turned
+from ..matmul.problem import transpose
 from .bias import add_bias
 from .problem import Problem
 from .wgrad_simt import sum_partials
@@ -61,8 +61,8 @@ def matrices(problem: Problem) -> tuple[Layout, Layout]:
         Layout.new((x.size // x.shape[1], x.shape[1]), x.dtype, x.device) for x in problem.operands
     ]
     return (
-        turned(a) if problem.kind == "weight" else a,
-        turned(b) if problem.kind == "forward" else b,
+        transpose(a) if problem.kind == "weight" else a,
+        transpose(b) if problem.kind == "forward" else b,
     )
 
 

@@ -7,7 +7,7 @@ the old one, so it takes 1 - |o| of it and |o| of the neighbour on its side:
 
     old    |      w - 1      |        w        |      w + 1      |
     new    |    .   |    .   |    .   |    .   |    .   |    .   |
-                     <------- those that took from w ----->     times = 2: shares 1/4, 3/4, 3/4, 1/4
+                     <------- those that took from w ----->    times = 2: shares 1/4, 3/4, 3/4, 1/4
 
 so that backward old column w collects from times + 2 reach new ones, reach = floor(times / 2). What
 lies beyond the edge needs no cases: forward the image's edge is repeated; backward its adjoint is

@@ -1,32 +1,33 @@
-"""Matrix products: five kernels from simple to fast, and cuBLAS as the other candidate.
+"""Matrix products: kernels from simple to fast, and cuBLAS.
 
-The idea. C[m, n] = sum over k of A[m, k] B[k, n] costs 2 M N K operations on M K + K N + M N
-numbers. A GPU does some 30 multiply-adds in the time it takes to read one number from memory, so
-everything is about using each number often:
+The idea. C[m, n] = sum over k of A[m, k] B[k, n] takes 2 M N K operations on M K + K N + M N
+numbers. A GPU does some 30 multiply-adds in the time it takes to read one number from memory. So a
+kernel must use each number often:
 
-``matmul_naive``     one thread per element of C. Each multiply-add reads two numbers: the reads set
-                     the speed
-                     (about 1/40 of the arithmetic the device could do).
+``matmul_naive``     one thread per element of C. Each multiply-add reads two numbers, and the reads
+                     set the speed: about 1/40 of the arithmetic the device could do.
 ``matmul_tiled``     a block computes a 16 x 16 tile of C and loads 16 x 16 tiles of A and B into
-                     shared memory.
-                     Every number is read from memory once per tile, not once per element: 16 times
-                     fewer reads. But each multiply-add still reads two numbers, now from shared
-                     memory, which is the new limit.
+                     shared memory. Every number is read from memory once per tile, not once per
+                     element: 16 times fewer reads. But each multiply-add still reads two numbers,
+                     now from shared memory, which is the new limit.
 ``matmul_register``  a block computes 128 x 128, each thread 8 x 8 of it in 64 registers. Per step
-of k a thread reads
-                     8 + 8 numbers from shared memory, as four 16-byte loads, and does 64
-                     multiply-adds: arithmetic and these reads take about as long. While one k-slab
-                     is multiplied, the next one is already in flight from memory to registers
+                     of k a thread reads 8 + 8 numbers from shared memory, as four 16-byte loads,
+                     and does 64 multiply-adds: arithmetic and these reads take about as long. While
+                     one k-slab is multiplied, the next one is in flight from memory to registers
                      (double buffering: one barrier per slab).
-``matmul_block``     (simt.py) 16 x 8 sums per thread: fewer reads of shared memory for as
-                     much arithmetic. Where
-                     tiles are too few to fill the device, k is split, and a second kernel adds the
-                     partial sums.
-``matmul_async``     (simt_async_copy.py) float32, from compute capability 8.0 on: cp.async loads
-                     the slabs, so that more of the
-                     instructions are multiply-adds, and operands of odd strides need no copies.
+``matmul_block``     (simt.py) 16 x 8 accumulators per thread: fewer reads of shared memory for the
+                     same arithmetic. Where tiles are too few to fill the device, k is split, and a
+                     second kernel adds the partial sums.
+``matmul_async``     (simt_async_copy.py) float32, on compute capability 8.0 and later: cp.async
+                     loads the slabs. More of the instructions are multiply-adds, and operands of
+                     odd strides need no copies.
+``matmul_mma``       (sm80.py) tensor cores by mma.sync.
+``matmul_wgmma``     (sm90.py) tensor cores by wgmma, operands by TMA, on compute capability 9.0.
+``gemv``             (gemv.py) 1 to 16 rows of 16-bit numbers: each weight is read once.
 cuBLAS               tensor cores for 16-bit numbers; float32 means float32 unless TF32 is
                      requested.
+
+`VERSIONS` says which one runs when.
 
 The floor is 2 M N K / (multiprocessors x 128 lanes x 2 x clock): about 60 TFLOP/s in float32 on an
 H200.
@@ -51,8 +52,8 @@ B: no word comes from a shared-memory bank that serves another one, and neighbou
 same words, which the hardware broadcasts.
 
 A is kept k-major in shared memory (``a[k, m]``), so that a thread's 4 rows are one 16-byte load.
-Slab rows are padded from 128 to 132 numbers: the 32 lanes of a warp, writing the transposed slab,
-then hit 32 different banks.
+Slab rows are padded from 128 to 132 numbers. The 32 lanes of a warp, which write the transposed
+slab, then hit 32 different banks.
 
 Integers run in the same kernels (int32 arithmetic for up to 32 bits, int64 above: C integer
 arithmetic wraps, as NumPy's does), 16-bit floats are widened to float32 on load, bool means "any
@@ -73,8 +74,8 @@ from ..lib.integers import blocks
 from ..lib.plan_edit import embed
 from ..lib.versions import Version, choose
 from .gemv_plan import few_rows
-from .measured import TILE, fastest, kind, turned
-from .problem import Problem
+from .measured import TILE, fastest, kind
+from .problem import Problem, transpose
 from .register_tiles import SIDE
 
 LITTLE = 64**3  # multiply-adds that take the device less time than a cuBLAS call takes the host
@@ -85,7 +86,7 @@ LITTLE = 64**3  # multiply-adds that take the device less time than a cuBLAS cal
 
 def _gemv(p: Problem) -> bool:
     """1 to 16 rows of 16-bit numbers: see gemv_plan.few_rows."""
-    return few_rows(p.a, turned(p.b))
+    return few_rows(p.a, transpose(p.b))
 
 
 def _tensor_cores(p: Problem) -> bool:

@@ -12,8 +12,7 @@ from ...core.layout import Layout
 from ...runtime import device as devices
 from ..compiler.lazy_numba import SIMULATOR
 from ..lib.integers import blocks
-from .measured import turned
-from .problem import Problem
+from .problem import Problem, transpose
 
 GEMV_ROWS = 16  # up to this many rows of A, gemv.py is faster
 
@@ -79,7 +78,7 @@ def gemv_early(rows: int, form: str, capability: tuple[int, int]) -> bool:
 
 def plan(problem: Problem) -> Plan:
     """Plan of a product of few rows, of two operands of one dtype."""
-    return gemv_same(problem.a, turned(problem.b), version=f"gemv {problem.tile}".strip())
+    return gemv_same(problem.a, transpose(problem.b), version=f"gemv {problem.tile}".strip())
 
 
 def gemv_same(
@@ -138,12 +137,12 @@ def gemv_launch(
         and gemv_early(rows, form, devices.capability(x.device))
     )
     size = version.removeprefix("gemv").removesuffix("early").strip()
-    found = (
+    numbers = (
         map(int, size.split("x"))
         if size
         else gemv_choice(rows, out, chunks, devices.multiprocessors(x.device), form)
     )
-    warps, tiles, ahead = found
+    warps, tiles, ahead = numbers
     values, scale, zero = weight
     kernel = gemv(
         Gemv(

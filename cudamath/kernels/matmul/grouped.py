@@ -1,10 +1,9 @@
 """Products of groups of rows, each with its own matrix, in one launch: C[rows of g] = A[rows of g]
 B[g].
 
-Where the groups end is known on the device only, so the grid is made for the worst case, in which
-every group begins a tile of its own, and each block walks along `ends` to find the tile it has. Its
-gradient for B is the other grouped product: the rows are what is summed over, C[g] = A[rows of g]^T
-B[rows of g].
+The ends of the groups are in device memory. So the grid is made for the worst case, in which every
+group begins a tile of its own, and each block walks along `ends` to find its tile. The gradient for
+B is the other grouped product, which sums over the rows: C[g] = A[rows of g]^T B[rows of g].
 
 ``grouped_tiled``   16 x 16 tiles of C, any dtype, strides and device
 ``outer_tiled``     the same where the rows are summed over
@@ -82,7 +81,7 @@ def grouped_tiled(dtype: np.dtype) -> Any:
                 if not in_order(ends, each, rows):
                     flag[0] = ticket
         group, start, end = 0, i64(0), i64(0)
-        while group <= groups:  # behind the last group: rows that belong to nobody
+        while group <= groups:  # behind the last group: rows of no group
             end = inside(ends[group], start, rows) if group < groups else i64(rows)
             tiles_down = (end - start + TILE - 1) // TILE
             if tile < tiles_down:

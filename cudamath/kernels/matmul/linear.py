@@ -4,7 +4,7 @@ The product costs 2 rows x in x out operations; bias, activation and residual re
 number of y once or more when they are kernels of their own. On compute capability 9.0 they are part
 of the product's epilogue (sm90.py), where the numbers still are in registers, in float32: y
 is rounded once. With tiles that two warpgroups take in turn, one finishes its tile while the other
-multiplies. Elsewhere the product is made first, and one elementwise kernel does the rest in place.
+multiplies. Elsewhere one elementwise kernel does the rest in place, after the product.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from ..lib.plan_edit import renumber
 from ..lib.versions import Version, choose
 from .dispatch import matmul
 from .gemv_plan import few_rows, gemv_same
-from .measured import turned
-from .problem import Product
+from .problem import Product, transpose
 
 #: The activations, of the number v; as in ml/activation.py.
 FORMULAS = {
@@ -81,12 +80,12 @@ def plan_sm90(p: Problem) -> Plan:
 
     bias, residual = (place and place.flat for place in p.places)
     extra = Epilogue(p.activation, bias, residual)
-    return wgmma(p.x, turned(p.weight), p.tile, epilogue=extra)
+    return wgmma(p.x, transpose(p.weight), p.tile, epilogue=extra)
 
 
 def plan_unfused(p: Problem) -> Plan:
     """The product, and one elementwise kernel in place."""
-    plan = matmul(p.x, turned(p.weight), tf32=p.tf32)
+    plan = matmul(p.x, transpose(p.weight), tf32=p.tf32)
     y = plan.outputs[0]
     if p.operands or p.activation:
         value = "(x + y)" if p.bias is not None else "x"
@@ -112,7 +111,7 @@ def fuses(x: Layout, weight: Layout, operands: Sequence[Layout]) -> bool:
         or not weight.size
     ):
         return False
-    p = Product(x, turned(weight))
+    p = Product(x, transpose(weight))
     return (
         p.n % 8 == 0
         and p.parts == [(0, 0, 0)]

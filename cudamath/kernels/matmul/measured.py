@@ -14,21 +14,16 @@ TILE = 16  # of matmul_tiled
 TILES = (TILE, TILE)
 
 
-def turned(x: Layout) -> Layout:
-    """The transpose of a matrix: a view."""
-    return x.view(x.shape[::-1], x.strides[::-1])
-
-
 def kind(a: Layout, b: Layout, tf32: bool = False) -> str:
     """The key of tables of measurements besides the sizes: dtype, which operand is transposed, and
     "odd" where rows of an operand or of C do not all begin at multiples of 16 bytes."""
-    turned, odd = "", not b.ndim > 1 or b.shape[-1] * b.itemsize % 16 != 0
+    letters, odd = "", not b.ndim > 1 or b.shape[-1] * b.itemsize % 16 != 0
     for x in (a, b):
         flipped = x.ndim > 1 and x.strides[-1] != x.itemsize and x.strides[-2] == x.itemsize
-        turned += "t" if flipped else "n"
+        letters += "t" if flipped else "n"
         outer = x.strides[:-2] + x.strides[-1:] if flipped else x.strides[:-1]
         odd |= not x.aligned or any(s % 16 for s in outer)
-    return f"{'tf32' if tf32 and a.dtype == np.float32 else a.dtype} {turned}{' odd' * odd}"
+    return f"{'tf32' if tf32 and a.dtype == np.float32 else a.dtype} {letters}{' odd' * odd}"
 
 
 def fastest(

@@ -1,13 +1,13 @@
-"""Two fully connected layers with an activation between them, and their gradient's first product,
-by fewest passes.
+"""Two fully connected layers with an activation between them, and the first product of their
+gradient, in as few passes over memory as possible.
 
     z = x w1^T + b1,   h = f(z),   y = h w2^T + b2 + residual
 
-For the gradient z and h are both wanted. On compute capability 9.0 the first product's epilogue
-stores z beside h (kernels/matmul/epilogue_sm90.py): a kernel that would read z to write h is saved.
-In the gradient, dz = (dy w2) f'(z): the product's epilogue reads z and multiplies, so that dh is
-never written: another kernel saved that would read dh and z and write dz. Both kernels are bound by
-memory; in GPT-2 they take 5 % of a training step.
+The gradient needs both z and h. On compute capability 9.0 the first product's epilogue stores z
+beside h (kernels/matmul/epilogue_sm90.py), which saves a kernel that reads z and writes h. In the
+gradient, dz = (dy w2) f'(z): the product's epilogue reads z and multiplies, so that dh is never
+written. That saves another kernel, which would read dh and z and write dz. Both kernels are bound
+by memory; in GPT-2 they take 5 % of a training step.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..lib.plan_edit import renumber
 from ..lib.versions import Version, choose
 from . import linear as layer
 from .dispatch import matmul
-from .measured import turned
+from .problem import transpose
 
 HIDDEN, BEFORE = 1, 2  # outputs of `mlp` besides y
 
@@ -50,7 +50,7 @@ def first_sm90(p: First) -> Plan:
     from .tensor_core_dispatch import Epilogue, wgmma  # the simulator cannot import it
 
     extra = Epilogue(p.activation, None if p.bias is None else Input(2).flat, keep=True)
-    return wgmma(p.x, turned(p.weight), p.tile, epilogue=extra)
+    return wgmma(p.x, transpose(p.weight), p.tile, epilogue=extra)
 
 
 def first_unfused(p: First) -> Plan:
@@ -146,7 +146,7 @@ SLOPE_VERSIONS = (
     Version(
         "sm90",
         "matmul.mlp.slope_sm90",
-        supports=lambda p: layer.fuses(p.g, turned(p.weight), [p.z]),
+        supports=lambda p: layer.fuses(p.g, transpose(p.weight), [p.z]),
         reason="tensor cores: the epilogue multiplies by the slope",
     ),
     Version("unfused", "matmul.mlp.slope_unfused"),

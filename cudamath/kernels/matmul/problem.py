@@ -13,6 +13,11 @@ from ...runtime import cublas
 MOST_BATCH = 65535  # blocks along the second grid dimension; larger batches take several launches
 
 
+def transpose(x: Layout) -> Layout:
+    """The transpose of a matrix: a view."""
+    return x.view(x.shape[::-1], x.strides[::-1])
+
+
 class Product:
     """One (batched) product as a planner sees it.
 

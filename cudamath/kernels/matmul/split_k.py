@@ -36,7 +36,7 @@ def parts_of(p: Product, device: int, step: int = 0) -> int:
 
 
 def in_parts(a: Layout, b: Layout, count: int, tiles: Callable[..., Launch]) -> Plan:
-    """Parts of k as a batch of products, by that launch (arguments as of matmul._block), and their
+    """Parts of k as a batch of products, by that launch (arguments as of simt.block), and their
     sum, in the order of k."""
     p = Product(a, b)
     k, rest = divmod(p.k, count)

@@ -3,7 +3,8 @@
 Up to 16 rows of 16-bit numbers go through matmul/gemv.py, which reads the weights as they are
 packed. More rows use each weight often enough that the product, not memory, takes the time: the
 weights become 16-bit numbers in scratch memory first (quantize.py), and matmul/linear.py does the
-rest. So do float32 and float64, and weights whose rows are no multiple of 16 bytes.
+rest. The same holds for float32 and float64, and for weights whose rows are no multiple of 16
+bytes.
 
 Measured (row linear_int8_4096):
 linear 1x4096 -> 4096, weights int8; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23

@@ -1,9 +1,9 @@
 """Quantizing and dequantizing: floats to int8, packed int4 or float8 with scales, and back.
 
-The picture. Whatever shares a scale, the memory of an array is (outer, channels, inner) in C order
-and element i belongs to channel (i // inner) % channels: one channel for all, `inner` numbers
-behind an axis for each index along it, or `inner` numbers of the last axis for each group. So one
-kernel serves all.
+The picture. In all forms the memory of an array is (outer, channels, inner) in C order: `channels`
+scales, and element i belongs to channel (i // inner) % channels: one channel for all, `inner`
+numbers behind an axis for each index along it, or `inner` numbers of the last axis for each group.
+So one kernel serves all.
 
     stored = clip(rint(x / scale) + zero, lowest, highest)        value = (stored - zero) * scale
 
@@ -11,12 +11,11 @@ in float32, ties to even. float8 is rounded as it is, without a zero point. int4
 the first in the low half, as 0 .. 15: stored + 8 where there are no zero points.
 
 ``quantize_plain``, ``dequantize_plain``   one thread per stored byte; any GPU and the simulator
-``quantize_wide``, ``dequantize_wide``     a thread 8 neighbours of one channel: 16-byte accesses of
-                                           16-bit numbers; the
-                                           latter two such groups, both read before the first is
-                                           written
-What nobody knows the scale of beforehand, weights by channel or group and activations:
-quantize_rows.py.
+``quantize_wide``, ``dequantize_wide``     a thread takes 8 neighbours of one channel: 16-byte
+                                           accesses of 16-bit numbers. ``dequantize_wide`` takes two
+                                           such groups, and reads both before it writes the first
+
+Weights by channel or group, and activations, whose scales are computed first: quantize_rows.py.
 
 The floor is memory: each number read once and written once.
 

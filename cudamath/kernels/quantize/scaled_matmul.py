@@ -4,10 +4,10 @@ The tensor cores multiply int8 and float8 twice as fast as 16-bit numbers, and h
 carry them there. On compute capability 9.0 all is one kernel: scales and bias follow in the
 epilogue, where the sums still are int32 or float32. It is ours (matmul/sm90.py) or, for
 float8_e4m3 where that was measured to be faster, cuBLASLt's (runtime/cublas.py). Elsewhere the sums
-are made first (int8 by mma.sync, float8 as float32) and ``rescale`` does the rest.
+are computed first (int8 by mma.sync, float8 as float32), and ``rescale`` does the rest.
 
-What multiplies float8 on 9.0 keeps about 14 bits of a sum: enough for numbers that have 2 or 3, and
-the price of the rate.
+On compute capability 9.0 the tensor cores keep about 14 bits of a sum of float8: enough for numbers
+of 2 or 3 bits.
 
 The floor: 2 M N K operations at twice the rate of 16-bit products.
 """
@@ -36,7 +36,7 @@ from ..lib.integers import blocks
 from ..lib.plan_edit import embed, renumber
 from ..lib.versions import Version, choose
 from ..matmul import dispatch as matmul_dispatch
-from ..matmul.measured import turned
+from ..matmul.problem import transpose
 from . import quantize
 from .quantize_rows import quantize_row
 
@@ -338,7 +338,7 @@ def linear_8_bits(
             0,
         )
         by, at_by = own, at_own
-    rest = scaled_matmul(stored, turned(values), by, scale, bias, dtype=x.dtype)
+    rest = scaled_matmul(stored, transpose(values), by, scale, bias, dtype=x.dtype)
     steps += embed(
         rest.steps,
         {0: Temp(0), 1: Input(1), 2: at_by, 3: Input(2), 4: at_bias},

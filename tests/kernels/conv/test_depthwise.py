@@ -779,7 +779,7 @@ def test_one_tap_as_a_product(kind):
     with assume((9, 0)):
         problem = product_problem(kind, expected.shape, layouts)
         assert conv_dispatch.is_product_sm90(problem)
-        (launch,) = conv_pointwise.as_product(problem, "wgmma 64x64").steps
+        (launch,) = conv_pointwise.as_product(problem, "sm90 64x64").steps
         for more in ({"stride": (2, 1)}, {"padding": (0, 0, 1, 0)}):
             odd = product_problem(kind, expected.shape, layouts, **more)
             assert not conv_dispatch.is_product(odd)
@@ -818,7 +818,7 @@ def test_one_tap_as_a_product_on_the_gpu(shape, outputs, kind, dtype, last):
     given = [placed(a, last and a.ndim == 4) for a in operands]
     layouts = [a._layout for a in given]
     problem = product_problem(kind, expected.shape, layouts)
-    for version in ("wgmma", "wgmma 64x256 pingpong", "wgmma 256x64", "cublas"):
+    for version in ("sm90", "sm90 64x256 pingpong", "sm90 256x64", "cublas"):
         if version == "cublas" and kind == "forward":
             assert not conv_dispatch.is_product_cublas(problem)  # nothing follows its products
             continue

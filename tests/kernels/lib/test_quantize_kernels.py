@@ -265,12 +265,12 @@ def few_rows_of_16_bits(rows, depth):
     """What `linear` with a bias and `matmul` launch for weights that are not quantized."""
     from cudamath.kernels.matmul import dispatch as matmul_dispatch
     from cudamath.kernels.matmul import linear as matmul_linear
-    from cudamath.kernels.matmul import measured
+    from cudamath.kernels.matmul import problem as matmul_problem
 
     x, w, b = (Layout.new(shape, BF16, 0) for shape in ((rows, depth), (64, depth), (64,)))
     return [
         names(matmul_linear.linear(x, w, b, activation="relu")),
-        names(matmul_dispatch.matmul(x, measured.turned(w))),
+        names(matmul_dispatch.matmul(x, matmul_problem.transpose(w))),
     ]
 
 

@@ -270,8 +270,9 @@ def elementwise(
     Examples
     --------
     >>> import math, cudamath as cm
-    >>> @cm.elementwise(gradients=[lambda x, y: y * math.cos(x * y), lambda x, y: x * math.cos(x *
-    y)]) ... def wave(x, y):
+    >>> dx, dy = lambda x, y: y * math.cos(x * y), lambda x, y: x * math.cos(x * y)
+    >>> @cm.elementwise(gradients=[dx, dy])
+    ... def wave(x, y):
     ...     return math.sin(x * y) if x > 0.0 else 0.0
     >>> wave(cm.array([-1.0, 1.0]), 2.0).round(4).tolist()
     [0.0, 0.9093]

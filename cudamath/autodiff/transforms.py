@@ -182,8 +182,8 @@ def value_and_grad(
     Examples
     --------
     >>> import cudamath as cm
-    >>> value, gradient = cm.value_and_grad(lambda w: (w["a"] ** 2).sum())({"a": cm.array([1.0,
-    2.0])})
+    >>> w = {"a": cm.array([1.0, 2.0])}
+    >>> value, gradient = cm.value_and_grad(lambda w: (w["a"] ** 2).sum())(w)
     >>> float(value), gradient["a"].tolist()
     (5.0, [2.0, 4.0])
     """  # noqa: E501
@@ -459,8 +459,8 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     Examples
     --------
     >>> import cudamath as cm
-    >>> y, dy = cm.jvp(lambda x, n: x ** n, (cm.array([1.0, 2.0]), 3), (cm.array([1.0, 10.0]),
-    None))
+    >>> x, dx = cm.array([1.0, 2.0]), cm.array([1.0, 10.0])
+    >>> y, dy = cm.jvp(lambda x, n: x ** n, (x, 3), (dx, None))
     >>> y.tolist(), dy.tolist()
     ([1.0, 8.0], [3.0, 120.0])
     >>> f = lambda x: (x ** 3).sum()

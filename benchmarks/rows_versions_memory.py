@@ -42,7 +42,7 @@ softmax, norm, slope = (
     planner("norm.forward.forward"),
     planner("norm.backward.backward"),
 )
-concat = planner("shape.concat.concat")
+concat = planner("shape.dispatch.concat")
 
 SIDE = 8192
 row(

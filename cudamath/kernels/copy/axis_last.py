@@ -7,7 +7,8 @@ from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...core.shapes import reshape_strides
-from .strided import Part, copy_part, whole
+from .dispatch import copy_part
+from .parts import Part, whole
 
 
 def turned(part: Part, axis: int) -> Part:

@@ -4,7 +4,8 @@ from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Call, Launch
 from ...core.layout import Layout
-from .strided import copy_part, whole
+from .dispatch import copy_part
+from .parts import whole
 
 
 def last_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

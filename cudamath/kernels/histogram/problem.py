@@ -12,7 +12,8 @@ from ...core.dispatch.arguments import Input, Output, Scalar
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ..copy.contiguous import dense
-from ..copy.strided import fill_part, whole
+from ..copy.fill import fill_part
+from ..copy.parts import whole
 from ..lib.integers import blocks
 from .edges import write_edges
 

@@ -34,7 +34,7 @@ from ...core.layout import Layout
 from ..compiler.decorators import WARP
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.contiguous import box, widest
-from ..copy.strided import index_type
+from ..copy.parts import index_type
 from ..lib.integers import blocks
 from .positions import THREADS, flat_positions, lists, row_of, word_place
 from .problem import GatherProblem

@@ -41,7 +41,9 @@ from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
 from ..copy.contiguous import box, dense, widest
-from ..copy.strided import copy_part, fill_part, index_type, whole
+from ..copy.dispatch import copy_part
+from ..copy.fill import fill_part
+from ..copy.parts import index_type, whole
 from ..lib.integers import blocks, power_of_two
 from .positions import THREADS, lists, own, positions_of, word_place
 from .problem import ScatterProblem

@@ -56,7 +56,8 @@ from ...runtime.device import capability, multiprocessors
 from ..compiler.decorators import FULL, WARP, bounded
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.contiguous import box, dense
-from ..copy.strided import copy_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.parts import whole
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import fetcher, writer

@@ -45,7 +45,7 @@ from ...core.layout import Layout
 from ..compiler.decorators import FULL, WARP, bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.contiguous import _WORDS, dense
-from ..copy.strided import index_type
+from ..copy.parts import index_type
 from ..lib.codec import codec
 from ..lib.integers import blocks
 

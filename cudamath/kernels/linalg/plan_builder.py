@@ -12,7 +12,8 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Call, Launch
 from ...core.dtypes import real_dtype
 from ...core.layout import Layout
-from ..copy.strided import copy_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.parts import whole
 from ..lib.integers import blocks
 from .lapack_helpers import THREADS, addresses, check_info
 

@@ -33,7 +33,8 @@ from ...core.layout import Layout
 from ...runtime import cublas, cusolver
 from ..compiler.lazy_numba import cuda
 from ..compiler.storage_types import numba_type
-from ..copy.strided import Part, copy_part
+from ..copy.dispatch import copy_part
+from ..copy.parts import Part
 from .lapack_helpers import triangle
 from .lapack_plans import symmetric
 from .plan_builder import INT32, Work, batch, in_columns, new_cube, real_like, turned

@@ -41,7 +41,8 @@ from ..compiler.decorators import device
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.contiguous import box
-from ..copy.strided import IN_FLIGHT, THREADS, copy_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.parts import IN_FLIGHT, THREADS, whole
 from ..lib.integers import blocks
 from .problem import ConcatProblem
 

@@ -56,7 +56,8 @@ from ...core.layout import Layout
 from ..compiler.decorators import FULL, WARP, bounded
 from ..compiler.decorators import device as device_function
 from ..compiler.lazy_numba import cuda, intrinsic, ir, types
-from ..copy.strided import fill_part, whole
+from ..copy.fill import fill_part
+from ..copy.parts import whole
 from ..lib.integers import blocks
 from ..ptx.lookback import bits, load_relaxed, number, store_relaxed
 from .problem import SortProblem, sorted_by_keys

@@ -45,7 +45,8 @@ from ..compiler.decorators import FULL, WARP, bounded, device
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.axis_last import neighbours
 from ..copy.contiguous import dense
-from ..copy.strided import fill_part, whole
+from ..copy.fill import fill_part
+from ..copy.parts import whole
 from ..lib.integers import blocks, power_of_two
 from .problem import PartitionProblem
 from .radix_keys import Coding, coding, flipped

@@ -37,7 +37,8 @@ from ..compiler.decorators import FULL, WARP, bounded
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.axis_last import in_strides, neighbours, turned
 from ..copy.contiguous import dense
-from ..copy.strided import copy_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.parts import whole
 from ..lib.codec import codec
 from ..lib.integers import blocks, power_of_two
 from .problem import SortProblem, sorted_rows

@@ -33,9 +33,7 @@ from .where import _SCALARS
 
 __all__ = ["add_at", "maximum_at", "minimum_at", "multiply_at"]
 
-_scatter_add = Op(
-    "add_at", cpu="index.scatter_add", cuda="index.dispatch.scatter_add", writes=True
-)
+_scatter_add = Op("add_at", cpu="index.scatter_add", cuda="index.dispatch.scatter_add", writes=True)
 
 
 def _fold_at(

@@ -543,7 +543,7 @@ def divide_steps(
                 [source, target, flip, n, rank, limit],
             )
         ]
-    temps.append(x.like((lines, 1)))  # the elements at the rank, which nobody asks for
+    temps.append(x.like((lines, 1)))  # the elements at the rank, which are not a result
     per_line = blocks(n, THREADS * held_of(code.word.itemsize))
     tiles = lines * per_line
     steps, (wanted, borders, left, state) = rank_steps(

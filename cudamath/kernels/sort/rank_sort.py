@@ -10,7 +10,7 @@ only the first few are wanted (`topk`), the others are not stored. For any GPU a
 
 Floor: n^2 comparisons of two instructions. Keys lie in fours, so that one access of shared memory
 serves four comparisons (one each: 12.9 us for 4,096 float32). On an H200, device time by CUDA
-events, us, beside the networks of dispatch.py:
+events, us, beside the networks of bitonic.py:
 
     float32         600   2,048   4,096   8 x 1,024   2 x 4,096
     ranks           5.1     6.7     9.4         8.3        14.2

@@ -47,7 +47,7 @@ from ..copy.dispatch import copy_part
 from ..copy.fill import fill_part
 from ..copy.parts import index_type, whole
 from ..lib.integers import blocks, power_of_two
-from .positions import THREADS, lists, own, positions_of, word_place
+from .positions import THREADS, index_lists, own, positions_of, word_place
 from .problem import ScatterProblem
 
 STRETCH = 1 << 24  # bytes of the array that one group of blocks works on
@@ -357,7 +357,7 @@ def scatter_number(x: Layout, *positions: Layout, axis: int) -> Plan:
     if not m:
         return Plan([], [])
     temps: list[Layout] = []
-    steps, given = lists(positions, 1, temps)
+    steps, given = index_lists(positions, 1, temps)
     more, target, layout, copied = box(Input(0), x, axis, count, temps)
     words = layout.shape[0] * m * layout.shape[2]
     kernel, sizes = (

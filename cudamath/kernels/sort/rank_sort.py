@@ -35,7 +35,7 @@ from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ..compiler.decorators import FULL, WARP, bounded
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
-from ..copy.axis_last import in_strides, neighbours, turned
+from ..copy.axis_last import neighbours, rows_as_they_lie, with_axis_last
 from ..copy.contiguous import dense
 from ..copy.dispatch import copy_part
 from ..copy.parts import whole
@@ -229,7 +229,7 @@ def topk(x: Layout, *, axis: int, count: int, descending: bool) -> Plan:
         return Plan(outputs, [])
     temps: list[Layout] = []
     steps: list[Launch] = []
-    source = in_strides(Input(0), x, axis)
+    source = rows_as_they_lie(Input(0), x, axis)
     if source is None:
         steps, source, _, _ = neighbours(x, x.like(), axis, temps)
     last = []
@@ -237,9 +237,9 @@ def topk(x: Layout, *, axis: int, count: int, descending: bool) -> Plan:
     for i, out in enumerate(
         outputs
     ):  # results whose rows lie anywhere are made side by side and then copied
-        targets.append(in_strides(Output(i), out, axis))
+        targets.append(rows_as_they_lie(Output(i), out, axis))
         if targets[i] is None:
-            made = turned(whole(Output(i), out), axis)
+            made = with_axis_last(whole(Output(i), out), axis)
             temps.append(out.like(made.layout.shape))
             targets[i] = Temp(len(temps) - 1)
             last += copy_part(whole(targets[i], temps[-1]), made)
